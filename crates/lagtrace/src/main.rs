@@ -1,0 +1,2 @@
+//! The lagtrace command.
+fn main() {}
