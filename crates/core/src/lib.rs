@@ -1,1 +1,15 @@
-//! placeholder
+//! Bytes and observations in, one [`Report`](report::Report) out.
+//!
+//! Sources hand in [`Segment`](segment::Segment)s and [`Event`](event::Event)s;
+//! the analyzer folds them into connections, pairs requests with responses,
+//! cuts each exchange into waits that tile it, weighs causes and concludes.
+//! Nothing here reads a clock, a file, a socket or the environment, and bad
+//! traffic is a fact in the report, never an `Err`.
+#![forbid(unsafe_code)]
+
+pub mod event;
+pub mod experiment;
+pub mod flow;
+pub mod histogram;
+pub mod segment;
+pub mod time;

@@ -1,0 +1,488 @@
+//! Everything that is observed besides TCP segments.
+//!
+//! Sources make events; the analyzer folds them. An event says what was seen,
+//! where, when and during which phase, and never what it means.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::experiment::Experiment;
+use crate::flow::{Endpoint, FlowKey};
+use crate::histogram::Distribution;
+use crate::time::{ClockId, Timestamp};
+
+/// An observation point within one run: a capture file, an interface, a host's
+/// socket layer. Records of one point are in time order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PointId(pub u16);
+
+/// Where an observation comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The observation point.
+    pub point: PointId,
+    /// The clock of its timestamps.
+    pub clock: ClockId,
+    /// The record's number there, from 1; 0 where records have no numbers.
+    pub number: u64,
+}
+
+/// What lagtrace itself was doing when something was observed. Only the
+/// baseline feeds percentiles and findings; the others only discriminate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Before the load is steady; not counted.
+    WarmUp,
+    /// The service as its users see it.
+    #[default]
+    Baseline,
+    /// Beside experiment `n` and like it in everything but the intervention.
+    Control(u8),
+    /// Experiment `n`, numbered in the order the experiments were started.
+    Experiment(u8),
+}
+
+/// One observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// When it was observed; for something that took time, when it ended.
+    pub at: Timestamp,
+    /// During which phase.
+    pub phase: Phase,
+    /// What was observed.
+    pub body: EventBody,
+}
+
+impl Event {
+    /// An observation by this host itself, on its realtime clock.
+    pub fn here(at: Timestamp, phase: Phase, body: EventBody) -> Self {
+        Self {
+            origin: Origin::default(),
+            at,
+            phase,
+            body,
+        }
+    }
+}
+
+/// What was observed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventBody {
+    /// A name was resolved, or was not.
+    Resolution(Resolution),
+    /// The kernel's choice of route and source address for a target.
+    Route(KernelRoute),
+    /// One probe and its answer.
+    Probe(ProbeSample),
+    /// What a phase is: its experiment, its limits.
+    PhaseStarted(PhaseStart),
+    /// Traffic of this flow belongs to this event's phase, whatever the time.
+    FlowPhase(FlowKey),
+    /// Requests of one cluster of one load run, summed up.
+    Load(LoadCluster),
+    /// One request of ours with its stamps (a bounded sample of all).
+    Request(RequestSample),
+    /// The options and state of a live socket.
+    Socket(SocketSample),
+    /// A kernel counter's change over the run.
+    Counter(CounterChange),
+    /// A listening socket's queue.
+    Listener(ListenerSample),
+    /// An effective line of a program's configuration.
+    Configuration(ConfigurationLine),
+    /// The kernel timers that apply on a host.
+    Timers(KernelTimers),
+    /// Whether packet filter rules could touch the target.
+    Firewall(FirewallState),
+    /// What a packet source delivered in all.
+    Capture(CaptureSummary),
+    /// Something that could not be measured, or must be known to read the rest.
+    Note(Note),
+}
+
+/// Which of the run's targets an observation is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TargetId {
+    /// The service under investigation.
+    #[default]
+    Subject,
+    /// Its healthy twin (`--control`).
+    Twin,
+}
+
+/// The outcome of resolving a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// The name asked for.
+    pub name: String,
+    /// The addresses in the order they were given; empty when it failed.
+    pub addresses: Vec<IpAddr>,
+    /// How long it took, as the program's own call sees it.
+    pub took: Duration,
+    /// Why it failed, in the resolver's words.
+    pub failure: Option<String>,
+}
+
+/// The kernel's route to a target (`ip route get`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRoute {
+    /// The target.
+    pub target: IpAddr,
+    /// The source address the kernel chooses.
+    pub source: Option<IpAddr>,
+    /// The outgoing interface.
+    pub interface: String,
+    /// The next hop; `None` where the target is on the link or this host.
+    pub gateway: Option<IpAddr>,
+    /// Whether the target is this host itself: such traffic stays on `lo`.
+    pub is_local: bool,
+    /// The path MTU the kernel knows, in bytes.
+    pub mtu: Option<u32>,
+    /// Whether the route carries the `quickack` metric: no delayed ACKs.
+    pub quickack: bool,
+    /// The route's `rto_min`, which caps delayed ACKs too.
+    pub rto_min: Option<Duration>,
+}
+
+/// How a probe asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeMethod {
+    /// A SYN from a raw socket, answered by SYN/ACK or RST.
+    TcpSyn,
+    /// `connect(2)`, its round trip read from `TCP_INFO`.
+    TcpConnect,
+    /// One request on a fresh connection.
+    HttpFresh,
+    /// One request on a connection used before.
+    HttpKeptAlive,
+}
+
+/// What came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeAnswer {
+    /// SYN/ACK: something listens.
+    Open,
+    /// RST: nothing listens, or a filter says so.
+    Refused,
+    /// An ICMP error of this type and code.
+    Unreachable(u8, u8),
+    /// Nothing within the time allowed.
+    Silence,
+    /// An HTTP response with this status.
+    Status(u16),
+    /// The connection was closed or reset before a full response.
+    Closed,
+    /// The bytes were no HTTP response.
+    NotHttp,
+}
+
+/// Who stamped a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stamp {
+    /// The kernel, at the device or socket.
+    Kernel,
+    /// The program, which may have woken up late: errs upward.
+    User,
+}
+
+/// One probe and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeSample {
+    /// Which target it was for.
+    pub target: TargetId,
+    /// The address and port probed.
+    pub endpoint: Endpoint,
+    /// How it asked.
+    pub method: ProbeMethod,
+    /// What came back.
+    pub answer: ProbeAnswer,
+    /// From the probe's leaving to the answer's arrival; `None` for silence.
+    pub rtt: Option<Duration>,
+    /// Who stamped `rtt`.
+    pub stamp: Stamp,
+    /// Time to live of the answer, where it was seen.
+    pub ttl: Option<u8>,
+    /// How often the SYN was retransmitted before the answer.
+    pub syn_retransmissions: u8,
+}
+
+/// What a phase is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseStart {
+    /// The target under load.
+    pub target: TargetId,
+    /// When it ends or ended.
+    pub end: Timestamp,
+    /// The experiment, for the phases `Control` and `Experiment`.
+    pub experiment: Option<Experiment>,
+    /// Connections in use.
+    pub connections: u32,
+    /// Requests per second offered; `None` in closed loop.
+    pub offered_rate: Option<f64>,
+    /// Whether packets were captured meanwhile, which disturbs.
+    pub is_observed: bool,
+}
+
+/// Why a request ended without a whole response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestFailure {
+    /// The connection was refused (RST to SYN).
+    Refused,
+    /// The connection could not be made in the time allowed.
+    ConnectTimeout,
+    /// No route, or an ICMP error.
+    Unreachable,
+    /// No whole response in the time allowed.
+    Timeout,
+    /// Reset by the peer.
+    Reset,
+    /// Closed by the peer before the response was whole.
+    Closed,
+    /// The bytes were no HTTP response.
+    NotHttp,
+    /// Our own side failed (out of descriptors or ports).
+    Local,
+}
+
+/// Requests of one cluster of a load run: one second of one group of
+/// connections. Clusters are the unit that confidence intervals resample.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadCluster {
+    /// The target.
+    pub target: TargetId,
+    /// Whole seconds since the phase began.
+    pub second: u32,
+    /// Group of connections, stable over the run.
+    pub group: u16,
+    /// Last byte minus intended start (open loop) or minus send (closed
+    /// loop). Timeouts are in it with their age.
+    pub latency: Distribution,
+    /// First response byte minus send.
+    pub first_byte: Distribution,
+    /// Last response byte minus first response byte, for whole responses.
+    pub body: Distribution,
+    /// Failures by kind; a failed request is counted in `latency` only if it timed out.
+    pub failures: Vec<(RequestFailure, u64)>,
+    /// Whole responses by HTTP status.
+    pub statuses: Vec<(u16, u64)>,
+    /// Connections opened.
+    pub connects: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+/// One request of ours, by the stamps of our own program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSample {
+    /// The target.
+    pub target: TargetId,
+    /// The connection; `None` before one existed.
+    pub flow: Option<FlowKey>,
+    /// Which request on its connection, from 0.
+    pub ordinal: u32,
+    /// When `send` was called.
+    pub sent: Timestamp,
+    /// When the first response byte was read.
+    pub first_byte: Option<Timestamp>,
+    /// When the last response byte was read, or the request given up.
+    pub ended: Timestamp,
+    /// The longest time between two reads within the response.
+    pub longest_gap: Duration,
+    /// Time to resolve and connect, for the first request of a connection.
+    pub setup: Option<Duration>,
+    /// The status, or why there is none.
+    pub outcome: Result<u16, RequestFailure>,
+    /// Bytes of the response read.
+    pub received_bytes: u64,
+}
+
+/// Whose socket it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SocketOwner {
+    /// Ours.
+    Own,
+    /// Of another process, read without stopping it.
+    Process {
+        /// Process id in our own pid namespace.
+        pid: u32,
+        /// Descriptor there.
+        fd: u32,
+        /// Its `comm`.
+        name: String,
+    },
+    /// Some other process's, seen by `sock_diag` only.
+    Unnamed,
+}
+
+/// The options and state of a live socket at one instant. `None`: not read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SocketSample {
+    /// Which target it belongs to.
+    pub target: TargetId,
+    /// Whose it is.
+    pub owner: SocketOwner,
+    /// Its own address.
+    pub local: Endpoint,
+    /// Its peer's address.
+    pub remote: Endpoint,
+    /// `TCP_NODELAY`: Nagle's algorithm is off.
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK`.
+    pub cork: Option<bool>,
+    /// `TCP_QUICKACK`: not in ping-pong mode at this instant.
+    pub quickack: Option<bool>,
+    /// `tcp_info` and the queues.
+    pub tcp: Option<TcpSample>,
+}
+
+/// The part of `tcp_info` (`include/uapi/linux/tcp.h`) that bears on latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpSample {
+    /// Smoothed round trip.
+    pub rtt: Duration,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// The least round trip seen by the kernel's filter; `None` when unknown.
+    pub min_rtt: Option<Duration>,
+    /// Delayed-ACK timeout in use.
+    pub ato: Duration,
+    /// Retransmission timeout in use.
+    pub rto: Duration,
+    /// Sending MSS in bytes.
+    pub snd_mss: u32,
+    /// Estimate of the peer's segment size in bytes.
+    pub rcv_mss: u32,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Bytes written and not yet sent.
+    pub notsent_bytes: u32,
+    /// The peer's receive window in bytes; `None` on older kernels.
+    pub snd_wnd: Option<u32>,
+    /// Segments retransmitted in all.
+    pub total_retrans: u32,
+    /// Time with data outstanding.
+    pub busy: Duration,
+    /// Thereof limited by the peer's window.
+    pub rwnd_limited: Duration,
+    /// Thereof limited by the send buffer.
+    pub sndbuf_limited: Duration,
+    /// Bytes received and not yet read by the program.
+    pub receive_queue_bytes: u32,
+    /// Bytes not yet acknowledged by the peer.
+    pub send_queue_bytes: u32,
+}
+
+/// A counter of the kernel, before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterChange {
+    /// Group and name as the kernel prints them, `TcpExt:DelayedACKs`.
+    pub name: String,
+    /// Before the load.
+    pub before: u64,
+    /// After it.
+    pub after: u64,
+    /// Whether the target runs on this host too, so that its share is in the figure.
+    pub includes_target: bool,
+}
+
+/// The accept queue of a listener (`ss -ltn`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerSample {
+    /// The listening address.
+    pub local: Endpoint,
+    /// Connections waiting to be accepted.
+    pub queued: u32,
+    /// How many may wait.
+    pub limit: u32,
+    /// Connections in SYN_RECV for this listener's port.
+    pub embryonic: u32,
+    /// `net.ipv4.tcp_max_syn_backlog` there; `None` when not read.
+    pub syn_backlog: Option<u32>,
+}
+
+/// One effective directive of a program's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationLine {
+    /// Which target it applies to.
+    pub target: TargetId,
+    /// The program, `nginx`.
+    pub program: String,
+    /// The directive, `tcp_nodelay`.
+    pub directive: String,
+    /// Its effective value.
+    pub value: String,
+    /// Where it is set; `None` for the built-in default.
+    pub set_at: Option<SourceLocation>,
+    /// The blocks around it, `http > server :8080 > location /`.
+    pub scope: String,
+    /// Whether the file is newer than the workers, which may then not have read it.
+    pub is_newer_than_process: Option<bool>,
+    /// Why another block might apply; `None` when the choice is exact.
+    pub doubt: Option<String>,
+}
+
+/// A line in a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceLocation {
+    /// The file as its program names it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// The timers of the kernel that produce known quanta.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelTimers {
+    /// Ticks per second, `CONFIG_HZ`; `None` where it could not be told.
+    pub hz: Option<u32>,
+    /// Least delay of a delayed ACK (`TCP_DELACK_MIN`, `include/net/tcp.h`).
+    pub delack_min: Duration,
+    /// Greatest delay of a delayed ACK (`TCP_DELACK_MAX`, or the route's `rto_min` cap).
+    pub delack_max: Duration,
+    /// Least retransmission timeout (`tcp_rto_min_us`).
+    pub rto_min: Duration,
+    /// Where these come from.
+    pub source: String,
+}
+
+/// What is known of packet filters on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirewallState {
+    /// Rules that drop or reject and could match the target; `None` when the
+    /// rules could not be read.
+    pub blocking_rules: Option<u32>,
+    /// How it was found out.
+    pub because: String,
+}
+
+/// What a packet source delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureSummary {
+    /// A file's name or an interface's.
+    pub name: String,
+    /// Records read.
+    pub packets: u64,
+    /// Bytes of packets on the wire.
+    pub bytes: u64,
+    /// Packets that the capture itself lost, where it says so.
+    pub dropped: Option<u64>,
+    /// Records whose bytes were cut by the snap length.
+    pub cut_records: u64,
+    /// Records that are no TCP over IP that could be decoded.
+    pub undecoded: u64,
+    /// Why the rest could not be read; `None` when it ended properly.
+    pub damage: Option<String>,
+}
+
+/// A remark with a stable id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Stable kebab-case id, `not-measured-capture`.
+    pub id: String,
+    /// What a person should know, in one or two sentences.
+    pub text: String,
+}

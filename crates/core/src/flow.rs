@@ -1,0 +1,120 @@
+//! Who talks with whom: endpoints, flows, directions.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// The address; IPv4-mapped IPv6 addresses are stored as IPv4.
+    pub addr: IpAddr,
+    /// The TCP or UDP port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// An endpoint with its address in canonical form.
+    pub fn new(addr: IpAddr, port: u16) -> Self {
+        Self {
+            addr: addr.to_canonical(),
+            port,
+        }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self::new(address.ip(), address.port())
+    }
+}
+
+impl From<Endpoint> for SocketAddr {
+    fn from(endpoint: Endpoint) -> Self {
+        Self::new(endpoint.addr, endpoint.port)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SocketAddr::from(*self).fmt(f)
+    }
+}
+
+/// The transport protocols that flows are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+}
+
+/// A flow's 5-tuple with its ends in fixed order: the same key both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey {
+    low: Endpoint,
+    high: Endpoint,
+    transport: Transport,
+}
+
+impl FlowKey {
+    /// The key of a packet from `source` to `destination`, and which way it goes.
+    pub fn new(transport: Transport, source: Endpoint, destination: Endpoint) -> (Self, Direction) {
+        if source <= destination {
+            (
+                Self {
+                    low: source,
+                    high: destination,
+                    transport,
+                },
+                Direction::Forward,
+            )
+        } else {
+            (
+                Self {
+                    low: destination,
+                    high: source,
+                    transport,
+                },
+                Direction::Backward,
+            )
+        }
+    }
+
+    /// The end that sends in `direction`.
+    pub fn source(&self, direction: Direction) -> Endpoint {
+        match direction {
+            Direction::Forward => self.low,
+            Direction::Backward => self.high,
+        }
+    }
+
+    /// The end that receives in `direction`.
+    pub fn destination(&self, direction: Direction) -> Endpoint {
+        self.source(direction.reverse())
+    }
+
+    /// The flow's transport protocol.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+}
+
+/// Which way along a flow: from its lower end or from its higher end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the lower endpoint to the higher one.
+    Forward,
+    /// From the higher endpoint to the lower one.
+    Backward,
+}
+
+impl Direction {
+    /// The other way.
+    pub const fn reverse(self) -> Self {
+        match self {
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
+        }
+    }
+}

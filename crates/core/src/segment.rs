@@ -1,0 +1,113 @@
+//! The header facts of one TCP segment.
+
+use crate::event::PointId;
+use crate::flow::{Direction, FlowKey};
+use crate::time::Timestamp;
+
+/// One TCP segment as a packet source saw it. Its payload travels beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// When the observation point saw it, on that point's clock.
+    pub at: Timestamp,
+    /// The record's number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// Where it was seen.
+    pub point: PointId,
+    /// The connection's 5-tuple.
+    pub flow: FlowKey,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Sequence number of the first payload byte (of the SYN itself in a SYN).
+    pub seq: u32,
+    /// Acknowledgement number; meaningless without [`TcpFlags::ACK`].
+    pub ack: u32,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// The window field as sent, unscaled.
+    pub window: u16,
+    /// Payload bytes on the wire, from the IP length: the borrowed payload may
+    /// be shorter where the capture cut it.
+    pub payload_len: u32,
+    /// The options that matter here.
+    pub options: TcpOptions,
+    /// The IP header's part in telling copies, retransmissions and middleboxes apart.
+    pub ip: IpFacts,
+}
+
+impl Segment {
+    /// Sequence space that the segment takes: payload, SYN and FIN.
+    pub fn sequence_len(&self) -> u32 {
+        self.payload_len
+            .wrapping_add(u32::from(self.flags.contains(TcpFlags::SYN)))
+            .wrapping_add(u32::from(self.flags.contains(TcpFlags::FIN)))
+    }
+}
+
+/// TCP control bits (RFC 9293 §3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push function.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgement field is significant.
+    pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(0x80);
+
+    /// Whether all bits of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The TCP options that the analysis reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// Maximum segment size offered (SYN only; RFC 9293 §3.7.1).
+    pub mss: Option<u16>,
+    /// Window shift offered (SYN only; RFC 7323 §2), at most 14.
+    pub window_scale: Option<u8>,
+    /// SACK permitted (SYN only; RFC 2018 §2).
+    pub sack_permitted: bool,
+    /// TSval and TSecr (RFC 7323 §3).
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks `[left, right)`, the first `sack_count` of them (RFC 2018 §3).
+    pub sack: [(u32, u32); 4],
+    /// How many entries of `sack` count.
+    pub sack_count: u8,
+}
+
+impl TcpOptions {
+    /// The SACK blocks, most recent first.
+    pub fn sack_blocks(&self) -> &[(u32, u32)] {
+        let count = usize::from(self.sack_count).min(self.sack.len());
+        self.sack.get(..count).unwrap_or_default()
+    }
+}
+
+/// What the IP header tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpFacts {
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// The IPv4 identification; `None` for IPv6 without a fragment header.
+    pub id: Option<u16>,
+    /// Whether routers marked congestion (ECN field 3, RFC 3168).
+    pub congestion_marked: bool,
+}
