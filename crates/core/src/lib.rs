@@ -11,5 +11,7 @@ pub mod event;
 pub mod experiment;
 pub mod flow;
 pub mod histogram;
+pub mod report;
 pub mod segment;
 pub mod time;
+pub mod wait;
