@@ -8,11 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+mod connection;
 pub mod event;
+pub mod exchange;
 pub mod experiment;
 pub mod flow;
 pub mod histogram;
+mod http;
+mod mark;
 pub mod report;
 pub mod segment;
+mod tile;
 pub mod time;
 pub mod wait;
