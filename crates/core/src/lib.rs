@@ -7,6 +7,7 @@
 //! traffic is a fact in the report, never an `Err`.
 #![forbid(unsafe_code)]
 
+pub mod decode;
 pub mod event;
 pub mod experiment;
 pub mod flow;
