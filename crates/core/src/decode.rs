@@ -57,7 +57,7 @@ pub enum Packet<'a> {
     /// A TCP segment and what was captured of its payload.
     Tcp(Segment, &'a [u8]),
     /// Anything else: another protocol, a later fragment, malformed or cut
-    /// before the end of the fixed TCP header.
+    /// within the fixed TCP header.
     Other,
 }
 

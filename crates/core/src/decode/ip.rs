@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use super::byte_order::ByteOrder;
 use crate::segment::IpFacts;
 
 /// IANA protocol numbers.
@@ -48,39 +49,25 @@ pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
 #[inline]
 fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let header: &[u8; 20] = bytes.first_chunk()?;
-    let [
-        version_ihl,
-        tos,
-        l0,
-        l1,
-        i0,
-        i1,
-        f0,
-        f1,
-        ttl,
-        protocol,
-        _,
-        _,
-        addresses @ ..,
-    ] = *header;
+    let half = |at| ByteOrder::Big.u16(header, at);
+    let [version_ihl, service, _, _, _, _, _, _, ttl, protocol, ..] = *header;
     let header_len = u32::from(version_ihl & 0x0f) * 4;
-    let total_len = match u32::from(u16::from_be_bytes([l0, l1])) {
+    let total_len = match u32::from(half(2)?) {
         0 => wire_len,
         len => len,
     };
-    let fragment_offset = u16::from_be_bytes([f0, f1]) & 0x1fff;
+    let fragment_offset = half(6)? & 0x1fff;
     if header_len < 20 || protocol != protocol::TCP || fragment_offset != 0 {
         return None;
     }
-    let [s0, s1, s2, s3, d0, d1, d2, d3] = addresses;
     let payload_len = total_len.checked_sub(header_len)?;
     Some(Datagram {
-        source: IpAddr::from([s0, s1, s2, s3]),
-        destination: IpAddr::from([d0, d1, d2, d3]),
+        source: IpAddr::from(*header.get(12..)?.first_chunk::<4>()?),
+        destination: IpAddr::from(*header.last_chunk::<4>()?),
         facts: IpFacts {
             ttl,
-            id: Some(u16::from_be_bytes([i0, i1])),
-            congestion_marked: tos & 3 == 3,
+            id: half(4),
+            congestion_marked: service & 3 == 3,
         },
         payload_len,
         payload: at_most(bytes.get(header_len as usize..)?, payload_len),
@@ -90,21 +77,19 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
 #[inline]
 fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let (header, rest) = bytes.split_first_chunk::<40>()?;
-    let [_, class, _, _, l0, l1, next, hop_limit, addresses @ ..] = *header;
-    let body_len = match u32::from(u16::from_be_bytes([l0, l1])) {
+    let [_, class, _, _, _, _, next, hop_limit, addresses @ ..] = header;
+    let body_len = match u32::from(ByteOrder::Big.u16(header, 4)?) {
         // A jumbogram (RFC 2675), or one that offload has still to cut.
         0 => wire_len.checked_sub(40)?,
         len => len,
     };
-    let chain = pass_extensions(next, at_most(rest, body_len))?;
+    let chain = pass_extensions(*next, at_most(rest, body_len))?;
     let payload_len = body_len.checked_sub(u32::try_from(chain.len).ok()?)?;
-    let (source, destination) = addresses.split_first_chunk::<16>()?;
-    let destination: [u8; 16] = *destination.first_chunk()?;
     Some(Datagram {
-        source: IpAddr::from(*source),
-        destination: IpAddr::from(destination),
+        source: IpAddr::from(*addresses.first_chunk::<16>()?),
+        destination: IpAddr::from(*addresses.last_chunk::<16>()?),
         facts: IpFacts {
-            ttl: hop_limit,
+            ttl: *hop_limit,
             id: chain.fragment_id,
             congestion_marked: (class >> 4) & 3 == 3,
         },

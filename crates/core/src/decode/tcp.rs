@@ -1,5 +1,6 @@
 //! TCP headers (RFC 9293 §3.1) and the options that matter for latency.
 
+use super::byte_order::ByteOrder;
 use super::ip::Datagram;
 use crate::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::segment::{TcpFlags, TcpOptions};
@@ -43,42 +44,27 @@ impl Header {
 }
 
 /// Reads the header that a datagram begins with, and what was captured of the
-/// payload. `None` when the fixed part was not captured or the header does not
-/// fit into the datagram.
+/// payload. `None` when the window, the last of the fixed fields that are read,
+/// was not captured or the header does not fit into the datagram.
 #[inline]
 pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
-    let (fixed, rest) = datagram.payload.split_first_chunk::<20>()?;
-    let [
-        s0,
-        s1,
-        d0,
-        d1,
-        q0,
-        q1,
-        q2,
-        q3,
-        a0,
-        a1,
-        a2,
-        a3,
-        offset,
-        bits,
-        w0,
-        w1,
-        ..,
-    ] = *fixed;
+    let fixed: &[u8; 16] = datagram.payload.first_chunk()?;
+    let half = |at| ByteOrder::Big.u16(fixed, at);
+    let word = |at| ByteOrder::Big.u32(fixed, at);
+    let [.., offset, bits, _, _] = *fixed;
     let options_len = usize::from(offset >> 4).checked_sub(5)? * 4;
     let header_len = 20 + u32::try_from(options_len).ok()?;
     let payload_len = datagram.payload_len.checked_sub(header_len)?;
+    let rest = datagram.payload.get(20..).unwrap_or_default();
     let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
     let flags = TcpFlags(bits);
     let header = Header {
-        source_port: u16::from_be_bytes([s0, s1]),
-        destination_port: u16::from_be_bytes([d0, d1]),
-        seq: u32::from_be_bytes([q0, q1, q2, q3]),
-        ack: u32::from_be_bytes([a0, a1, a2, a3]),
+        source_port: half(0)?,
+        destination_port: half(2)?,
+        seq: word(4)?,
+        ack: word(8)?,
         flags,
-        window: u16::from_be_bytes([w0, w1]),
+        window: half(14)?,
         payload_len,
         options: read_options(options, flags.contains(TcpFlags::SYN)),
     };

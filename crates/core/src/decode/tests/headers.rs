@@ -111,7 +111,7 @@ fn a_cut_frame_keeps_its_payload_length() {
     let (segment, payload) = tcp_of(packet(&cut, PointId(0))).expect("the fixed header is whole");
     assert_eq!(segment.payload_len as usize, PAYLOAD.len());
     assert_eq!((payload, segment.options.timestamps), (&[][..], None));
-    assert_eq!(decode(LinkType::ETHERNET, &frame[..53]), None);
+    assert_eq!(decode(LinkType::ETHERNET, &frame[..49]), None);
 }
 
 #[test]
