@@ -9,6 +9,7 @@
 
 pub mod analyzer;
 mod connection;
+pub mod decode;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
