@@ -8,17 +8,20 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+pub mod cause;
 mod connection;
 pub mod decode;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
+mod facts;
 pub mod flow;
 pub mod histogram;
 mod http;
 mod mark;
 pub mod report;
 pub mod segment;
+mod service;
 mod shard;
 mod tile;
 pub mod time;
