@@ -61,9 +61,9 @@ pub enum HostError {
         source: io::Error,
     },
     /// It was there and is no more, or another has taken its place.
-    #[error("{what} is gone")]
+    #[error("{what}: not there, or no more")]
     Gone {
-        /// The process, socket or namespace.
+        /// The process, socket or file, or what was tried on it.
         what: String,
     },
     /// The request itself would touch something that is not lagtrace's.
@@ -83,9 +83,7 @@ impl HostError {
         if source.kind() == io::ErrorKind::PermissionDenied {
             Self::NotPermitted { operation, needs }
         } else if source.kind() == io::ErrorKind::NotFound || errno == Some(libc::ESRCH) {
-            Self::Gone {
-                what: format!("what {operation} is about"),
-            }
+            Self::Gone { what: operation }
         } else {
             Self::Failed { operation, source }
         }
