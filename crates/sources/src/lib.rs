@@ -1,3 +1,7 @@
-//! placeholder
+//! Makes observations: captures, probes, load, sockets, counters, configuration.
 
 pub mod capture;
+mod clock;
+mod http;
+pub mod load;
+pub mod url;
