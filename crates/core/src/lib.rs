@@ -9,6 +9,7 @@
 
 pub mod analyzer;
 pub mod cause;
+mod conclude;
 mod connection;
 pub mod decode;
 pub mod event;
@@ -19,6 +20,7 @@ pub mod flow;
 pub mod histogram;
 mod http;
 mod mark;
+mod own;
 pub mod report;
 pub mod segment;
 mod service;
