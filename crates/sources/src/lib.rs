@@ -1,7 +1,10 @@
 //! Makes observations: captures, probes, load, sockets, counters, configuration.
 
+//! placeholder
+
 pub mod capture;
 mod clock;
+pub mod config;
 pub mod counter;
 pub mod firewall;
 mod http;

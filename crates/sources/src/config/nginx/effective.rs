@@ -1,0 +1,246 @@
+//! The value of a directive where a request ends up: its own block's, else the
+//! next outer one's, else the default.
+
+use super::directive::{Contexts, Inheritance, Known, Needs, Version};
+use super::selection::Selection;
+use super::server::ChosenServer;
+use super::table::GROUPS;
+use super::tree::{Directive, Place, Tree, blocks, lines};
+
+/// A directive's value, or one of several lines of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Effective {
+    pub(crate) directive: String,
+    pub(crate) value: String,
+    pub(crate) set_at: Option<Place>,
+    pub(crate) scope: String,
+    /// Why another value might hold, beyond what holds for all of them.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// A block that surrounds the request.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope<'c> {
+    pub(crate) kind: Contexts,
+    /// The blocks down to this one, ` > ` between them; empty outside all.
+    pub(crate) path: String,
+    pub(crate) directives: &'c [Directive],
+}
+
+/// The blocks around a request, innermost last.
+#[derive(Debug)]
+pub(crate) struct Chain<'c> {
+    pub(crate) tree: &'c Tree,
+    pub(crate) scopes: Vec<Scope<'c>>,
+    /// The server that holds while the head of a request is read.
+    pub(crate) head: Option<Scope<'c>>,
+    pub(crate) selection: &'c Selection<'c>,
+    pub(crate) version: Option<Version>,
+}
+
+/// All effective values for a request, in the order of the tables.
+pub(crate) fn effective(
+    tree: &Tree,
+    selection: &Selection<'_>,
+    version: Option<Version>,
+) -> Vec<Effective> {
+    let chain = Chain {
+        tree,
+        scopes: scopes(tree, selection),
+        head: selection.server.as_ref().map(|server| Scope {
+            kind: Contexts::SERVER,
+            path: scope_path(server.head, &[]),
+            directives: server.head.inner(),
+        }),
+        selection,
+        version,
+    };
+    let mut found = chain.listen();
+    for (needs, group) in GROUPS {
+        if chain.has(*needs) {
+            found.extend(group.iter().flat_map(|known| chain.values(known)));
+        }
+    }
+    found.extend(chain.zones());
+    found.extend(chain.upstream());
+    found
+}
+
+/// The blocks down to the innermost that was chosen.
+pub(crate) fn scope_path(server: &Directive, locations: &[&Directive]) -> String {
+    let mut path = format!("http > {}", server_label(server));
+    for location in locations {
+        path += &format!(" > location {}", location.arguments());
+    }
+    path
+}
+
+/// A server by its first name, or by its first address where it has none.
+fn server_label(server: &Directive) -> String {
+    let mut names = server.lines("server_name").flat_map(|line| &line.args);
+    let mut listens = server.lines("listen").filter_map(|line| line.args.first());
+    let named = names.find(|name| !name.is_empty());
+    match (named, listens.next()) {
+        (Some(name), _) => format!("server {name}"),
+        (None, Some(listen)) if listen.iter().all(u8::is_ascii_digit) => {
+            format!("server :{listen}")
+        }
+        (None, Some(listen)) => format!("server {listen}"),
+        (None, None) => "server".into(),
+    }
+}
+
+fn scopes<'c>(tree: &'c Tree, selection: &Selection<'c>) -> Vec<Scope<'c>> {
+    let mut scopes = vec![Scope {
+        kind: Contexts::MAIN,
+        path: String::new(),
+        directives: &tree.main,
+    }];
+    let mut push = |kind, path: String, block: &'c Directive| {
+        scopes.push(Scope {
+            kind,
+            path,
+            directives: block.inner(),
+        });
+    };
+    if let Some(events) = blocks(&tree.main, "events").next() {
+        push(Contexts::EVENTS, "events".into(), events);
+    }
+    if let Some(http) = selection.http {
+        push(Contexts::HTTP, "http".into(), http);
+    }
+    if let Some(server) = &selection.server {
+        push(
+            Contexts::SERVER,
+            scope_path(server.block, &[]),
+            server.block,
+        );
+        for (depth, location) in selection.locations.iter().enumerate() {
+            let path = scope_path(server.block, &selection.locations[..=depth]);
+            push(Contexts::LOCATION, path, location);
+        }
+    }
+    scopes
+}
+
+impl Chain<'_> {
+    /// Whether a group of directives says anything about this request.
+    fn has(&self, needs: Needs) -> bool {
+        match needs {
+            Needs::Nothing => true,
+            Needs::Passing(name) => self.own_lines(name).next().is_some(),
+            Needs::Tls => {
+                let server = self.selection.server.as_ref();
+                server.is_some_and(|server| server.is_tls)
+            }
+        }
+    }
+
+    /// The lines of a directive in the innermost block itself.
+    pub(crate) fn own_lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Directive> {
+        let innermost = self.scopes.last().map_or(&[][..], |scope| scope.directives);
+        lines(innermost, name)
+    }
+
+    /// The values of one directive: one, or for a list one for each line.
+    pub(crate) fn values(&self, known: &Known) -> Vec<Effective> {
+        let setting = self.reach(known).into_iter().find_map(|scope| {
+            let found: Vec<&Directive> = lines(scope.directives, known.name).collect();
+            (!found.is_empty()).then_some((scope, found))
+        });
+        let doubts = self.doubts(known);
+        let Some((scope, found)) = setting else {
+            return vec![self.default(known, doubts)];
+        };
+        let taken = match known.inheritance {
+            Inheritance::List => found.len(),
+            Inheritance::Single | Inheritance::Own | Inheritance::Head => 1,
+        };
+        let of_line = |line: &&Directive| Effective {
+            directive: known.name.into(),
+            value: line.arguments(),
+            set_at: Some(line.at),
+            scope: scope.path.clone(),
+            doubts: doubts.clone(),
+        };
+        found[..taken].iter().map(of_line).collect()
+    }
+
+    /// The blocks that a directive may come from, innermost first.
+    fn reach(&self, known: &Known) -> Vec<&Scope<'_>> {
+        let inward = self.scopes.iter().rev();
+        let allowed = |scope: &&Scope<'_>| known.contexts.has(scope.kind);
+        match known.inheritance {
+            Inheritance::Single | Inheritance::List => inward.filter(allowed).collect(),
+            Inheritance::Own => inward.take(1).filter(allowed).collect(),
+            Inheritance::Head => {
+                let outside = inward.filter(|scope| scope.kind != Contexts::SERVER);
+                self.head.iter().chain(outside).filter(allowed).collect()
+            }
+        }
+    }
+
+    fn default(&self, known: &Known, doubts: Vec<String>) -> Effective {
+        let scope = self.reach(known).first().map(|scope| scope.path.clone());
+        let scope = scope.unwrap_or_default();
+        Effective {
+            directive: known.name.into(),
+            value: known.default(self.version).into(),
+            set_at: None,
+            scope,
+            doubts,
+        }
+    }
+
+    /// Why another value of this directive might hold: a doubt about server or
+    /// location matters only where another one sets it.
+    fn doubts(&self, known: &Known) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let inner = Contexts::SERVER.and(Contexts::LOCATION);
+        if !known.contexts.has(inner) {
+            return doubts;
+        }
+        let (name, selection) = (known.name, self.selection);
+        let in_http = |http: &Directive| http.blocks("server").any(|server| sets(server, name));
+        if !selection.server_doubts.is_empty() && selection.http.is_some_and(in_http) {
+            doubts.extend(selection.server_doubts.iter().cloned());
+        }
+        let in_server = |server: &ChosenServer<'_>| sets(server.block, name);
+        if !selection.location_doubts.is_empty() && selection.server.as_ref().is_some_and(in_server)
+        {
+            doubts.extend(selection.location_doubts.iter().cloned());
+        }
+        if known.contexts.has(Contexts::IF) {
+            doubts.extend(self.conditions(name));
+        }
+        doubts
+    }
+
+    /// The `if` blocks of the location that set this directive.
+    fn conditions(&self, name: &str) -> Vec<String> {
+        let Some(location) = self.selection.locations.last() else {
+            return Vec::new();
+        };
+        let conditional = location
+            .blocks("if")
+            .flat_map(|condition| condition.lines(name).map(move |line| (condition, line)));
+        conditional
+            .map(|(condition, line)| {
+                format!(
+                    "`if {}` sets it to {} at {} where the condition holds",
+                    condition.arguments(),
+                    line.arguments(),
+                    self.tree.show(line.at)
+                )
+            })
+            .collect()
+    }
+}
+
+/// Whether a block or anything inside it sets a directive.
+fn sets(block: &Directive, name: &str) -> bool {
+    block
+        .inner()
+        .iter()
+        .any(|inner| (inner.block.is_none() && inner.name == *name) || sets(inner, name))
+}

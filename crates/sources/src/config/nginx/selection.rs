@@ -1,0 +1,161 @@
+//! The server and the location that answer one request.
+
+use lagtrace_core::event::Note;
+
+use super::Request;
+use super::location::{self, Found, passes_on};
+use super::master::note;
+use super::rewrite;
+use super::server::{ChosenServer, Surroundings, choose};
+use super::tree::{Directive, Tree};
+use super::uri;
+
+/// Who answers.
+#[derive(Debug, Default)]
+pub(crate) struct Selection<'c> {
+    pub(crate) http: Option<&'c Directive>,
+    pub(crate) server: Option<ChosenServer<'c>>,
+    /// The location and those it is nested in, outermost first.
+    pub(crate) locations: Vec<&'c Directive>,
+    /// Why another server might answer.
+    pub(crate) server_doubts: Vec<String>,
+    /// Why another location might answer, given the server.
+    pub(crate) location_doubts: Vec<String>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Selects as nginx would.
+pub(crate) fn select<'c>(
+    tree: &'c Tree,
+    surroundings: &Surroundings,
+    request: &Request<'_>,
+) -> Selection<'c> {
+    let mut selection = Selection {
+        http: tree.http(),
+        ..Selection::default()
+    };
+    selection.server = choose(
+        tree,
+        surroundings,
+        request,
+        &mut selection.server_doubts,
+        &mut selection.notes,
+    );
+    if let Some(server) = &selection.server {
+        let (block, head) = (server.block, server.head);
+        selection.choose_location(tree, block, head, request);
+    }
+    selection
+}
+
+impl<'c> Selection<'c> {
+    fn choose_location(
+        &mut self,
+        tree: &'c Tree,
+        server: &'c Directive,
+        head: &'c Directive,
+        request: &Request<'_>,
+    ) {
+        let around = self.http.into_iter();
+        let merges = head
+            .lines("merge_slashes")
+            .chain(around.flat_map(|http| http.lines("merge_slashes")))
+            .next()
+            .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
+        let uri = match uri::normalise(request.uri.as_bytes(), merges) {
+            Ok(uri) => uri,
+            Err(_) => {
+                let text = format!("nginx answers 400 to the URI {:?}", request.uri);
+                self.notes.push(note("nginx-bad-uri", text));
+                return;
+            }
+        };
+        let before = rewrite::follow(tree, server.inner(), &uri);
+        self.location_doubts.extend(before.doubts);
+        if let Some(answer) = before.answer {
+            let text = format!(
+                "`{}` at {} answers for the whole server; no location is searched",
+                answer.name,
+                tree.show(answer.at)
+            );
+            self.notes.push(note("nginx-server-answers", text));
+            return;
+        }
+        let Found {
+            path,
+            adds_slash,
+            doubts,
+        } = location::find(server.inner(), &uri);
+        self.location_doubts.extend(doubts);
+        if adds_slash {
+            let text = "nginx redirects the client to the same URI with a slash at its end";
+            self.notes.push(note("nginx-adds-slash", text));
+        }
+        self.locations = path;
+        let location = self.locations.last().copied();
+        self.look_inside(tree, server, location, &uri);
+    }
+
+    /// What may still send the request elsewhere.
+    fn look_inside(
+        &mut self,
+        tree: &Tree,
+        server: &'c Directive,
+        location: Option<&'c Directive>,
+        uri: &[u8],
+    ) {
+        let block = location.unwrap_or(server);
+        if block.lines("internal").next().is_some() {
+            let text = "the location is internal: a request from outside is answered 404";
+            self.notes.push(note("nginx-internal-location", text));
+            return;
+        }
+        let inside = location.map(|location| rewrite::follow(tree, location.inner(), uri));
+        let inside = inside.unwrap_or_default();
+        let mut doubts = inside.doubts;
+        let is_answered = inside.answer.is_some() || passes_on(block);
+        if inside.answer.is_none() {
+            doubts.extend(rewrite::leads_elsewhere(tree, block));
+        }
+        if !is_answered && uri.ends_with(b"/") {
+            doubts.extend(self.index_elsewhere(tree, server, uri));
+        }
+        if !doubts.is_empty() {
+            let text = "the request may be redirected inside nginx; that was not followed";
+            self.notes.push(note("nginx-redirects-inside", text));
+        }
+        self.location_doubts.extend(doubts);
+    }
+
+    /// A directory's index file is served by an inner redirect, which may end
+    /// in another location.
+    fn index_elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Vec<String> {
+        let outward = self.locations.iter().rev().copied();
+        let blocks = outward.chain([server]).chain(self.http);
+        let index = blocks.flat_map(|block| block.lines("index").next()).next();
+        let names = index.map_or_else(
+            || vec![b"index.html".to_vec()],
+            |line| line.args.iter().map(|word| word.to_vec()).collect(),
+        );
+        let here = self.locations.last().map(|location| location.at);
+        let mut doubts = Vec::new();
+        for name in names.iter().take(16) {
+            let target = [uri, name.as_slice()].concat();
+            let found = location::find(server.inner(), &target);
+            let other = found.path.last();
+            if other.map(|other| other.at) != here {
+                let place = match other {
+                    Some(other) => {
+                        format!("location {} at {}", other.arguments(), tree.show(other.at))
+                    }
+                    None => "no location but the server itself".into(),
+                };
+                doubts.push(format!(
+                    "if {} exists, it is served by {place}",
+                    String::from_utf8_lossy(&target)
+                ));
+            }
+        }
+        doubts
+    }
+}
