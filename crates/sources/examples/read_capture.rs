@@ -21,8 +21,9 @@ fn main() -> ExitCode {
     };
     let runs = arguments
         .next()
-        .and_then(|runs| runs.parse().ok())
-        .unwrap_or(9);
+        .and_then(|runs| runs.parse::<usize>().ok())
+        .unwrap_or(9)
+        .max(1);
     let path = Path::new(&file);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut packets = 0;
