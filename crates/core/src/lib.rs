@@ -9,6 +9,7 @@
 
 pub mod analyzer;
 pub mod cause;
+pub mod compare;
 mod connection;
 pub mod decode;
 pub mod event;
