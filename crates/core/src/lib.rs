@@ -9,6 +9,7 @@
 
 pub mod analyzer;
 pub mod cause;
+pub mod compare;
 mod conclude;
 mod connection;
 pub mod decode;

@@ -73,12 +73,14 @@ impl Loads {
         let is_kept = phase == Phase::Baseline && !is_observed;
         if is_kept && self.clusters.len() < MAX_CLUSTERS {
             let latency = cluster.latency;
+            let failures = cluster.failures.iter().map(|&(_, count)| count).sum();
             self.clusters.push((
                 target,
                 Cluster {
                     second,
                     group,
                     latency,
+                    failures,
                 },
             ));
         }
