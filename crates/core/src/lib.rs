@@ -8,11 +8,17 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+mod connection;
+pub mod decode;
 pub mod event;
+pub mod exchange;
 pub mod experiment;
 pub mod flow;
 pub mod histogram;
+mod http;
+mod mark;
 pub mod report;
 pub mod segment;
+mod tile;
 pub mod time;
 pub mod wait;
