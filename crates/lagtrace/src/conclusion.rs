@@ -14,7 +14,6 @@ use crate::console::Console;
 use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
-use crate::render;
 
 /// What the analyzer is told before it begins.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
@@ -52,10 +51,10 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let output = console.output();
     let colored = output.output.is_none() && console.colors_stdout();
-    deliver(output.output.as_deref(), |to| match output.format {
-        Format::Text => render::text::write(report, colored, to),
-        Format::Json => render::json::write(report, to),
-        Format::Ndjson => render::ndjson::write(report, to),
+    let _ = (colored, Format::Text);
+    deliver(output.output.as_deref(), |to| {
+        serde_json::to_writer_pretty(&mut *to, report)?;
+        writeln!(to)
     })?;
     Ok(Outcome::of(report))
 }

@@ -10,12 +10,14 @@ use clap::Parser as _;
 
 mod analyze;
 mod arguments;
+mod conclusion;
 mod console;
 mod delivery;
 mod exit;
 mod failure;
 mod interrupt;
 mod manual;
+mod packets;
 
 use arguments::{Arguments, Command};
 use console::Console;
