@@ -1,1 +1,8 @@
 //! placeholder
+pub mod counter;
+pub mod firewall;
+pub mod netlink;
+pub mod privilege;
+pub mod route;
+pub mod socket;
+pub mod timer;
