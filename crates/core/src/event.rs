@@ -376,6 +376,17 @@ pub struct TcpSample {
     pub send_queue_bytes: u32,
 }
 
+/// Whose work a kernel counter counts: each network namespace has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CounterScope {
+    /// Our namespace's, in which the target does not run.
+    Client,
+    /// The target's namespace on this host, in which we do not run.
+    Target,
+    /// One namespace for both: the figure holds both shares.
+    Both,
+}
+
 /// A counter of the kernel, before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterChange {
@@ -385,8 +396,8 @@ pub struct CounterChange {
     pub before: u64,
     /// After it.
     pub after: u64,
-    /// Whether the target runs on this host too, so that its share is in the figure.
-    pub includes_target: bool,
+    /// Whose work is in the figure.
+    pub scope: CounterScope,
 }
 
 /// The accept queue of a listener (`ss -ltn`).
