@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
     pub(crate) exchanges: Vec<Exchange>,
-    pub(crate) setup: Option<Setup>,
+    pub(crate) setups: Vec<Setup>,
 }
 
 /// A connection at one observation point.
@@ -125,7 +125,7 @@ impl Connection {
     /// The capture ends, or the connection is given up: closes what is open.
     pub(crate) fn give_up(&mut self, closed: &mut Closed) {
         if self.setup.is_open() {
-            closed.setup = self.setup.conclude(self.endpoints());
+            closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
         self.pairing.finish(None);
         self.collect(closed);
@@ -264,7 +264,7 @@ impl Connection {
                 .measure_handshake(took);
         }
         let endpoints = self.endpoints();
-        closed.setup = self.setup.conclude(endpoints);
+        closed.setups.extend(self.setup.conclude(endpoints));
     }
 
     fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
@@ -274,7 +274,7 @@ impl Connection {
                 self.setup.refuse(segment.at, segment.ip.ttl);
             }
             let endpoints = self.endpoints();
-            closed.setup = self.setup.conclude(endpoints);
+            closed.setups.extend(self.setup.conclude(endpoints));
         }
         self.pairing
             .finish(Some((self.side(segment.direction), segment.at, true)));

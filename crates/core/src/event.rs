@@ -244,6 +244,8 @@ pub enum RequestFailure {
     NotHttp,
     /// Our own side failed (out of descriptors or ports).
     Local,
+    /// The run ended first, after a grace: it was in flight or overdue.
+    Cut,
 }
 
 /// Requests of one cluster of a load run: one second of one group of
@@ -259,11 +261,15 @@ pub struct LoadCluster {
     /// Last byte minus intended start (open loop) or minus send (closed
     /// loop). Timeouts are in it with their age.
     pub latency: Distribution,
+    /// Last byte minus send: `latency` without the wait for a free connection,
+    /// and the same in closed loop.
+    pub service: Distribution,
     /// First response byte minus send.
     pub first_byte: Distribution,
     /// Last response byte minus first response byte, for whole responses.
     pub body: Distribution,
-    /// Failures by kind; a failed request is counted in `latency` only if it timed out.
+    /// Failures by kind; a failed request is counted in `latency` only if it
+    /// timed out or was cut.
     pub failures: Vec<(RequestFailure, u64)>,
     /// Whole responses by HTTP status.
     pub statuses: Vec<(u16, u64)>,

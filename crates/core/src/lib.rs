@@ -19,6 +19,7 @@ mod http;
 mod mark;
 pub mod report;
 pub mod segment;
+mod shard;
 mod tile;
 pub mod time;
 pub mod wait;

@@ -1,10 +1,14 @@
 //! Makes observations: captures, probes, load, sockets, counters, configuration.
 
 pub mod capture;
+mod clock;
 pub mod counter;
 pub mod firewall;
+mod http;
+pub mod load;
 pub mod netlink;
 pub mod privilege;
 pub mod route;
 pub mod socket;
 pub mod timer;
+pub mod url;
