@@ -49,12 +49,11 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
 
 /// Shows the report as the user wants it and says what the exit code is.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
-    let output = console.output();
-    let colored = output.output.is_none() && console.colors_stdout();
-    let _ = (colored, Format::Text);
-    deliver(output.output.as_deref(), |to| {
-        serde_json::to_writer_pretty(&mut *to, report)?;
-        writeln!(to)
-    })?;
+    let document = match console.output().format {
+        Format::Text => render::text(report, &console.style()),
+        Format::Json => render::json(report),
+        Format::Ndjson => render::ndjson(report),
+    };
+    deliver(console, &document)?;
     Ok(Outcome::of(report))
 }

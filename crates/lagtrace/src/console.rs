@@ -11,15 +11,21 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use rustix::termios::tcgetwinsize;
+
 use crate::arguments::{Color, Format, Output};
 use crate::exit::{FAILURE, Outcome};
 use crate::failure::{Failure, Result};
+use crate::render;
 
 const STEP: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default().bold();
+
+/// How wide text is where no terminal says.
+const WIDTH: usize = 100;
 
 /// How wide the column of steps' names is.
 const STEP_WIDTH: usize = 14;
@@ -50,8 +56,18 @@ impl Console {
         &self.output
     }
 
-    /// Whether text on standard output is coloured.
-    pub(crate) fn colors_stdout(&self) -> bool {
+    /// How text is to look where the report goes.
+    pub(crate) fn style(&self) -> render::Style {
+        let is_file = self.output.output.is_some();
+        let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        render::Style {
+            width: if is_file || columns == 0 { WIDTH } else { columns },
+            color: !is_file && self.colors_stdout(),
+            verbose: self.output.verbose,
+        }
+    }
+
+    fn colors_stdout(&self) -> bool {
         self.colors(io::stdout().is_terminal())
     }
 

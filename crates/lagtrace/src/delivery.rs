@@ -1,32 +1,25 @@
 //! Where a finished document goes: standard output or a file.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::fs;
+use std::io::{self, Write as _};
 
 use anyhow::Context as _;
 
+use crate::console::Console;
 use crate::failure::Result;
 
-/// Hands the document that `render` writes to `file`, or to standard output.
-pub(crate) fn deliver(
-    file: Option<&Path>,
-    render: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<()> {
-    match file {
-        Some(path) => File::create(path)
-            .and_then(|file| write(file, render))
-            .with_context(|| format!("write {}", path.display()))?,
-        None => write(io::stdout().lock(), render).context("write the report")?,
+/// Hands the document over as the user asked.
+pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
+    match &console.output().output {
+        Some(path) => {
+            fs::write(path, document).with_context(|| format!("write {}", path.display()))?;
+        }
+        None => {
+            let mut to = io::stdout().lock();
+            to.write_all(document.as_bytes())
+                .and_then(|()| to.flush())
+                .context("write the report")?;
+        }
     }
     Ok(())
-}
-
-fn write(
-    to: impl Write,
-    render: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut to = BufWriter::new(to);
-    render(&mut to)?;
-    to.flush()
 }

@@ -19,6 +19,14 @@ impl Failure {
         anyhow::Error::msg(message).into()
     }
 
+    /// The same as the cause of something larger that failed.
+    pub(crate) fn during(self, operation: String) -> Self {
+        Self {
+            error: self.error.context(operation),
+            ..self
+        }
+    }
+
     /// The same with what the user can do about it.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {

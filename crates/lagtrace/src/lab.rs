@@ -1,10 +1,8 @@
 //! `lagtrace lab`: causes of latency on demand, and whether they are found.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
 
@@ -154,9 +152,7 @@ fn down(name: &str, console: &Console) -> Result<Outcome> {
 }
 
 fn print(text: &str, console: &Console) -> Result<Outcome> {
-    deliver(console.output().output.as_deref(), |to| {
-        to.write_all(text.as_bytes())
-    })?;
+    deliver(console, text)?;
     Ok(Outcome::Clean)
 }
 

@@ -1,6 +1,5 @@
 //! One scenario from its beginning to its end, diagnosed like any service.
 
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
@@ -16,6 +15,7 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::render;
 
 /// Where this program is, even if its file was replaced since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -142,32 +142,22 @@ fn command(options: &Options, lab: &Lab) -> Result<Command> {
 }
 
 fn print(diagnoses: &[Diagnosis], console: &Console) -> Result<()> {
-    let output = console.output();
-    deliver(output.output.as_deref(), |to| match output.format {
-        Format::Text => diagnoses.iter().try_for_each(|d| write_text(d, console, to)),
-        Format::Json => {
-            let all: Vec<_> = diagnoses.iter().map(as_json).collect();
-            serde_json::to_writer_pretty(&mut *to, &all)?;
-            writeln!(to)
-        }
-        Format::Ndjson => diagnoses.iter().try_for_each(|diagnosis| {
-            serde_json::to_writer(&mut *to, &as_json(diagnosis))?;
-            writeln!(to)
-        }),
-    })
+    let all: Vec<_> = diagnoses.iter().map(as_json).collect();
+    let document = match console.output().format {
+        Format::Text => diagnoses.iter().map(|d| as_text(d, console)).collect(),
+        Format::Json => format!("{:#}\n", Value::from(all)),
+        Format::Ndjson => all.iter().map(|value| format!("{value}\n")).collect(),
+    };
+    deliver(console, &document)
 }
 
-fn write_text(diagnosis: &Diagnosis, console: &Console, to: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(to, "\n{}: {}\n", diagnosis.service, diagnosis.url)?;
-    crate::render::text::write(&diagnosis.report, console.colors_stdout(), to)?;
-    writeln!(to)?;
-    if diagnosis.misses.is_empty() {
-        writeln!(to, "As it is in truth.")?;
-    }
-    diagnosis
-        .misses
-        .iter()
-        .try_for_each(|miss| writeln!(to, "Not as it is in truth: {miss}"))
+fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
+    let letter = render::text(&diagnosis.report, &console.style());
+    let truth = match diagnosis.misses.as_slice() {
+        [] => "The diagnosis is right: it says what is true of this service.".to_owned(),
+        misses => format!("The diagnosis is wrong: {}.", misses.join("; ")),
+    };
+    format!("\n=== {}: {}\n\n{letter}\n{truth}\n", diagnosis.service, diagnosis.url)
 }
 
 fn as_json(diagnosis: &Diagnosis) -> Value {
