@@ -5,44 +5,25 @@
 //! [`CaptureSummary`](lagtrace_core::event::CaptureSummary) that says what was
 //! lost, cut or damaged. Nothing here knows what a segment means.
 
+mod error;
 mod file;
 mod foreign;
+mod live;
+mod writer;
 
+pub use error::CaptureError;
 pub use file::FileCapture;
 pub use foreign::Foreign;
+pub use live::{Arrival, Batch, LiveCapture, LiveOptions, LiveOutcome};
+pub use writer::Written;
 
-use std::io;
+use lagtrace_core::decode::Record;
+use lagtrace_core::event::CaptureSummary;
 
-use thiserror::Error;
-
-/// Why a capture could not be opened.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CaptureError {
-    /// A capture file could not be opened or its begin not be read.
-    #[error("cannot read {name}")]
-    Read {
-        /// The file's name.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file is no capture.
-    #[error("{name} is no pcap or pcapng capture: it is {found}")]
-    NotCapture {
-        /// The file's name.
-        name: String,
-        /// What it is instead, by its first bytes.
-        found: Foreign,
-    },
-}
-
-impl CaptureError {
-    /// What to do about it, where that can be told.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Read { .. } => None,
-            Self::NotCapture { name, found } => found.hint(name),
-        }
-    }
+/// Counts a record before it is known what it holds.
+#[inline]
+fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
+    summary.packets += 1;
+    summary.bytes += u64::from(record.original_len);
+    summary.cut_records += u64::from(record.is_cut());
 }

@@ -2,5 +2,9 @@
 
 #[path = "capture/file.rs"]
 mod file;
+#[path = "capture/live.rs"]
+mod live;
 #[path = "capture/requirement.rs"]
 mod requirement;
+#[path = "capture/traffic.rs"]
+mod traffic;

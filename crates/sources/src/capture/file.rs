@@ -5,17 +5,17 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use lagtrace_core::decode::{self, Container, Damage, Fault, Found, MAX_CAPTURED, Packet, Record};
+use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::segment::Segment;
 
-use super::{CaptureError, Foreign};
+use super::{CaptureError, Foreign, count};
 
 /// How much is read at once. More than a second-level cache holds would be
 /// read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
-const _: () = assert!(BLOCK >= Container::LONGEST && BLOCK > MAX_CAPTURED as usize);
+const _: () = assert!(BLOCK >= Container::LONGEST);
 
 /// A capture file that is being read, in blocks: a file that shrinks or grows
 /// meanwhile is read as far as it then goes.
@@ -178,14 +178,6 @@ impl FileCapture {
         self.is_over = true;
         self.summary.damage = damage.map(|damage| damage.to_string());
     }
-}
-
-/// Counts a record before it is known what it holds.
-#[inline]
-pub(super) fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
-    summary.packets += 1;
-    summary.bytes += u64::from(record.original_len);
-    summary.cut_records += u64::from(record.is_cut());
 }
 
 /// Where in `buffer` a slice of it lies; the borrow checker cannot lend the

@@ -14,6 +14,11 @@ pub(crate) fn is_missing_tool(tool: &str) -> bool {
     found.is_err() && skip(tool)
 }
 
+/// Whether the tests do not run as root, which is said likewise.
+pub(crate) fn is_missing_root() -> bool {
+    !rustix::process::geteuid().is_root() && skip("root")
+}
+
 #[allow(clippy::print_stdout)]
 fn skip(need: &str) -> bool {
     let must_run = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|value| value == "1");
