@@ -2,6 +2,7 @@
 
 pub mod capture;
 mod clock;
+pub mod config;
 pub mod counter;
 pub mod firewall;
 mod http;

@@ -1,0 +1,290 @@
+//! Files as another process sees them: below its root, with its symbolic
+//! links, read only as far as a limit.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::{Error, glob, process};
+
+/// Most entries taken of one directory.
+const MAX_ENTRIES: usize = 65_536;
+/// Most paths that one pattern expands to.
+const MAX_MATCHES: usize = 4096;
+
+/// What was read of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    /// The bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the file is longer than was allowed to read.
+    pub(crate) is_cut: bool,
+    /// When it was last written, or put in its place.
+    pub(crate) stamps: Stamps,
+}
+
+/// A file's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamps {
+    /// `st_mtime`: the content was written.
+    pub(crate) modified: SystemTime,
+    /// `st_ctime`: written, renamed into place, or its permissions changed.
+    pub(crate) changed: SystemTime,
+}
+
+/// A place that configuration files are read from.
+pub(crate) trait Files {
+    /// Reads the regular file at this absolute path, at most `limit` bytes.
+    fn read(&self, path: &Path, limit: usize) -> io::Result<Contents>;
+    /// The names in a directory, in no order, and the directory's own times.
+    fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)>;
+}
+
+/// The file system below a process's root directory.
+#[derive(Debug)]
+pub(crate) struct Root {
+    directory: OwnedFd,
+    /// Whether this is our own root, taken because the process's may not be
+    /// opened; it is not proven to be the same.
+    pub(crate) is_assumed: bool,
+}
+
+impl Root {
+    /// Opens the root of a process. Without the right to do so, our own serves
+    /// where the mounts show that both see the same root file system.
+    pub(crate) fn of(pid: u32) -> Result<Self, Error> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = format!("/proc/{pid}/root");
+        match rustix::fs::openat(CWD, path.as_str(), flags, Mode::empty()) {
+            Ok(directory) => Ok(Self {
+                directory,
+                is_assumed: false,
+            }),
+            Err(error) => {
+                let source = io::Error::from(error);
+                let is_assumed = match root_of_mounts(pid) {
+                    Shared::Exactly => false,
+                    Shared::RootOnly => true,
+                    Shared::No => return Err(Error::ForeignRoot { pid, source }),
+                };
+                let directory = rustix::fs::openat(CWD, "/", flags, Mode::empty())
+                    .map_err(|_| Error::ForeignRoot { pid, source })?;
+                Ok(Self {
+                    directory,
+                    is_assumed,
+                })
+            }
+        }
+    }
+
+    /// Opens below the root, so that no link leads out of it.
+    pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        // The kernel answers EAGAIN when a rename raced with the walk.
+        for _ in 0..16 {
+            match rustix::fs::openat2(self.directory.as_fd(), path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                other => return Ok(other?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+}
+
+impl Files for Root {
+    fn read(&self, path: &Path, limit: usize) -> io::Result<Contents> {
+        let file = self.open(path, OFlags::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        let mut bytes = Vec::new();
+        let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        File::from(file).take(most).read_to_end(&mut bytes)?;
+        let is_cut = bytes.len() > limit;
+        bytes.truncate(limit);
+        Ok(Contents {
+            bytes,
+            is_cut,
+            stamps: Stamps::of(&stat),
+        })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<(Vec<Vec<u8>>, Stamps)> {
+        let handle = self.open(directory, OFlags::DIRECTORY)?;
+        let stamps = Stamps::of(&rustix::fs::fstat(&handle)?);
+        let mut names = Vec::new();
+        for entry in Dir::new(handle)?.take(MAX_ENTRIES) {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(name);
+            }
+        }
+        Ok((names, stamps))
+    }
+}
+
+impl Stamps {
+    fn of(stat: &rustix::fs::Stat) -> Self {
+        let instant = |seconds: i64, nanos: u64| {
+            let seconds = u64::try_from(seconds).unwrap_or(0);
+            UNIX_EPOCH + Duration::new(seconds, u32::try_from(nanos).unwrap_or(0))
+        };
+        Self {
+            modified: instant(stat.st_mtime, stat.st_mtime_nsec),
+            changed: instant(stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+/// The paths a pattern stands for, sorted bytewise as `glob(3)` does in the C
+/// locale, and the directories that were searched for it.
+pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Stamps)>) {
+    let mut found = vec![PathBuf::from("/")];
+    let mut searched = Vec::new();
+    let components: Vec<&OsStr> = pattern
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name),
+            Component::ParentDir => Some(OsStr::new("..")),
+            _ => None,
+        })
+        .collect();
+    for component in components {
+        // After a pattern even a plain name must be seen to exist.
+        let is_plain = searched.is_empty() && !glob::is_pattern(component.as_bytes());
+        if is_plain || component == ".." {
+            for path in &mut found {
+                path.push(component);
+            }
+            continue;
+        }
+        let mut next = Vec::new();
+        for directory in found {
+            let Ok((names, stamps)) = files.list(&directory) else {
+                continue;
+            };
+            next.extend(
+                names
+                    .iter()
+                    .filter(|name| glob::matches(component.as_bytes(), name))
+                    .map(|name| directory.join(OsStr::from_bytes(name))),
+            );
+            next.truncate(MAX_MATCHES);
+            searched.push((directory, stamps));
+        }
+        found = next;
+    }
+    found.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+    (found, searched)
+}
+
+/// What two processes' mounts have in common.
+enum Shared {
+    /// Every mount: the same namespace and the same root directory.
+    Exactly,
+    /// The root file system, in namespaces of their own (a sandboxed service).
+    RootOnly,
+    /// Not even that, or it cannot be told.
+    No,
+}
+
+/// Compares a process's mounts with ours (`proc_pid_mountinfo(5)`).
+fn root_of_mounts(pid: u32) -> Shared {
+    let (Ok(theirs), Ok(ours)) = (
+        process::read(pid, "mountinfo"),
+        process::read(std::process::id(), "mountinfo"),
+    ) else {
+        return Shared::No;
+    };
+    if theirs == ours {
+        return Shared::Exactly;
+    }
+    match (root_mount(&theirs), root_mount(&ours)) {
+        (Some(a), Some(b)) if a == b => Shared::RootOnly,
+        _ => Shared::No,
+    }
+}
+
+/// The device and the directory in it that are mounted on `/`.
+fn root_mount(mounts: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(mounts).ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (device, directory) = (fields.next()?, fields.next()?);
+        (fields.next()? == "/").then_some((device, directory))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_root_stay_in_it() {
+        let jail = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(jail.path().join("etc")).expect("a directory");
+        std::fs::write(jail.path().join("etc/real"), "inside").expect("a file");
+        std::os::unix::fs::symlink("/etc/real", jail.path().join("etc/link")).expect("a link");
+        std::os::unix::fs::symlink("../../../../etc/real", jail.path().join("etc/up"))
+            .expect("a link");
+        let root = Root {
+            directory: File::open(jail.path()).expect("opens").into(),
+            is_assumed: false,
+        };
+        for name in ["/etc/real", "/etc/link", "/etc/up", "/../etc/real"] {
+            let contents = root.read(Path::new(name), 100).expect(name);
+            assert_eq!(contents.bytes, b"inside", "{name}");
+        }
+        assert!(root.read(Path::new("/etc"), 100).is_err(), "a directory");
+        let cut = root.read(Path::new("/etc/real"), 3).expect("readable");
+        assert!(cut.is_cut && cut.bytes == b"ins");
+    }
+
+    #[test]
+    fn patterns_expand_sorted_over_directories() {
+        let jail = tempfile::tempdir().expect("a directory");
+        for name in ["b/x.conf", "a/y.conf", "a/x.conf", "a/.h.conf", "a/x.bak"] {
+            let path = jail.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("has one")).expect("a directory");
+            std::fs::write(path, "").expect("a file");
+        }
+        let root = Root {
+            directory: File::open(jail.path()).expect("opens").into(),
+            is_assumed: false,
+        };
+        let (paths, searched) = expand(&root, Path::new("/*/*.conf"));
+        let expected: Vec<PathBuf> = ["/a/x.conf", "/a/y.conf", "/b/x.conf"]
+            .iter()
+            .map(PathBuf::from)
+            .collect();
+        assert_eq!(paths, expected);
+        assert_eq!(searched.len(), 3);
+    }
+
+    #[test]
+    fn our_own_root_can_be_opened() {
+        let root = Root::of(std::process::id()).expect("our own");
+        assert!(!root.is_assumed);
+        assert!(root.list(Path::new("/proc")).is_ok());
+    }
+
+    #[test]
+    fn the_root_mount_is_found_among_mounts() {
+        let text =
+            b"22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 /sub / rw - ext4 /dev/vda rw\n";
+        assert_eq!(root_mount(text), Some(("254:0", "/sub")));
+        assert_eq!(root_mount(b"junk"), None);
+    }
+}

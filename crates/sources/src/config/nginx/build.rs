@@ -1,0 +1,154 @@
+//! What was compiled into an nginx, read out of its binary without running it.
+//!
+//! The binary holds the text that `nginx -V` prints (`src/core/nginx.c`,
+//! `ngx_show_version_info()`): its release and its configure arguments, and
+//! among these where it looks for its files.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::directive::Version;
+
+/// Most bytes of a binary that are searched.
+const MAX_BINARY: u64 = 64 << 20;
+/// Most bytes of configure arguments; compiler flags make them long.
+const MAX_ARGUMENTS: usize = 64 << 10;
+/// `NGX_PREFIX` of a build without `--prefix` (`auto/options`).
+const DEFAULT_PREFIX: &str = "/usr/local/nginx";
+/// `NGX_CONF_PATH` of a build without `--conf-path`, below the prefix.
+const DEFAULT_CONF: &str = "conf/nginx.conf";
+
+/// Where an nginx looks for its files unless told otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// The release; `None` when it was not found in the binary.
+    pub version: Option<Version>,
+    /// Where relative paths start.
+    pub prefix: PathBuf,
+    /// The main configuration file; absolute, or below the prefix.
+    pub conf: PathBuf,
+}
+
+impl Build {
+    /// Reads a binary; `None` when it holds no configure arguments.
+    pub(crate) fn read(binary: impl Read) -> io::Result<Option<Self>> {
+        let mut bytes = Vec::new();
+        binary.take(MAX_BINARY).read_to_end(&mut bytes)?;
+        Ok(Self::find(&bytes))
+    }
+
+    fn find(binary: &[u8]) -> Option<Self> {
+        let arguments = text_after(binary, b"configure arguments:")?;
+        let value = |name: &str| option(&arguments, name);
+        let prefix = value("--prefix=").unwrap_or_else(|| DEFAULT_PREFIX.into());
+        let conf = value("--conf-path=").unwrap_or_else(|| DEFAULT_CONF.into());
+        Some(Self {
+            version: text_after(binary, b"nginx version: ").and_then(|text| parse_version(&text)),
+            prefix: PathBuf::from(prefix),
+            conf: PathBuf::from(conf),
+        })
+    }
+
+    /// The usual places of packaged builds, for a binary that tells nothing:
+    /// the first whose configuration file `exists`.
+    pub(crate) fn guess(exists: &dyn Fn(&Path) -> bool) -> Self {
+        const USUAL: [(&str, &str); 4] = [
+            ("/usr/share/nginx", "/etc/nginx/nginx.conf"),
+            ("/usr/local/nginx", "/usr/local/nginx/conf/nginx.conf"),
+            (
+                "/usr/local/openresty/nginx",
+                "/usr/local/openresty/nginx/conf/nginx.conf",
+            ),
+            ("/usr/local/etc/nginx", "/usr/local/etc/nginx/nginx.conf"),
+        ];
+        let (prefix, conf) = USUAL
+            .into_iter()
+            .find(|(_, conf)| exists(Path::new(conf)))
+            .unwrap_or(USUAL[0]);
+        Self {
+            version: None,
+            prefix: PathBuf::from(prefix),
+            conf: PathBuf::from(conf),
+        }
+    }
+}
+
+/// The text behind a marker, up to the end of its line or string.
+fn text_after(binary: &[u8], marker: &[u8]) -> Option<String> {
+    let (first, rest) = marker.split_first()?;
+    let mut from = 0;
+    loop {
+        from += binary.get(from..)?.iter().position(|byte| byte == first)? + 1;
+        if binary[from..].starts_with(rest) {
+            break;
+        }
+    }
+    let text = &binary[from + rest.len()..];
+    let text = &text[..text.len().min(MAX_ARGUMENTS)];
+    let end = text.iter().position(|byte| matches!(byte, 0 | b'\n'));
+    Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
+}
+
+/// The value of a configure option; the last one given wins.
+fn option(arguments: &str, name: &str) -> Option<String> {
+    let mut found = None;
+    let mut quote = None;
+    let mut word = String::new();
+    for letter in arguments.chars().chain([' ']) {
+        match (letter, quote) {
+            ('\'' | '"', None) => quote = Some(letter),
+            (letter, Some(open)) if letter == open => quote = None,
+            (' ', None) => {
+                found = word.strip_prefix(name).map(str::to_string).or(found);
+                word.clear();
+            }
+            (letter, _) => word.push(letter),
+        }
+    }
+    found
+}
+
+/// The release in `nginx/1.22.1`, or in a derivative's `openresty/1.21.4.1`,
+/// whose first three numbers are nginx's.
+fn parse_version(text: &str) -> Option<Version> {
+    let (_, numbers) = text.split_once('/')?;
+    let mut numbers = numbers
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    Some((next()?, next()?, next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configure_arguments_are_found_in_a_binary() {
+        let binary = b"\x7fELF cc configure nginx version: nginx/1.22.1\n\0junk\0\
+            configure arguments: --with-cc-opt='-g --prefix=/no' --prefix=/usr/share/nginx \
+            --conf-path=\"/etc/my nginx/nginx.conf\" --with-threads\n\0more";
+        let build = Build::read(&binary[..]).expect("reads").expect("found");
+        assert_eq!(build.version, Some((1, 22, 1)));
+        assert_eq!(build.prefix, Path::new("/usr/share/nginx"));
+        assert_eq!(build.conf, Path::new("/etc/my nginx/nginx.conf"));
+    }
+
+    #[test]
+    fn a_plain_build_has_the_plain_places() {
+        let build = Build::find(b"nginx version: openresty/1.21.4.1\nconfigure arguments:\n\0");
+        let build = build.expect("found");
+        assert_eq!(build.version, Some((1, 21, 4)));
+        assert_eq!(build.prefix, Path::new(DEFAULT_PREFIX));
+        assert_eq!(build.conf, Path::new(DEFAULT_CONF));
+        assert_eq!(Build::find(b"configure nothing"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_binary_is_read(bytes: Vec<u8>, text: String) {
+            Build::find(&bytes);
+            Build::find(format!("nginx version: {text}\0configure arguments:{text}").as_bytes());
+        }
+    }
+}

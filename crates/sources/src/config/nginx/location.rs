@@ -1,0 +1,214 @@
+//! Which location of a server answers for a URI.
+//!
+//! After nginx's `src/http/ngx_http_core_module.c`,
+//! `ngx_http_core_find_location()`: at each level the exact name, else the
+//! longest prefix and what is nested in it, else the regular expressions in
+//! order unless the prefix forbids them.
+
+use std::fmt;
+
+use super::pattern::{Match, search};
+use super::tree::{Directive, blocks};
+
+/// What a location says about the URIs it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocationPattern {
+    /// `= /uri`: this URI and no other.
+    Exact(String),
+    /// `/uri`: all URIs that begin so.
+    Prefix(String),
+    /// `^~ /uri`: the same, and regular expressions are not asked.
+    FinalPrefix(String),
+    /// `~ expression`, or `~* expression` regardless of case.
+    Regex {
+        /// The expression as written.
+        expression: String,
+        /// Whether case does not matter.
+        is_caseless: bool,
+    },
+    /// `@name`: only for redirects inside nginx.
+    Named(String),
+}
+
+impl fmt::Display for LocationPattern {
+    /// As it stands in the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => write!(f, "= {name}"),
+            Self::FinalPrefix(name) => write!(f, "^~ {name}"),
+            Self::Prefix(name) | Self::Named(name) => f.write_str(name),
+            Self::Regex {
+                expression,
+                is_caseless,
+            } => write!(f, "{} {expression}", if *is_caseless { "~*" } else { "~" }),
+        }
+    }
+}
+
+/// The modifiers, longest first where one begins like another.
+const MODIFIERS: [&str; 4] = ["=", "^~", "~*", "~"];
+
+/// A location's modifier and name, which may be written in one word.
+fn parts(location: &Directive) -> Option<(&'static str, &[u8])> {
+    match location.args.as_slice() {
+        [modifier, name] => {
+            let known = MODIFIERS.into_iter().find(|known| *modifier == **known)?;
+            Some((known, name))
+        }
+        [word] => Some(
+            MODIFIERS
+                .into_iter()
+                .find_map(|known| Some((known, word.strip_prefix(known.as_bytes())?)))
+                .unwrap_or(("", word)),
+        ),
+        _ => None,
+    }
+}
+
+/// Reads what stands between `location` and its block; `None` where nginx
+/// would refuse it.
+pub(crate) fn pattern(location: &Directive) -> Option<LocationPattern> {
+    let (modifier, name) = parts(location)?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    Some(match modifier {
+        "=" => LocationPattern::Exact(name),
+        "^~" => LocationPattern::FinalPrefix(name),
+        "" if name.starts_with('@') => LocationPattern::Named(name),
+        "" => LocationPattern::Prefix(name),
+        modifier => LocationPattern::Regex {
+            expression: name,
+            is_caseless: modifier == "~*",
+        },
+    })
+}
+
+/// The directives that hand a request to another server, and with which nginx
+/// redirects `/dir` to a location `/dir/`.
+const PASSING: [&str; 6] = [
+    "proxy_pass",
+    "fastcgi_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+    "memcached_pass",
+];
+
+/// Whether this block itself passes requests on.
+pub(crate) fn passes_on(location: &Directive) -> bool {
+    PASSING
+        .iter()
+        .any(|name| location.lines(name).next().is_some())
+}
+
+/// The location found.
+#[derive(Debug, Default)]
+pub(crate) struct Found<'c> {
+    /// The location and those it is nested in, outermost first; empty when
+    /// only the server's own settings apply.
+    pub(crate) path: Vec<&'c Directive>,
+    /// Whether nginx answers with a redirect that adds the final slash.
+    pub(crate) adds_slash: bool,
+    /// Why another might have been found.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// Finds the location of a normalised URI among the directives of a server.
+pub(crate) fn find<'c>(server: &'c [Directive], uri: &[u8]) -> Found<'c> {
+    let mut found = Found::default();
+    found.search(server, uri);
+    found
+}
+
+/// What the names at one level say.
+enum Literal<'c> {
+    /// This one and nothing else.
+    Exact(&'c Directive),
+    /// This one, which the URI lacks the last slash of.
+    WithoutSlash(&'c Directive),
+    /// The longest prefix, unless something nested or an expression matches.
+    Prefix(&'c Directive),
+    None,
+}
+
+impl<'c> Found<'c> {
+    /// Searches one level; `true` when nothing further out may override it.
+    fn search(&mut self, level: &'c [Directive], uri: &[u8]) -> bool {
+        let outside = self.path.len();
+        let mut asks_regexes = true;
+        match literal(level, uri) {
+            Literal::Exact(location) => {
+                self.path.push(location);
+                return true;
+            }
+            Literal::WithoutSlash(location) => {
+                self.path.push(location);
+                self.adds_slash = true;
+                return true;
+            }
+            Literal::Prefix(location) => {
+                self.path.push(location);
+                asks_regexes = parts(location).is_none_or(|(modifier, _)| modifier != "^~");
+                if self.search(location.inner(), uri) {
+                    return true;
+                }
+            }
+            Literal::None => {}
+        }
+        if !asks_regexes {
+            return false;
+        }
+        let Some(location) = self.first_regex(level, uri) else {
+            return false;
+        };
+        self.path.truncate(outside);
+        self.path.push(location);
+        self.search(location.inner(), uri);
+        true
+    }
+
+    fn first_regex(&mut self, level: &'c [Directive], uri: &[u8]) -> Option<&'c Directive> {
+        for location in blocks(level, "location") {
+            let Some((modifier @ ("~" | "~*"), expression)) = parts(location) else {
+                continue;
+            };
+            match search(expression, uri, modifier == "~*") {
+                Match::Yes => return Some(location),
+                Match::No => {}
+                Match::Unknown(why) => self.doubts.push(format!(
+                    "location {} was not evaluated: {why}",
+                    location.arguments()
+                )),
+            }
+        }
+        None
+    }
+}
+
+fn literal<'c>(level: &'c [Directive], uri: &[u8]) -> Literal<'c> {
+    let mut longest: Option<(&Directive, usize)> = None;
+    let mut without_slash = None;
+    for location in blocks(level, "location") {
+        let Some((modifier @ ("" | "=" | "^~"), name)) = parts(location) else {
+            continue;
+        };
+        if modifier.is_empty() && name.starts_with(b"@") {
+            continue;
+        }
+        if name == uri && modifier == "=" {
+            return Literal::Exact(location);
+        }
+        if name.strip_suffix(b"/") == Some(uri) && passes_on(location) {
+            without_slash = Some(location);
+        }
+        let is_longer = longest.is_none_or(|(_, length)| name.len() > length);
+        if modifier != "=" && uri.starts_with(name) && is_longer {
+            longest = Some((location, name.len()));
+        }
+    }
+    match (longest, without_slash) {
+        (Some((location, length)), _) if length == uri.len() => Literal::Prefix(location),
+        (_, Some(location)) => Literal::WithoutSlash(location),
+        (Some((location, _)), None) => Literal::Prefix(location),
+        (None, None) => Literal::None,
+    }
+}

@@ -1,0 +1,280 @@
+//! Finds the master of any nginx process, how it was started, and since when
+//! its workers run.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use lagtrace_core::event::Note;
+use rustix::fs::OFlags;
+
+use super::build::Build;
+use super::invocation::{Invocation, Title, title};
+use crate::config::files::{Files, Root};
+use crate::config::{Error, process};
+
+/// How often a child is followed to its parent; a worker's is the master.
+const MAX_STEPS: usize = 8;
+
+/// A process that takes the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Its process id, in our own pid namespace.
+    pub pid: u32,
+    /// When it started, on this host's realtime clock, to 10 ms.
+    pub started: SystemTime,
+    /// Whether it only ends its old connections, after a reload.
+    pub is_retiring: bool,
+}
+
+/// A running nginx.
+#[derive(Debug)]
+pub struct Master {
+    /// The master's process id; the process itself where it runs without one.
+    pub pid: u32,
+    /// How it was started.
+    pub invocation: Invocation,
+    /// What was compiled into it.
+    pub build: Build,
+    /// Its workers, oldest first.
+    pub workers: Vec<Worker>,
+    /// The main configuration file, as nginx names it.
+    pub conf: PathBuf,
+    /// What must be known to trust the rest.
+    pub notes: Vec<Note>,
+    pub(crate) root: Root,
+}
+
+impl Master {
+    /// Finds the master of an nginx process.
+    ///
+    /// # Errors
+    /// When the process is no nginx, has ended, or lives in a file system that
+    /// may not be looked into.
+    pub fn find(pid: u32) -> Result<Self, Error> {
+        let (pid, invocation) = climb(pid)?;
+        let root = Root::of(pid)?;
+        let mut notes = Vec::new();
+        if root.is_assumed {
+            notes.push(note(
+                "nginx-root-assumed",
+                "nginx runs in mounts of its own that may not be read; its files were read from this host's root",
+            ));
+        }
+        if is_title_cut(pid) {
+            notes.push(note(
+                "nginx-title-cut",
+                "the master's title has no room for all of its arguments; -c, -p or -g may be missing or cut",
+            ));
+        }
+        let build = read_build(pid, &invocation, &root).unwrap_or_else(|| {
+            notes.push(note(
+                "nginx-build-guessed",
+                "the binary's compiled-in paths could not be read; the usual ones are taken",
+            ));
+            Build::guess(&|path| root.open(path, OFlags::empty()).is_ok())
+        });
+        let conf = conf_path(&invocation, &build, || working_directory(pid));
+        Ok(Self {
+            pid,
+            invocation,
+            build,
+            workers: workers(pid),
+            conf,
+            notes,
+            root,
+        })
+    }
+
+    /// The same nginx with another main configuration file, for a caller who
+    /// knows better.
+    #[must_use]
+    pub fn with_conf(self, conf: PathBuf) -> Self {
+        Self { conf, ..self }
+    }
+
+    /// Since when the configuration in use is in use at most: the start of the
+    /// oldest worker that is not retiring. One that crashed and was replaced
+    /// is younger than the configuration it runs on, so the oldest counts.
+    pub fn loaded(&self) -> Option<SystemTime> {
+        self.workers
+            .iter()
+            .filter(|worker| !worker.is_retiring)
+            .map(|worker| worker.started)
+            .min()
+    }
+
+    /// The port of a server without `listen`: 80 for root, else 8000.
+    pub(crate) fn implied_port(&self) -> u16 {
+        match process::real_user(self.pid) {
+            Some(0) | None => 80,
+            Some(_) => 8000,
+        }
+    }
+
+    /// What `$hostname` in a `server_name` stands for.
+    pub(crate) fn hostname(&self) -> Option<String> {
+        let is_ours = process::shares_namespace_with_us(self.pid, "uts") == Some(true);
+        let bytes = if is_ours {
+            std::fs::read("/proc/sys/kernel/hostname").ok()?
+        } else {
+            self.root.read(Path::new("/etc/hostname"), 4096).ok()?.bytes
+        };
+        let name = String::from_utf8(bytes).ok()?.trim().to_ascii_lowercase();
+        (!name.is_empty()).then_some(name)
+    }
+}
+
+pub(crate) fn note(id: &str, text: impl Into<String>) -> Note {
+    Note {
+        id: id.into(),
+        text: text.into(),
+    }
+}
+
+/// From a process to its master.
+fn climb(start: u32) -> Result<(u32, Invocation), Error> {
+    let mut pid = start;
+    for _ in 0..MAX_STEPS {
+        let arguments = process::arguments(pid)?;
+        match title(&arguments) {
+            Title::Master(invocation) => return Ok((pid, invocation)),
+            Title::Other if pid == start => {
+                return Err(Error::NotNginx {
+                    pid,
+                    title: String::from_utf8_lossy(&arguments.join(&b' ')).into_owned(),
+                });
+            }
+            Title::Other => break,
+            Title::Worker | Title::RetiringWorker | Title::Child => {
+                pid = process::stat(pid)?.parent;
+            }
+        }
+    }
+    Err(Error::NoMaster { pid: start })
+}
+
+/// Whether the title fills all the room the arguments and the environment
+/// had, so that its end is probably missing (`ngx_setproctitle()`).
+fn is_title_cut(pid: u32) -> bool {
+    let room = process::stat(pid).map_or(0, |stat| stat.title_room);
+    let length = process::arguments(pid).map_or(0, |words| match words.as_slice() {
+        [title] => title.len(),
+        _ => 0,
+    });
+    room > 0 && u64::try_from(length).is_ok_and(|length| length + 1 >= room)
+}
+
+/// Workers of a master, or the process itself where it has none.
+fn workers(master: u32) -> Vec<Worker> {
+    let worker = |pid, is_retiring| {
+        let started = process::stat(pid).ok()?.started();
+        Some(Worker {
+            pid,
+            started,
+            is_retiring,
+        })
+    };
+    let mut found: Vec<Worker> = process::children(master)
+        .into_iter()
+        .filter_map(|pid| match title(&process::arguments(pid).ok()?) {
+            Title::Worker => worker(pid, false),
+            Title::RetiringWorker => worker(pid, true),
+            _ => None,
+        })
+        .collect();
+    if found.is_empty() {
+        found.extend(worker(master, false));
+    }
+    found.sort_by_key(|worker| (worker.started, worker.pid));
+    found
+}
+
+/// What was compiled into the running binary, which may be gone from the disk.
+fn read_build(pid: u32, invocation: &Invocation, root: &Root) -> Option<Build> {
+    let running = File::open(format!("/proc/{pid}/exe")).ok();
+    let binary = match running {
+        Some(binary) => binary,
+        // Without the right to open the running one, what lies at its path.
+        None => {
+            let path = Path::new(&invocation.program);
+            let path = if path.is_absolute() {
+                path
+            } else {
+                Path::new("/usr/sbin/nginx")
+            };
+            root.open(path, OFlags::empty()).ok()?.into()
+        }
+    };
+    Build::read(binary).ok()?
+}
+
+/// The main configuration file: `-c`, else the compiled-in one, both below the
+/// prefix when relative (`src/core/nginx.c`, `ngx_process_options()`).
+fn conf_path(
+    invocation: &Invocation,
+    build: &Build,
+    working_directory: impl Fn() -> PathBuf,
+) -> PathBuf {
+    let prefix = invocation.prefix.as_ref().map(PathBuf::from);
+    let prefix = prefix.as_ref().unwrap_or(&build.prefix);
+    let conf = invocation.conf.as_ref().map(PathBuf::from);
+    let path = prefix.join(conf.as_ref().unwrap_or(&build.conf));
+    if path.is_absolute() {
+        path
+    } else {
+        working_directory().join(path)
+    }
+}
+
+/// The directory the master was started in, seen from its own root.
+fn working_directory(pid: u32) -> PathBuf {
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    let directory = link("cwd").unwrap_or_else(|| PathBuf::from("/"));
+    let root = link("root").filter(|root| root.as_os_str().as_bytes() != b"/");
+    match root
+        .as_deref()
+        .and_then(|root| directory.strip_prefix(root).ok())
+    {
+        Some(inside) => Path::new("/").join(inside),
+        None => directory,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_file_is_found_from_options_and_prefix() {
+        let build = Build {
+            version: None,
+            prefix: "/usr/share/nginx".into(),
+            conf: "/etc/nginx/nginx.conf".into(),
+        };
+        let table = [
+            (None, None, "/etc/nginx/nginx.conf"),
+            (Some("/x/n.conf"), None, "/x/n.conf"),
+            (Some("n.conf"), None, "/usr/share/nginx/n.conf"),
+            (Some("n.conf"), Some("/p"), "/p/n.conf"),
+            (Some("n.conf"), Some("p"), "/cwd/p/n.conf"),
+            (None, Some("/p"), "/etc/nginx/nginx.conf"),
+        ];
+        for (conf, prefix, expected) in table {
+            let invocation = Invocation {
+                conf: conf.map(String::from),
+                prefix: prefix.map(String::from),
+                ..Invocation::default()
+            };
+            let found = conf_path(&invocation, &build, || "/cwd".into());
+            assert_eq!(found, Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_no_nginx_is_refused() {
+        let error = Master::find(std::process::id()).expect_err("we are no nginx");
+        assert!(matches!(error, Error::NotNginx { .. }), "{error}");
+    }
+}

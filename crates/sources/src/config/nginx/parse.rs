@@ -1,0 +1,165 @@
+//! Makes directives and their blocks of one file's statements.
+
+use super::include::{Loader, MAX_DEPTH};
+use super::lex::{End, Lexer, Statement};
+use super::lua;
+use super::tree::{Directive, FileId, Place};
+
+/// Blocks whose lines are entries of a table and no directives; they can be
+/// long, and nothing here asks for them.
+const TABLES: [&[u8]; 5] = [b"map", b"geo", b"types", b"charset_map", b"split_clients"];
+
+/// Parses text that stands `depth` blocks and inclusions deep. After an error
+/// it stops: the blocks still open are closed, and what was read so far counts.
+pub(crate) fn parse(
+    loader: &mut Loader<'_>,
+    file: FileId,
+    text: &[u8],
+    depth: usize,
+) -> Vec<Directive> {
+    let mut parser = Parser {
+        loader,
+        file,
+        depth,
+        lexer: Lexer::new(text),
+        top: Vec::new(),
+        open: Vec::new(),
+    };
+    while parser.step() {}
+    while !parser.open.is_empty() {
+        parser.close();
+    }
+    parser.top
+}
+
+/// One file being parsed.
+struct Parser<'p, 'f, 't> {
+    loader: &'p mut Loader<'f>,
+    file: FileId,
+    depth: usize,
+    lexer: Lexer<'t>,
+    /// The finished directives outside all blocks of this file.
+    top: Vec<Directive>,
+    /// The blocks that are open, outermost first.
+    open: Vec<Directive>,
+}
+
+impl Parser<'_, '_, '_> {
+    /// Takes one statement; `false` at the end or after an error.
+    fn step(&mut self) -> bool {
+        let statement = match self.lexer.statement() {
+            Ok(statement) => statement,
+            Err(error) => {
+                let text = format!("{} where {} was expected", error.found, error.expected);
+                self.loader.note_at(self.file, error.at, &text);
+                return false;
+            }
+        };
+        match statement.end {
+            End::Semicolon => self.line(statement),
+            End::BlockStart => self.block(statement),
+            End::BlockEnd if self.open.is_empty() => {
+                self.fail(&statement, "\"}\" without an open block")
+            }
+            End::BlockEnd => {
+                self.close();
+                true
+            }
+            End::Text => self.end(&statement),
+        }
+    }
+
+    fn line(&mut self, statement: Statement) -> bool {
+        if let [name, argument] = statement.words.as_slice() {
+            if *name == *"include" {
+                let depth = self.depth + self.open.len();
+                let included = self
+                    .loader
+                    .include(self.file, statement.at, argument, depth);
+                for directive in included {
+                    self.push(directive);
+                }
+                return true;
+            }
+        }
+        if !self.loader.admit_directive() {
+            return self.fail(&statement, "too many directives; the rest is left out");
+        }
+        if let Some(directive) = self.directive(statement) {
+            self.push(directive);
+        }
+        true
+    }
+
+    fn block(&mut self, statement: Statement) -> bool {
+        if self.depth + self.open.len() >= MAX_DEPTH {
+            let text = format!("blocks nested deeper than {MAX_DEPTH} levels");
+            return self.fail(&statement, &text);
+        }
+        if !self.loader.admit_directive() {
+            return self.fail(&statement, "too many directives; the rest is left out");
+        }
+        let at = statement.at;
+        let Some(mut directive) = self.directive(statement) else {
+            return false;
+        };
+        directive.block = Some(Vec::new());
+        if !lua::is_lua_block(&directive.name) {
+            self.open.push(directive);
+            return true;
+        }
+        self.push(directive);
+        let is_closed = lua::skip_block(&mut self.lexer);
+        if !is_closed {
+            let text = "the Lua block opened here is never closed";
+            self.loader.note_at(self.file, at, text);
+        }
+        is_closed
+    }
+
+    fn end(&mut self, statement: &Statement) -> bool {
+        let Some(open) = self.open.last() else {
+            return false;
+        };
+        let text = format!(
+            "the file ends inside the block {:?} of line {}; \"}}\" was expected",
+            open.name.text(),
+            open.at.line
+        );
+        self.fail(statement, &text)
+    }
+
+    fn fail(&mut self, statement: &Statement, text: &str) -> bool {
+        self.loader.note_at(self.file, statement.at, text);
+        false
+    }
+
+    fn directive(&self, statement: Statement) -> Option<Directive> {
+        let line = statement.at.line;
+        let mut words = statement.words.into_iter();
+        Some(Directive {
+            name: words.next()?,
+            args: words.collect(),
+            at: Place {
+                file: self.file,
+                line,
+            },
+            block: None,
+        })
+    }
+
+    /// Puts a finished directive into the innermost open block.
+    fn push(&mut self, directive: Directive) {
+        match self.open.last_mut() {
+            Some(table) if TABLES.contains(&&*table.name) => {}
+            Some(block) => block.block.get_or_insert_default().push(directive),
+            None => self.top.push(directive),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(block) = self.open.pop() {
+            self.push(block);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The answer for one request, and the events it becomes.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use lagtrace_core::event::{
+    ConfigurationLine, Event, EventBody, Note, Phase, SourceLocation, TargetId,
+};
+use lagtrace_core::time::Timestamp;
+
+use super::location::LocationPattern;
+use super::name::NameMatch;
+use crate::config::Certainty;
+
+/// The configuration that holds for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The server block; `None` when none listens there.
+    pub server: Option<ServerBlock>,
+    /// The location; `None` when only the server's settings apply.
+    pub location: Option<LocationBlock>,
+    /// Every directive that bears on latency.
+    pub settings: Vec<Setting>,
+    /// How sure the choice of server and location is, and that the workers run
+    /// on what the files say now.
+    pub certainty: Certainty,
+    /// The files written, or put in their place, after the workers started.
+    pub newer_files: Vec<NewerFile>,
+    /// What a reader must know besides.
+    pub notes: Vec<Note>,
+}
+
+/// A server block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBlock {
+    /// Where it begins.
+    pub at: SourceLocation,
+    /// Its `listen` directives as written; empty for the implied port.
+    pub listens: Vec<String>,
+    /// Its names as written.
+    pub names: Vec<String>,
+    /// By what it was chosen.
+    pub chosen_by: NameMatch,
+    /// How sure the choice is.
+    pub certainty: Certainty,
+    /// Whether its file is newer than the workers; `None` when that cannot be
+    /// told.
+    pub is_newer_than_workers: Option<bool>,
+}
+
+/// A location block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationBlock {
+    /// Where it begins.
+    pub at: SourceLocation,
+    /// The URIs it takes.
+    pub pattern: LocationPattern,
+    /// The blocks around it, `http > server a.org`.
+    pub scope: String,
+    /// How sure the choice is, that of the server included.
+    pub certainty: Certainty,
+    /// Whether its file is newer than the workers; `None` when that cannot be
+    /// told.
+    pub is_newer_than_workers: Option<bool>,
+}
+
+/// A directive's effective value. A directive of several lines has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The directive; options of `listen` and directives of an upstream have
+    /// their block's name before theirs: `listen backlog`, `upstream keepalive`.
+    pub directive: String,
+    /// Its value as written, or the default.
+    pub value: String,
+    /// Where it is set; `None` for the default.
+    pub set_at: Option<SourceLocation>,
+    /// The blocks around the line; for a default, those around the request.
+    pub scope: String,
+    /// How sure it is that this value holds.
+    pub certainty: Certainty,
+    /// Whether the file that sets it (for a default: any file) is newer than
+    /// the workers; `None` when that cannot be told.
+    pub is_newer_than_workers: Option<bool>,
+}
+
+/// A file or directory that changed after the workers started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewerFile {
+    /// Its path as nginx names it.
+    pub path: PathBuf,
+    /// What changed.
+    pub change: Change,
+}
+
+/// How a file is newer than the processes that read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// Only its inode changed (`st_ctime`): renamed into place with an older
+    /// content, or merely its permissions or owner.
+    PerhapsReplaced,
+    /// A directory that is searched for includes: a file was added or removed.
+    Listing,
+    /// Its content was written.
+    Written,
+}
+
+impl Resolved {
+    /// The value of a directive; the first where there are several.
+    pub fn setting(&self, directive: &str) -> Option<&Setting> {
+        self.settings
+            .iter()
+            .find(|setting| setting.directive == directive)
+    }
+
+    /// The answer as events: server and location as lines of those names, then
+    /// the settings, then the notes.
+    pub fn events(&self, at: Timestamp, phase: Phase, target: TargetId) -> Vec<Event> {
+        let blocks = self.server_line(target).into_iter();
+        let blocks = blocks.chain(self.location_line(target));
+        let settings = self.settings.iter().map(|setting| ConfigurationLine {
+            target,
+            program: "nginx".into(),
+            directive: setting.directive.clone(),
+            value: setting.value.clone(),
+            set_at: setting.set_at.clone(),
+            scope: setting.scope.clone(),
+            is_newer_than_process: setting.is_newer_than_workers,
+            doubt: setting.certainty.doubt().map(String::from),
+        });
+        let notes = self.notes.iter().cloned().map(EventBody::Note);
+        blocks
+            .chain(settings)
+            .map(EventBody::Configuration)
+            .chain(notes)
+            .map(|body| Event::here(at, phase, body))
+            .collect()
+    }
+
+    fn server_line(&self, target: TargetId) -> Option<ConfigurationLine> {
+        let server = self.server.as_ref()?;
+        let names = match server.names.as_slice() {
+            [] => String::new(),
+            names => format!("; server_name {}", names.join(" ")),
+        };
+        let value = format!("listen {}{names}", server.listens.join(", "));
+        Some(ConfigurationLine {
+            target,
+            program: "nginx".into(),
+            directive: "server".into(),
+            value,
+            set_at: Some(server.at.clone()),
+            scope: "http".into(),
+            is_newer_than_process: server.is_newer_than_workers,
+            doubt: server.certainty.doubt().map(String::from),
+        })
+    }
+
+    fn location_line(&self, target: TargetId) -> Option<ConfigurationLine> {
+        let location = self.location.as_ref()?;
+        Some(ConfigurationLine {
+            target,
+            program: "nginx".into(),
+            directive: "location".into(),
+            value: location.pattern.to_string(),
+            set_at: Some(location.at.clone()),
+            scope: location.scope.clone(),
+            is_newer_than_process: location.is_newer_than_workers,
+            doubt: location.certainty.doubt().map(String::from),
+        })
+    }
+}
+
+impl fmt::Display for NewerFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.change {
+            Change::Written => "was written",
+            Change::Listing => "had files added or removed",
+            Change::PerhapsReplaced => "was replaced, or its permissions changed,",
+        };
+        write!(
+            f,
+            "{} {what} after the workers started: they may run on an older configuration",
+            self.path.display()
+        )
+    }
+}

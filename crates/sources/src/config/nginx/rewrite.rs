@@ -1,0 +1,111 @@
+//! What the rewrite module does to a request before, or after, its location is
+//! searched (`src/http/modules/ngx_http_rewrite_module.c`). Redirects inside
+//! nginx are noticed, not followed.
+
+use super::pattern::{Match, search};
+use super::tree::{Directive, Tree};
+
+/// What the rewriting directives of one block amount to.
+#[derive(Debug, Default)]
+pub(crate) struct Rewriting<'c> {
+    /// The directive that answers the request itself.
+    pub(crate) answer: Option<&'c Directive>,
+    /// What may send the request elsewhere.
+    pub(crate) doubts: Vec<String>,
+}
+
+/// Goes through a block's rewriting directives in order.
+pub(crate) fn follow<'c>(tree: &Tree, block: &'c [Directive], uri: &[u8]) -> Rewriting<'c> {
+    let mut found = Rewriting::default();
+    for directive in block {
+        let place = tree.show(directive.at);
+        if directive.name == *"if" && directive.block.is_some() {
+            if may_leave(directive) {
+                let condition = directive.arguments();
+                found.doubts.push(format!(
+                    "`if {condition}` at {place} may answer or rewrite the request, and was not evaluated"
+                ));
+            }
+        } else if directive.name == *"return" {
+            found.answer = Some(directive);
+            return found;
+        } else if directive.name == *"break" {
+            return found;
+        } else if directive.name == *"rewrite" {
+            match rewrite(directive, uri) {
+                Rewrite::Answers => {
+                    found.answer = Some(directive);
+                    return found;
+                }
+                Rewrite::Stays => return found,
+                Rewrite::Passes => {}
+                Rewrite::Leaves(how) => {
+                    let text = format!("`rewrite` at {place} {how}");
+                    found.doubts.push(text);
+                    return found;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What one `rewrite` does to this URI.
+enum Rewrite {
+    /// It does not match.
+    Passes,
+    /// It answers with a redirect to the client.
+    Answers,
+    /// It changes the URI and ends rewriting, within the same block.
+    Stays,
+    /// The request may go on elsewhere.
+    Leaves(String),
+}
+
+fn rewrite(directive: &Directive, uri: &[u8]) -> Rewrite {
+    let [pattern, replacement, flags @ ..] = directive.args.as_slice() else {
+        return Rewrite::Leaves("has too few arguments".into());
+    };
+    match search(pattern, uri, false) {
+        Match::No => return Rewrite::Passes,
+        Match::Unknown(why) => return Rewrite::Leaves(format!("was not evaluated: {why}")),
+        Match::Yes => {}
+    }
+    let is_url = ["http://", "https://", "$scheme"]
+        .iter()
+        .any(|start| replacement.starts_with(start.as_bytes()));
+    let flag = flags.first().map(|word| word.text()).unwrap_or_default();
+    match flag.as_str() {
+        "redirect" | "permanent" => Rewrite::Answers,
+        _ if is_url => Rewrite::Answers,
+        "break" => Rewrite::Stays,
+        _ => Rewrite::Leaves("changes the URI; where that leads was not followed".into()),
+    }
+}
+
+/// Whether an `if` block could end or move the request.
+fn may_leave(condition: &Directive) -> bool {
+    condition
+        .inner()
+        .iter()
+        .any(|inner| inner.name == *"return" || inner.name == *"rewrite")
+}
+
+/// What may send a request elsewhere inside nginx once its location is known,
+/// besides rewriting.
+pub(crate) fn leads_elsewhere(tree: &Tree, location: &Directive) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for directive in location.lines("try_files") {
+        let place = tree.show(directive.at);
+        let last = directive.args.last().map(|word| word.text());
+        let last = last.unwrap_or_default();
+        // A last argument `=code` answers from here.
+        let stays = last.starts_with('=') && directive.args.len() <= 2;
+        if !stays {
+            doubts.push(format!(
+                "`try_files` at {place} may lead to {last}, which was not followed"
+            ));
+        }
+    }
+    doubts
+}

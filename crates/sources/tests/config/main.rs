@@ -1,0 +1,7 @@
+//! The configuration source against the real programs.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+mod cases;
+mod process;
+mod random;
+mod server;
