@@ -39,7 +39,12 @@ impl Analyzer {
     pub fn new(options: Options) -> Self {
         let hasher = shard::hasher(options.hash_seed);
         let shards = (0..SHARDS).map(|_| Shard::new(hasher.clone())).collect();
-        Self { options, hasher, shards, sink: None }
+        Self {
+            options,
+            hasher,
+            shards,
+            sink: None,
+        }
     }
 
     /// Hands every exchange to `sink` as it closes, in the order they close.
@@ -90,6 +95,8 @@ impl Analyzer {
 
 impl fmt::Debug for Analyzer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Analyzer").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Analyzer")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -46,7 +46,10 @@ pub(crate) fn place(hasher: &SeedableRandomState, flow: &FlowKey) -> usize {
 
 impl Shard {
     pub(crate) fn new(hasher: SeedableRandomState) -> Self {
-        Self { connections: HashMap::with_hasher(hasher), next_sweep: Timestamp::MIN }
+        Self {
+            connections: HashMap::with_hasher(hasher),
+            next_sweep: Timestamp::MIN,
+        }
     }
 
     /// Takes in one segment; what it closed lands in `closed`.
@@ -58,7 +61,10 @@ impl Shard {
         if !self.connections.contains_key(&key) && self.connections.len() >= MAX_CONNECTIONS {
             self.evict(closed);
         }
-        let connection = self.connections.entry(key).or_insert_with(|| Connection::new(segment));
+        let connection = self
+            .connections
+            .entry(key)
+            .or_insert_with(|| Connection::new(segment));
         if connection.is_succeeded_by(segment) {
             connection.give_up(closed);
             *connection = Connection::new(segment);
@@ -93,10 +99,17 @@ impl Shard {
 
     /// Makes room: the eighth that has been idle longest goes.
     fn evict(&mut self, closed: &mut Closed) {
-        let mut by_age: Vec<_> =
-            self.connections.iter().map(|(&key, connection)| (connection.last_seen, key)).collect();
+        let mut by_age: Vec<_> = self
+            .connections
+            .iter()
+            .map(|(&key, connection)| (connection.last_seen, key))
+            .collect();
         by_age.sort_unstable();
-        let oldest: Vec<_> = by_age.into_iter().take(MAX_CONNECTIONS / 8).map(|(_, k)| k).collect();
+        let oldest: Vec<_> = by_age
+            .into_iter()
+            .take(MAX_CONNECTIONS / 8)
+            .map(|(_, k)| k)
+            .collect();
         self.give_up(&oldest, closed);
     }
 

@@ -13,6 +13,7 @@ mod collector;
 mod connection;
 mod driver;
 mod engine;
+mod lane;
 mod meter;
 mod plan;
 mod record;
@@ -20,6 +21,8 @@ mod sample;
 mod socket;
 mod summary;
 mod tally;
+#[cfg(test)]
+mod testing;
 mod wait;
 
 use std::io;

@@ -98,7 +98,9 @@ impl Stream {
             if start > self.position() {
                 break;
             }
-            let Some((_, (bytes, end))) = self.pending.pop_first() else { break };
+            let Some((_, (bytes, end))) = self.pending.pop_first() else {
+                break;
+            };
             self.pending_bytes -= bytes.len();
             if end > self.position() {
                 let known = usize::try_from(self.position() - start).unwrap_or(usize::MAX);

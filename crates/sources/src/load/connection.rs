@@ -306,3 +306,6 @@ impl InFlight {
         self.last_read = now;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,27 +3,27 @@
 //! The engine reports what happened on the sockets and carries out the
 //! [`Command`]s at once, in order. A different engine needs nothing else.
 
+mod ending;
+mod next;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use core::time::Duration;
 
 use lagtrace_core::event::RequestFailure;
-use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
 use super::cadence::{Cadence, Share};
 use super::connection::{Connection, Received};
+use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
 use super::record::{Batch, Opened, Record};
 
 /// How often limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// Records of requests that were never sent, per lane and worker, at most.
-const MAX_UNSENT_RECORDS: u64 = 10_000;
-
 /// A connection's place in its worker.
 pub(super) type Slot = usize;
 
@@ -54,16 +54,6 @@ pub(super) struct Driver {
     next_check: Timestamp,
     /// Requests that are in flight or wait for their connection.
     pending: usize,
-}
-
-#[derive(Debug)]
-struct LaneState {
-    cadence: Cadence,
-    /// Connections without anything to do, longest idle first. May hold ones
-    /// that are no longer idle.
-    idle: VecDeque<Slot>,
-    opens_per_request: bool,
-    think: Duration,
 }
 
 impl Driver {
@@ -143,27 +133,6 @@ impl Driver {
     /// How late requests were started although a connection was free.
     pub(super) fn lag(&self) -> &LagMeter {
         &self.lag
-    }
-
-    /// Ends the run early: nothing starts from `now` on.
-    pub(super) fn stop(&mut self, now: Timestamp, grace: Duration) {
-        if now < self.end {
-            self.end = now;
-            self.grace = self.grace.min(grace);
-        }
-        for lane in &mut self.lanes {
-            lane.cadence.end_at(now);
-        }
-    }
-
-    /// Whether nothing more is to come.
-    pub(super) fn is_done(&self, now: Timestamp) -> bool {
-        if now < self.end {
-            return false;
-        }
-        let is_quiet =
-            self.pending == 0 && self.lanes.iter().all(|l| l.cadence.next_due().is_none());
-        is_quiet || now >= self.end + self.grace
     }
 
     /// Until when the engine may sleep if nothing happens on the sockets.
@@ -279,80 +248,6 @@ impl Driver {
         self.reopen(slot, now);
     }
 
-    /// Gives up whatever is still under way or overdue when the run is over.
-    pub(super) fn finish(&mut self, now: Timestamp) {
-        for slot in 0..self.connections.len() {
-            let is_open_loop = self.is_open_loop(slot);
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
-            let since = connection.connecting_since();
-            let record = connection.fail(now, RequestFailure::Cut);
-            let was_stuck = since.filter(|&since| now.since(since) >= self.grace);
-            match (record, was_stuck) {
-                (Some(record), _) => self.batch.records.push(record),
-                (None, Some(since)) if !is_open_loop => {
-                    let unsent = connection.record_unsent(now, (since, since), RequestFailure::Cut);
-                    self.batch.records.push(unsent);
-                }
-                _ => {}
-            }
-        }
-        self.pending = 0;
-        for lane in 0..self.lanes.len() {
-            self.cut_overdue(lane, now);
-        }
-    }
-
-    /// The request that a connection would have carried fails with it.
-    fn fail_waiting(
-        &mut self,
-        slot: Slot,
-        lane: usize,
-        (since, now): (Timestamp, Timestamp),
-        failure: RequestFailure,
-    ) {
-        let (Some(lane), Some(connection)) =
-            (self.lanes.get_mut(lane), self.connections.get_mut(slot))
-        else {
-            return;
-        };
-        let due = if lane.cadence.is_open_loop() {
-            lane.cadence.take(now)
-        } else {
-            Some(since)
-        };
-        if let Some(due) = due {
-            let record = connection.record_unsent(now, (since.max(due), due), failure);
-            self.batch.records.push(record);
-        }
-    }
-
-    /// Records what was due in a lane and never sent.
-    fn cut_overdue(&mut self, number: usize, now: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(number) else {
-            return;
-        };
-        let most = lane.cadence.remaining().div_ceil(MAX_UNSENT_RECORDS);
-        while let Some((count, due)) = lane.cadence.take_many(most) {
-            self.batch.records.push(Record {
-                lane: number,
-                group: 0,
-                count,
-                flow: None,
-                ordinal: 0,
-                due,
-                sent: due,
-                first_byte: None,
-                ended: now,
-                longest_gap: Duration::ZERO,
-                setup: None,
-                outcome: Err(RequestFailure::Cut),
-                received_bytes: 0,
-            });
-        }
-    }
-
     /// A response came in full: the connection rests, goes on or is replaced.
     fn finished(&mut self, slot: Slot, now: Timestamp, record: Record, is_reusable: bool) {
         self.pending -= 1;
@@ -393,110 +288,6 @@ impl Driver {
         }
     }
 
-    fn rest(&mut self, slot: Slot, until: Timestamp) {
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.wakes_at = Some(until);
-            self.timers.push(Reverse((until, slot)));
-        }
-    }
-
-    fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        if connection.wakes_at == Some(at) {
-            connection.wakes_at = None;
-            self.go_on(slot, now);
-        }
-    }
-
-    /// Opens the connection if it is a kept one, else looks for its next request.
-    fn go_on(&mut self, slot: Slot, now: Timestamp) {
-        let Some(connection) = self.connections.get(slot) else {
-            return;
-        };
-        if connection.wakes_at.is_some() {
-            return;
-        }
-        let Some(lane) = self.lanes.get(connection.lane) else {
-            return;
-        };
-        if !connection.is_closed() || lane.opens_per_request {
-            self.offer(slot, now);
-        } else if now < self.end || lane.cadence.next_due().is_some() {
-            self.connect(slot, now, None);
-        }
-    }
-
-    /// Starts the lane's next request on a free connection, or lets it wait.
-    fn offer(&mut self, slot: Slot, now: Timestamp) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let Some(lane) = self.lanes.get_mut(connection.lane) else {
-            return;
-        };
-        match lane.cadence.take(now) {
-            Some(due) => self.start(slot, now, due),
-            None => {
-                connection.is_idle = true;
-                lane.idle.push_back(slot);
-            }
-        }
-    }
-
-    /// Starts what is due in a lane on connections that wait.
-    fn start_due(&mut self, number: usize, now: Timestamp) {
-        while let Some(lane) = self.lanes.get_mut(number) {
-            let Some(&slot) = lane.idle.front() else {
-                break;
-            };
-            let Some(connection) = self.connections.get_mut(slot) else {
-                break;
-            };
-            if connection.is_idle {
-                let Some(due) = lane.cadence.take(now) else {
-                    break;
-                };
-                if lane.cadence.is_open_loop() {
-                    self.lag.note(now.since(due));
-                }
-                connection.is_idle = false;
-                lane.idle.pop_front();
-                self.start(slot, now, due);
-            } else {
-                lane.idle.pop_front();
-            }
-        }
-    }
-
-    fn start(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
-        let is_open = self.connections.get(slot).is_some_and(Connection::is_open);
-        if is_open {
-            self.send(slot, now, due);
-        } else {
-            self.pending += 1;
-            self.connect(slot, now, Some(due));
-        }
-    }
-
-    fn connect(&mut self, slot: Slot, now: Timestamp, due: Option<Timestamp>) {
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.connect(now, due);
-            self.commands.push_back(Command::Connect(slot));
-        }
-    }
-
-    fn send(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
-        let is_open_loop = self.is_open_loop(slot);
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        connection.send(now, if is_open_loop { due } else { now });
-        self.pending += 1;
-        self.commands.push_back(Command::Send(slot));
-    }
-
     fn is_open_loop(&self, slot: Slot) -> bool {
         self.lanes
             .get(self.lane_of(slot))
@@ -516,38 +307,5 @@ impl Driver {
     }
 }
 
-impl LaneState {
-    fn new(cadence: Cadence, experiment: Option<Experiment>) -> Self {
-        Self {
-            cadence,
-            idle: VecDeque::new(),
-            opens_per_request: matches!(
-                experiment,
-                Some(Experiment::FreshConnection | Experiment::ConnectionClose)
-            ),
-            think: match experiment {
-                Some(Experiment::ThinkTime { pause }) => pause,
-                _ => Duration::ZERO,
-            },
-        }
-    }
-}
-
-/// Which of `all` connections belong to worker `worker` of `workers`.
-fn share(all: u32, worker: usize, workers: usize) -> core::ops::Range<u32> {
-    let bound = |n: usize| {
-        let product = u64::from(all) * n as u64 / (workers.max(1) as u64);
-        u32::try_from(product).unwrap_or(u32::MAX)
-    };
-    bound(worker)..bound(worker + 1)
-}
-
-/// Most groups of connections in a lane.
-const MAX_GROUPS: u32 = 16;
-
-/// The group of connection `number` of `all`.
-fn group_of(number: u32, all: u32) -> u16 {
-    let groups = all.clamp(1, MAX_GROUPS);
-    let group = u64::from(number) * u64::from(groups) / u64::from(all.max(1));
-    u16::try_from(group).unwrap_or(u16::MAX)
-}
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,8 @@ impl Nginx {
                 let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
                 let mut answer = Vec::new();
                 let asked = stream.write_all(request);
-                if asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok() && !answer.is_empty()
+                if asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok()
+                    && !answer.is_empty()
                 {
                     return;
                 }
@@ -76,15 +77,18 @@ impl Drop for Nginx {
     }
 }
 
-fn configuration(
-    folder: &std::path::Path,
-    port: u16,
-    has_ipv6: bool,
-    http_lines: &str,
-) -> String {
+fn configuration(folder: &std::path::Path, port: u16, has_ipv6: bool, http_lines: &str) -> String {
     let folder = folder.display();
-    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
-    let ipv6 = if has_ipv6 { format!("listen [::1]:{port};") } else { String::new() };
+    let user = if rustix::process::geteuid().is_root() {
+        "user root;"
+    } else {
+        ""
+    };
+    let ipv6 = if has_ipv6 {
+        format!("listen [::1]:{port};")
+    } else {
+        String::new()
+    };
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {folder}/{name};"))
         .join("\n");
