@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
@@ -34,12 +35,28 @@ pub(crate) struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Investigate a service: where do its milliseconds go, and what to change?
+    Diagnose(crate::diagnose::Options),
     /// Diagnose captures
     Analyze(crate::analyze::Options),
+    /// Capture packets into a file or straight into the analysis
+    Capture(crate::capture::Options),
+    /// Compare two reports, before and after a change
+    Compare(crate::compare::Options),
+    /// Tell all about a cause
+    Explain(crate::explain::Options),
+    /// Reproduce causes of latency on this machine
+    Lab(crate::lab::Options),
     /// Print a shell's completion script
     Completions(crate::manual::Shell),
     /// Print the manual page, or write all of them into a directory
     Man(crate::manual::Pages),
+    /// What the lab starts; not for people
+    #[command(name = crate::lab::HELPER, hide = true)]
+    LabHelper {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// How results are shown.

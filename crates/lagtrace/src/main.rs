@@ -10,14 +10,22 @@ use clap::Parser as _;
 
 mod analyze;
 mod arguments;
+mod capture;
+mod compare;
 mod conclusion;
 mod console;
 mod delivery;
+mod diagnose;
 mod exit;
+mod explain;
 mod failure;
 mod interrupt;
+mod investigate;
+mod lab;
 mod manual;
 mod packets;
+mod render;
+mod words;
 
 use arguments::{Arguments, Command};
 use console::Console;
@@ -26,9 +34,15 @@ fn main() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
     let console = Console::new(&output);
     let outcome = match command {
+        Command::Diagnose(options) => diagnose::run(&options, &console),
         Command::Analyze(options) => analyze::run(&options, &console),
+        Command::Capture(options) => capture::run(&options, &console),
+        Command::Compare(options) => compare::run(&options, &console),
+        Command::Explain(options) => explain::run(&options, &console),
+        Command::Lab(options) => lab::run(&options, &console),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::pages(&options),
+        Command::LabHelper { arguments } => return lagtrace_lab::helper_main(arguments),
     };
     console.close(outcome)
 }
