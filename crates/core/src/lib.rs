@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+pub mod compare;
 pub mod event;
 pub mod experiment;
 pub mod flow;
