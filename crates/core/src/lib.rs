@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+pub mod compare;
 mod connection;
 pub mod decode;
 pub mod event;

@@ -392,6 +392,10 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Who has to change something.
     pub culprit: Owner,
+    /// The kinds of wait it lengthens, for marking them in a timeline; empty
+    /// where its time is in no wait (a refused connection).
+    #[serde(default)]
+    pub waits: Vec<WaitKind>,
     /// The server's address and port it was found at.
     pub service: String,
     /// What the affected exchanges would have saved without it, summed.
@@ -542,4 +546,7 @@ pub struct Cluster {
     pub group: u16,
     /// The latencies.
     pub latency: Distribution,
+    /// Requests that failed; one that timed out is in `latency` too, with its age.
+    #[serde(default)]
+    pub failures: u64,
 }
