@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use lagtrace_core::compare::{Comparison, compare};
 use lagtrace_core::report::{Report, SCHEMA};
+use serde_json::json;
 
 use crate::arguments::Format;
 use crate::console::Console;
@@ -62,7 +63,7 @@ pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
     match console.output().format {
         Format::Text => render::comparison(comparison, &console.style()),
         Format::Json => render::comparison_json(comparison),
-        Format::Ndjson => render::comparison_ndjson(comparison),
+        Format::Ndjson => format!("{}\n", json!(comparison)),
     }
 }
 
