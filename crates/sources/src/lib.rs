@@ -4,4 +4,6 @@ pub mod capture;
 mod clock;
 mod http;
 pub mod load;
+pub mod probe;
+pub mod resolve;
 pub mod url;
