@@ -9,6 +9,8 @@ mod http;
 pub mod load;
 pub mod netlink;
 pub mod privilege;
+pub mod probe;
+pub mod resolve;
 pub mod route;
 pub mod socket;
 pub mod timer;

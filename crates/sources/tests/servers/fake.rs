@@ -1,4 +1,5 @@
 //! Small servers that misbehave in one way each.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,23 +8,26 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A whole response that keeps the connection.
-pub const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A server with one thread for each connection; ends with this value.
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     is_over: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// Hands every connection to `serve`, on 127.0.0.1.
-    pub fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", serve)
     }
 
     /// Hands every connection to `serve`, on `address`.
-    pub fn start_at(address: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_at(
+        address: &str,
+        serve: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).expect("a listener");
         let server = Self {
             address: listener.local_addr().expect("an address"),
@@ -46,7 +50,7 @@ impl Server {
     }
 
     /// Connections accepted so far.
-    pub fn accepted(&self) -> usize {
+    pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 }
@@ -60,7 +64,7 @@ impl Drop for Server {
 }
 
 /// Reads one request's head; `None` when the client is done.
-pub fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let (mut head, mut byte) = (Vec::new(), [0; 512]);
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {
@@ -72,13 +76,13 @@ pub fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Answers every request after `pause`.
-pub fn answer_after(pause: Duration) -> impl Fn(TcpStream) + Send + Sync + 'static {
+pub(crate) fn answer_after(pause: Duration) -> impl Fn(TcpStream) + Send + Sync + 'static {
     answer(move || pause)
 }
 
 /// Answers every request, but during the first `freeze` of each `period`
 /// since the first connection not before its end.
-pub fn freeze_for(freeze: Duration, period: Duration) -> impl Fn(TcpStream) + Send + Sync {
+pub(crate) fn freeze_for(freeze: Duration, period: Duration) -> impl Fn(TcpStream) + Send + Sync {
     let begun = std::sync::OnceLock::new();
     answer(move || {
         let now = begun.get_or_init(Instant::now).elapsed();

@@ -1,4 +1,5 @@
 //! A real nginx with its own configuration in a folder of its own.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,16 +10,16 @@ use std::time::{Duration, Instant};
 const PAGE_LEN: usize = 615;
 
 /// A running nginx; it ends with this value.
-pub struct Nginx {
+pub(crate) struct Nginx {
     child: Child,
-    pub port: u16,
+    pub(crate) port: u16,
     _folder: tempfile::TempDir,
 }
 
 impl Nginx {
     /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block;
     /// `None`, with a word on standard output, where there is no nginx.
-    pub fn start(http_lines: &str) -> Option<Self> {
+    pub(crate) fn start(http_lines: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder for nginx");
         let port = free_port();
         std::fs::write(folder.path().join("page.html"), "x".repeat(PAGE_LEN)).expect("page");
@@ -117,7 +118,7 @@ http {{
 }
 
 /// A port that nobody listens on right now.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port")
@@ -125,7 +126,7 @@ pub fn free_port() -> u16 {
 }
 
 /// Says that a test is skipped; fails where nothing may be skipped.
-pub fn skip(what: &str) {
+pub(crate) fn skip(what: &str) {
     assert!(
         std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
         "needs {what}"
