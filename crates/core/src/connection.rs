@@ -93,7 +93,11 @@ impl Connection {
         }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
-        let data = self.take_data(segment);
+        let mss = self
+            .half(segment.direction)
+            .mss(self.half(segment.direction.reverse()));
+        let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
+        let data = self.take_data(segment, mss, skipped);
         if let Some(window) = window {
             self.remember_window(segment.direction, ack, window);
         }
@@ -337,7 +341,7 @@ impl Connection {
         }
     }
 
-    fn take_data(&mut self, segment: &Segment) -> Option<Data> {
+    fn take_data(&mut self, segment: &Segment, mss: u32, skipped: u16) -> Option<Data> {
         if segment.payload_len == 0 {
             return None;
         }
@@ -357,6 +361,7 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             in_flight,
+            skipped,
             filled_window,
         })
     }

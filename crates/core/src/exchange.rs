@@ -1,5 +1,6 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+use core::fmt;
 use core::time::Duration;
 
 use crate::event::PointId;
@@ -71,6 +72,19 @@ pub enum Outcome {
     Closed,
     /// The capture misses its beginning, its end or bytes between.
     Cut,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Complete(Some(status)) => status.fmt(f),
+            Self::Complete(None) => f.write_str("complete"),
+            Self::TimedOut => f.write_str("given up by the client"),
+            Self::Reset => f.write_str("reset"),
+            Self::Closed => f.write_str("closed early"),
+            Self::Cut => f.write_str("cut by the capture"),
+        }
+    }
 }
 
 /// Who announced that the connection ends with this exchange.

@@ -67,6 +67,18 @@ impl Distribution {
         *self = Self::from_buckets(self.buckets.iter().chain(&other.buckets).copied());
     }
 
+    /// Takes `other`'s observations away; what was never there stays away.
+    pub fn subtract(&mut self, other: &Self) {
+        for &(value, count) in &other.buckets {
+            if let Ok(at) = self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
+                if let Some(bucket) = self.buckets.get_mut(at) {
+                    bucket.1 = bucket.1.saturating_sub(count);
+                }
+            }
+        }
+        self.buckets.retain(|&(_, count)| count > 0);
+    }
+
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))

@@ -8,18 +8,21 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+pub mod cause;
 pub mod compare;
 mod connection;
 pub mod decode;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
+mod facts;
 pub mod flow;
 pub mod histogram;
 mod http;
 mod mark;
 pub mod report;
 pub mod segment;
+mod service;
 mod shard;
 mod tile;
 pub mod time;

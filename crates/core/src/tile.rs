@@ -300,6 +300,10 @@ impl Tiler<'_> {
         };
         let whole = first.at.since(from);
         let travel = travel.min(whole);
+        if first.data.is_some_and(|data| data.skipped > 0) && whole > travel + LEAST_DELAYED_ACK {
+            self.recover_response(from, travel, first);
+            return;
+        }
         let inferred = Bound::Inferred(trip.error());
         let (out, back) = (travel / 2, travel - travel / 2);
         self.push(from + out, WaitKind::RoundTrip, Owner::Path, None, inferred);
@@ -317,6 +321,41 @@ impl Tiler<'_> {
             Some(first.number),
             inferred,
         );
+    }
+
+    /// The response's first copy was lost before it came here.
+    fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(travel);
+        let inferred = Bound::Inferred(self.trace.to_server.error());
+        self.push(
+            from + travel / 2,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at - travel / 2,
+            WaitKind::Recovery,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            Some(first.number),
+            inferred,
+        );
+        let mechanism = gap::mechanism(took);
+        let packet = first.number;
+        self.tiling.recoveries.push(Recovery {
+            sender: Side::Server,
+            mechanism,
+            took,
+            packet,
+        });
     }
 
     /// The travel's part in the time to the first response byte: the round

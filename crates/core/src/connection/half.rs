@@ -69,7 +69,23 @@ pub(crate) struct Half {
     pub(crate) repeats: u64,
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
+    identification: Identification,
 }
+
+/// A sender's IPv4 identifications. Linux counts them up by one for each
+/// segment of a connection (`ip_select_ident_segs()`), so a gap means
+/// segments that never came here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Identification {
+    expected: Option<u16>,
+    /// How many in a row came as expected.
+    regular: u8,
+}
+
+/// Segments in a row with consecutive identifications before a gap means anything.
+const REGULAR: u8 = 3;
+/// A jump over more than this is no count of lost segments.
+const MAX_SKIPPED: u16 = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Timed {
@@ -117,6 +133,31 @@ impl Half {
             Some(mss) => mss.saturating_sub(options).max(1),
             None if self.largest >= DEFAULT_MSS => DEFAULT_MSS,
             None => DEFAULT_MSS.max(self.largest),
+        }
+    }
+
+    /// Segments of this side that were lost on the way here just before this
+    /// one, as far as the identifications tell; 0 where they do not.
+    pub(crate) fn count_skipped(&mut self, segment: &Segment, mss: u32) -> u16 {
+        let Some(id) = segment.ip.id else { return 0 };
+        let parts = u16::try_from(segment.payload_len.div_ceil(mss).max(1)).unwrap_or(1);
+        let state = &mut self.identification;
+        let skipped = state
+            .expected
+            .map_or(0, |expected| id.wrapping_sub(expected));
+        let was_regular = state.regular >= REGULAR;
+        match skipped {
+            0 => state.regular = state.regular.saturating_add(1),
+            1..=MAX_SKIPPED if was_regular => {}
+            // Something older, late: nothing to learn from it.
+            _ if was_regular && skipped > u16::MAX - MAX_SKIPPED => return 0,
+            _ => state.regular = 0,
+        }
+        state.expected = Some(id.wrapping_add(parts));
+        if was_regular && skipped <= MAX_SKIPPED {
+            skipped
+        } else {
+            0
         }
     }
 

@@ -10,6 +10,8 @@ use crate::wait::{Owner, WaitKind};
 
 /// A sender that was blocked on an ACK sends within this time of its arrival.
 const REACTION: Duration = Duration::from_micros(500);
+/// Stamps on one host stray by this much.
+const JITTER: Duration = Duration::from_micros(100);
 /// Gaps up to this long are the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 /// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
@@ -17,6 +19,10 @@ const FLOW: Duration = Duration::from_micros(500);
 const REORDERING: Duration = Duration::from_millis(1);
 /// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, and a tick).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+
+/// A segment that was lost on its way here shows by a gap in its sender's
+/// identifications; what repairs it takes longer than this.
+const LEAST_RECOVERY: Duration = Duration::from_millis(2);
 
 /// What a gap was.
 #[derive(Debug, Default)]
@@ -51,6 +57,10 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
             if trace.is_torn(sender, first.span.start, second.span.end) {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
+            let gap = mark.at.since(before.at);
+            if second.skipped > 0 && gap > LEAST_RECOVERY {
+                return recovered(mark, gap, gap);
+            }
             flowed(trace, before, mark, index)
         }
     }
@@ -83,11 +93,7 @@ fn filled(trace: &Trace<'_>, mark: &Mark, data: Data) -> Gap {
 }
 
 fn recovered(mark: &Mark, since_original: Duration, took: Duration) -> Gap {
-    let mechanism = if since_original >= LEAST_TIMEOUT {
-        RecoveryMechanism::Timeout
-    } else {
-        RecoveryMechanism::Fast
-    };
+    let mechanism = mechanism(since_original);
     Gap {
         wait: Some((WaitKind::Recovery, Owner::Path)),
         hold: None,
@@ -97,6 +103,15 @@ fn recovered(mark: &Mark, since_original: Duration, took: Duration) -> Gap {
             took,
             packet: mark.number,
         }),
+    }
+}
+
+/// How a loss was noticed that was repaired this long after the original.
+pub(super) fn mechanism(since_original: Duration) -> RecoveryMechanism {
+    if since_original >= LEAST_TIMEOUT {
+        RecoveryMechanism::Timeout
+    } else {
+        RecoveryMechanism::Fast
     }
 }
 
@@ -182,7 +197,8 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     };
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let reaction_ns = mark.at.signed_since(ack.at) - nanos(travel);
-    let slack = nanos(trip.error()) + 100_000;
+    // The path may be quicker than it was when its round trip was taken.
+    let slack = nanos(trip.error() + JITTER).max(nanos(travel / 8));
     let release = if reaction_ns < -slack {
         HoldRelease::Eager
     } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {

@@ -10,9 +10,9 @@ pub(super) const LONGEST_NAME: usize = 256;
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
-/// The destination register has the same number in every expression but these.
-const NFTA_LOOKUP_DREG: u16 = 3;
+/// The destination register of `meta`, `payload` and `immediate`.
 const NFTA_DREG: u16 = 1;
+const NFTA_LOOKUP_DREG: u16 = 3;
 const NFTA_IMMEDIATE_DATA: u16 = 2;
 const NFTA_CMP_SREG: u16 = 1;
 const NFTA_CMP_OP: u16 = 2;
@@ -63,45 +63,49 @@ enum Loaded {
 pub(super) fn effect(expressions: &[u8], traffic: &FilteredTraffic) -> Effect {
     let mut registers: Vec<(u32, Loaded)> = Vec::new();
     let mut effect = Effect::default();
-    for (kind, element) in Attributes::new(expressions) {
-        let name = Attributes::find(element, NFTA_EXPR_NAME).map(|name| text(name, LONGEST_NAME));
+    let elements = Attributes::new(expressions).filter(|&(kind, _)| kind == NFTA_LIST_ELEM);
+    for (_, element) in elements {
+        let name = Attributes::find(element, NFTA_EXPR_NAME).unwrap_or_default();
         let data = Attributes::find(element, NFTA_EXPR_DATA).unwrap_or_default();
-        if kind != NFTA_LIST_ELEM {
-            continue;
-        }
-        match name.as_deref() {
-            Some("meta" | "payload") => {
-                let loaded = loaded(name.as_deref() == Some("meta"), data);
-                if let Some(register) = number(data, NFTA_DREG) {
-                    registers.push((register, loaded));
-                }
-            }
-            Some("cmp") if never_holds(data, &registers, traffic) => return Effect::default(),
-            Some("immediate") => verdict(data, &mut effect),
-            Some("reject") => effect.blocks = true,
-            Some("lookup") if number(data, NFTA_LOOKUP_DREG) == Some(NFT_REG_VERDICT) => {
-                effect.asks_map = true;
-            }
-            Some("target") => {
-                let target = Attributes::find(data, NFTA_TARGET_NAME).unwrap_or_default();
-                effect.blocks |= matches!(text(target, LONGEST_NAME).as_str(), "REJECT" | "DROP");
-            }
-            // Whatever else writes to a register makes it unknown.
-            _ => registers.retain(|&(register, _)| number(data, NFTA_DREG) != Some(register)),
+        match text(name, LONGEST_NAME).as_str() {
+            "meta" => load(&mut registers, data, loaded_by_meta(data)),
+            "payload" => load(&mut registers, data, loaded_by_payload(data)),
+            "cmp" if never_holds(data, &registers, traffic) => return Effect::default(),
+            "cmp" => {}
+            "immediate" => verdict(data, &mut effect),
+            "reject" => effect.blocks = true,
+            "target" => effect.blocks |= is_blocking_target(data),
+            "lookup" => effect.asks_map |= number(data, NFTA_LOOKUP_DREG) == Some(NFT_REG_VERDICT),
+            // Whatever else may write to any register.
+            _ => registers.clear(),
         }
     }
     effect
 }
 
-/// What a `meta` or `payload` expression loads.
-fn loaded(is_meta: bool, data: &[u8]) -> Loaded {
-    if is_meta {
-        return match number(data, NFTA_META_KEY) {
-            Some(NFT_META_L4PROTO) => Loaded::Protocol,
-            Some(NFT_META_NFPROTO) => Loaded::Family,
-            _ => Loaded::Other,
-        };
+/// Notes what an expression leaves in its destination register.
+fn load(registers: &mut Vec<(u32, Loaded)>, data: &[u8], loaded: Loaded) {
+    if let Some(register) = number(data, NFTA_DREG) {
+        registers.retain(|&(known, _)| known != register);
+        registers.push((register, loaded));
     }
+}
+
+/// Whether an iptables target that nftables carries blocks.
+fn is_blocking_target(data: &[u8]) -> bool {
+    let name = Attributes::find(data, NFTA_TARGET_NAME).unwrap_or_default();
+    matches!(text(name, LONGEST_NAME).as_str(), "REJECT" | "DROP")
+}
+
+fn loaded_by_meta(data: &[u8]) -> Loaded {
+    match number(data, NFTA_META_KEY) {
+        Some(NFT_META_L4PROTO) => Loaded::Protocol,
+        Some(NFT_META_NFPROTO) => Loaded::Family,
+        _ => Loaded::Other,
+    }
+}
+
+fn loaded_by_payload(data: &[u8]) -> Loaded {
     let place = [NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_OFFSET, NFTA_PAYLOAD_LEN]
         .map(|attribute| number(data, attribute));
     match place {

@@ -66,31 +66,37 @@ impl ForeignOption {
         flow: OwnFlow,
         log: Sender<Note>,
     ) -> Result<Self, HostError> {
+        let mut guard = Self::hold(server, flow, log)?;
+        let socket = guard.socket()?;
+        guard.was_on = sockopt::tcp_nodelay(&socket).map_err(|e| guard.failed("reading", e))?;
+        if guard.was_on {
+            guard.report("was on already and was left so");
+            return Ok(guard);
+        }
+        if let Err(e) = sockopt::set_tcp_nodelay(&socket, true) {
+            guard.was_on = true; // nothing was changed, nothing is put back
+            return Err(guard.failed("setting", e));
+        }
+        guard.report("was off and has been switched on");
+        Ok(guard)
+    }
+
+    /// Finds the server's end of `flow`, which must be ours, without touching it.
+    fn hold(server: &Server, flow: OwnFlow, log: Sender<Note>) -> Result<Self, HostError> {
         prove_ours(flow)?;
         let gone = || HostError::Gone {
             what: format!("the far end of {flow}"),
         };
         let record = server.far_end(flow)?.ok_or_else(gone)?;
         let (pid, fd) = holder(server, &record)?.ok_or_else(gone)?;
-        let mut guard = Self {
+        Ok(Self {
             process: ProcessHandle::open(pid)?,
             fd,
             cookie: record.cookie,
             was_on: true,
             subject: format!("{} {pid}, descriptor {fd}, {flow}", process::name(pid)),
             log,
-        };
-        let socket = guard.socket()?;
-        guard.was_on = sockopt::tcp_nodelay(&socket).map_err(|e| guard.failed("reading", e))?;
-        if !guard.was_on {
-            sockopt::set_tcp_nodelay(&socket, true).map_err(|e| guard.failed("setting", e))?;
-        }
-        guard.report(if guard.was_on {
-            "was on already and was left so"
-        } else {
-            "was off and has been switched on"
-        });
-        Ok(guard)
+        })
     }
 
     /// Whether the option was on before.
@@ -171,11 +177,7 @@ fn holder(server: &Server, record: &SocketRecord) -> Result<Option<process::Hold
     let wanted = HashSet::from([record.inode]);
     let known: Vec<u32> = server.processes().iter().map(|p| p.pid).collect();
     let mut refusal = None;
-    for pids in [
-        known,
-        process::pids_in_namespace(server.namespace().id()),
-        process::pids(),
-    ] {
+    for pids in [known, process::pids()] {
         let found = process::holders(&pids, Some(&wanted));
         if let Some(holder) = found.by_inode.into_values().flatten().next() {
             return Ok(Some(holder));

@@ -34,6 +34,7 @@ pub(super) struct Owners {
     by_inode: HashMap<u32, Holder>,
     handles: HashMap<u32, (ProcessHandle, String)>,
     refusal: Option<HostError>,
+    has_read: bool,
 }
 
 impl Owners {
@@ -46,23 +47,25 @@ impl Owners {
             by_inode: HashMap::new(),
             handles: HashMap::new(),
             refusal: None,
+            has_read: false,
         }
     }
 
     /// Makes the holders of these sockets known, as far as that is permitted:
     /// one search at most, and a fresh list of processes once a second.
     pub(super) fn learn(&mut self, wanted: &HashSet<u32>) {
-        if wanted.iter().all(|inode| self.by_inode.contains_key(inode)) {
+        if self.knows(wanted) {
             return;
         }
         self.search(wanted);
-        let is_missing = wanted
-            .iter()
-            .any(|inode| !self.by_inode.contains_key(inode));
         let is_stale = self.listed.is_none_or(|at| at.elapsed() > RENEWAL);
-        if let (Candidates::Namespace(id), true, true) = (self.candidates, is_missing, is_stale) {
+        let Candidates::Namespace(id) = self.candidates else {
+            return;
+        };
+        if is_stale && !self.knows(wanted) {
             self.listed = Some(Instant::now());
-            let pids = process::pids_in_namespace(id);
+            let (pids, refusal) = process::pids_in_namespace(id);
+            self.refusal = self.refusal.take().or(refusal);
             if pids != self.pids {
                 self.pids = pids;
                 self.search(wanted);
@@ -70,13 +73,15 @@ impl Owners {
         }
     }
 
+    fn knows(&self, wanted: &HashSet<u32>) -> bool {
+        wanted.iter().all(|inode| self.by_inode.contains_key(inode))
+    }
+
     fn search(&mut self, wanted: &HashSet<u32>) {
         let found = process::holders(&self.pids, Some(wanted));
         let first = |(inode, holders): (u32, Vec<Holder>)| Some((inode, *holders.first()?));
         self.by_inode = found.by_inode.into_iter().filter_map(first).collect();
-        if let Some(refusal) = found.refusal {
-            self.refusal.get_or_insert(refusal);
-        }
+        self.refusal = self.refusal.take().or(found.refusal);
     }
 
     /// Whether we hold this socket ourselves.
@@ -95,7 +100,10 @@ impl Owners {
             Ok((owner, option::read(&socket, record.cookie)))
         });
         let (name, options) = match outcome {
-            Ok((name, options)) => (name, options),
+            Ok((name, options)) => {
+                self.has_read |= options.is_some();
+                (name, options)
+            }
             Err(HostError::Gone { .. }) => {
                 self.handles.remove(&pid);
                 self.by_inode.remove(&record.inode);
@@ -113,9 +121,10 @@ impl Owners {
         (owner, options.unwrap_or_default())
     }
 
-    /// The first refusal met, once.
+    /// The first refusal met, if no socket's options could be read: what was
+    /// refused then was what mattered.
     pub(super) fn take_refusal(&mut self) -> Option<HostError> {
-        self.refusal.take()
+        self.refusal.take().filter(|_| !self.has_read)
     }
 
     fn handle(&mut self, pid: u32) -> Result<&(ProcessHandle, String), HostError> {

@@ -22,11 +22,19 @@ pub(super) fn pids() -> Vec<u32> {
 }
 
 /// The processes whose main thread is in network namespace `id`, as far as we
-/// may know.
-pub(super) fn pids_in_namespace(id: u64) -> Vec<u32> {
+/// may know; beside them the first refusal to tell.
+pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
+    let mut refusal = None;
     let mut pids = pids();
-    pids.retain(|&pid| privilege::namespace_id(pid).is_ok_and(|found| found == id));
-    pids
+    pids.retain(|&pid| match privilege::namespace_id(pid) {
+        Ok(found) => found == id,
+        Err(HostError::Gone { .. }) => false,
+        Err(e) => {
+            refusal.get_or_insert(e);
+            false
+        }
+    });
+    (pids, refusal)
 }
 
 /// The process's `comm`: at most 15 bytes, control characters replaced.

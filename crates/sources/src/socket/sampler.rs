@@ -203,40 +203,44 @@ impl Looks {
     }
 
     fn into_events(mut self) -> Vec<Event> {
+        let notes = self.notes();
+        let listeners = self.peer.into_iter().flat_map(PeerWatch::into_fullest);
+        let listener = |(at, l)| Event::here(at, self.plan.phase, EventBody::Listener(l));
+        let mut events = self.own_samples.into_items();
+        events.extend(self.peer_samples.into_items());
+        events.extend(listeners.map(listener));
+        events.extend(notes);
+        events.sort_by_key(|event| event.at);
+        events
+    }
+
+    /// What was refused, and what it would have shown.
+    fn notes(&mut self) -> Vec<Event> {
+        let own = self.own.take_refusal();
+        let peer = self.peer.as_mut().and_then(PeerWatch::take_refusal);
         let at = now();
-        let refusal = self.peer.as_mut().and_then(PeerWatch::take_refusal);
-        let refusals = [
-            (
-                self.own.take_refusal(),
+        let note = |refusal: Option<HostError>, id, unseen| {
+            let note = refusal?.note(id, unseen);
+            Some(Event::here(at, self.phase, EventBody::Note(note)))
+        };
+        let notes = [
+            note(
+                own,
                 "not-measured-own-options",
                 "the options of our own sockets",
             ),
-            (
-                refusal,
+            note(
+                peer,
                 "not-measured-peer-options",
                 "TCP_NODELAY, TCP_QUICKACK and TCP_CORK of the server's sockets",
             ),
-            (
-                self.failure,
+            note(
+                self.failure.take(),
                 "not-measured-sockets",
                 "sockets from some point of the load on",
             ),
         ];
-        let note = |e: HostError, id, unseen| {
-            Event::here(at, self.phase, EventBody::Note(e.note(id, unseen)))
-        };
-        let notes = refusals
-            .into_iter()
-            .filter_map(|(refusal, id, unseen)| refusal.map(|e| note(e, id, unseen)));
-        let listeners = self.peer.into_iter().flat_map(PeerWatch::into_fullest);
-        let mut events = self.own_samples.into_items();
-        events.extend(self.peer_samples.into_items());
-        events.extend(
-            listeners.map(|(at, l)| Event::here(at, self.plan.phase, EventBody::Listener(l))),
-        );
-        events.extend(notes);
-        events.sort_by_key(|event| event.at);
-        events
+        notes.into_iter().flatten().collect()
     }
 }
 
