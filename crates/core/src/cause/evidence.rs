@@ -46,6 +46,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
             .unwrap_or_default(),
         verdict: Verdict::Possible,
         culprit,
+        waits: Vec::new(),
         service: case.endpoint.to_string(),
         cost_ns: tally.cost.likely,
         cost_low_ns: tally.cost.low,

@@ -72,6 +72,7 @@ impl Loads {
         sum.take(slice, &cluster);
         let is_kept = phase == Phase::Baseline && !is_observed;
         if is_kept && self.clusters.len() < MAX_CLUSTERS {
+            let failures = cluster.failures.iter().map(|&(_, count)| count).sum();
             let latency = cluster.latency;
             self.clusters.push((
                 target,
@@ -79,6 +80,7 @@ impl Loads {
                     second,
                     group,
                     latency,
+                    failures,
                 },
             ));
         }
