@@ -4,6 +4,7 @@
 //! that follows is text for the same reader; everything else goes to standard
 //! error, and progress only to a terminal.
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +36,8 @@ const STEP_WIDTH: usize = 14;
 pub(crate) struct Console {
     output: Output,
     bars: MultiProgress,
+    /// Whether outcome lines stand on standard output already.
+    has_spoken: Cell<bool>,
 }
 
 impl Console {
@@ -48,6 +51,7 @@ impl Console {
         Self {
             output: output.clone(),
             bars: MultiProgress::with_draw_target(target),
+            has_spoken: Cell::new(false),
         }
     }
 
@@ -84,6 +88,12 @@ impl Console {
         };
         let line = format!("{} {text}", paint(colored, STEP, &format!("{step:STEP_WIDTH$}")));
         self.line(to_stdout, &line);
+        self.has_spoken.set(self.has_spoken.get() || to_stdout);
+    }
+
+    /// What sets a report apart from the outcome lines above it, if there are any.
+    pub(crate) fn gap(&self) -> &'static str {
+        if self.has_spoken.get() { "\n" } else { "" }
     }
 
     /// Details of a step, for `--verbose`.

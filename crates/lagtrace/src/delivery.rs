@@ -16,7 +16,8 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
         }
         None => {
             let mut to = io::stdout().lock();
-            to.write_all(document.as_bytes())
+            to.write_all(console.gap().as_bytes())
+                .and_then(|()| to.write_all(document.as_bytes()))
                 .and_then(|()| to.flush())
                 .context("write the report")?;
         }

@@ -31,10 +31,6 @@ pub(crate) struct Options {
     /// A healthy twin to measure beside it, interleaved
     #[arg(long, value_name = "URL")]
     pub(crate) control: Option<String>,
-    #[command(flatten)]
-    pub(crate) load: Load,
-    #[command(flatten)]
-    pub(crate) network: Network,
     /// Set TCP_NODELAY on the server's end of one connection of our own,
     /// measure before and after, and put it back (server on this host)
     #[arg(long)]
@@ -42,6 +38,10 @@ pub(crate) struct Options {
     /// Compare with the JSON report of an earlier run: did the fix help, and why?
     #[arg(long, value_name = "BEFORE.json")]
     pub(crate) verify: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) load: Load,
+    #[command(flatten)]
+    pub(crate) network: Network,
 }
 
 /// The load to make.

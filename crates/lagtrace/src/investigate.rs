@@ -24,6 +24,7 @@ mod configuration;
 mod experiments;
 mod feed;
 mod load;
+mod loaded_probes;
 mod observation;
 mod packets;
 mod recorder;

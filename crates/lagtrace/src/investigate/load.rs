@@ -7,6 +7,7 @@ use std::time::Duration;
 use lagtrace_core::event::{Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
 
+use super::loaded_probes::LoadedProbes;
 use super::observation::Observation;
 use super::{Investigation, Site};
 use crate::failure::Result;
@@ -68,7 +69,9 @@ impl Investigation<'_> {
         self.start_capture();
         plan.is_observed = self.recorder.is_some();
         let observation = Observation::begin(self);
+        let probes = LoadedProbes::begin(self.open_sites());
         let observed = self.run_load("observation", plan);
+        self.feed.observe_all(probes.end());
         observation.end(self);
         let observed = observed?;
         let text = match disturbance(unobserved, &observed) {

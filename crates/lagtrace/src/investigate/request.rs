@@ -13,8 +13,8 @@ use crate::words;
 
 /// The step's name.
 const STEP: &str = "request";
-/// One fresh request and ten more.
-const COUNT: u32 = 11;
+/// One fresh request and some more.
+const COUNT: u32 = 8;
 
 impl Investigation<'_> {
     /// Asks each target, one request at a time, without pauses: pauses can

@@ -1,5 +1,7 @@
 //! How far away the target is, without ICMP: by `connect` and by SYN.
 
+use std::time::Duration;
+
 use lagtrace_core::event::{Event, Note, ProbeAnswer, ProbeSample, Stamp};
 use lagtrace_core::histogram::Distribution;
 use lagtrace_sources::probe::{self, ProbeError, ProbePlan};
@@ -11,12 +13,22 @@ use crate::words;
 /// The step's name.
 const STEP: &str = "round trip";
 
+/// Probes of each kind.
+const COUNT: u32 = 8;
+/// From one to the next.
+const INTERVAL: Duration = Duration::from_millis(10);
+
 impl Investigation<'_> {
     /// Probes each target, and so learns whether it can be reached.
     pub(super) fn round_trip(&mut self) -> Result<()> {
         for index in 0..self.sites.len() {
             let target = &self.sites[index].target;
-            let (id, plan) = (target.id, ProbePlan::new(target.id, target.address));
+            let id = target.id;
+            let plan = ProbePlan {
+                count: COUNT,
+                interval: INTERVAL,
+                ..ProbePlan::new(id, target.address)
+            };
             let bar = self.console.spinner(STEP);
             let mut events = Vec::new();
             let samples = probe::connect(&plan, self.interrupt.flag(), |event| events.push(event));

@@ -54,7 +54,7 @@ struct Diagnosis {
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let lab = options.choice.bring_up()?;
-    console.outcome("lab", &format!("{} is up", lab.scenario().title));
+    console.outcome("lab", &format!("up: {}", lab.scenario().title));
     let diagnoses = diagnose_all(options, &lab, console, &interrupt);
     lab.take_down().map_err(failed)?;
     let diagnoses = diagnoses?;
