@@ -47,7 +47,7 @@ pub(crate) struct Case<'a> {
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
     pub(crate) facts: &'a Facts,
-    /// Exchanges of the packets' ledger stand for the load's own requests.
+    /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
 }
 
@@ -128,6 +128,13 @@ causes! {
     connection_closed "connection-closed" "The server closes before it answers";
     not_http "not-http" "The answer is no HTTP";
     http_error "http-error" "The server answers with errors";
+}
+
+/// Whether an experiment showed that stalls within responses end with our
+/// acknowledgement (`true`) or not; `None` where none was run or it was unclear.
+pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
+    let result = nagle_delayed_ack::quick_ack(facts, target)?;
+    Some(nagle_delayed_ack::removes_stall(&result))
 }
 
 /// Every cause that this version knows, in the order they are weighed.

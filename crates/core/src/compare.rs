@@ -194,12 +194,16 @@ fn conclude(sides: &[Side; 2], latency: &[LatencyChange], rest: &[&QuantityChang
         (_, 0) => return Outcome::Worse,
         _ => {}
     }
-    let is_mean_better =
-        latency.iter().any(|c| c.figure == LatencyFigure::Mean && c.judgement == Judgement::Better);
+    let is_mean_better = latency
+        .iter()
+        .any(|c| c.figure == LatencyFigure::Mean && c.judgement == Judgement::Better);
     let is_tail_excused = is_mean_better && after.rate > before.rate * (1.0 + load::EQUAL_RATE);
     let mut judgements: Vec<Judgement> = rest.iter().map(|c| c.judgement).collect();
     judgements.extend(
-        latency.iter().filter(|c| !(is_tail_excused && c.figure.is_tail())).map(|c| c.judgement),
+        latency
+            .iter()
+            .filter(|c| !(is_tail_excused && c.figure.is_tail()))
+            .map(|c| c.judgement),
     );
     let has = |judgement| judgements.contains(&judgement);
     match (has(Judgement::Better), has(Judgement::Worse)) {

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use half::{Arrival, Half, Span, carries_fin};
 use pairing::Pairing;
-pub use setup::{Setup, SetupOutcome};
+pub(crate) use setup::{Setup, SetupOutcome};
 
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
@@ -28,6 +28,9 @@ use crate::time::Timestamp;
 pub(crate) struct Closed {
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) setups: Vec<Setup>,
+    /// Connections that ended or were given up: their point, and where it
+    /// stands: 0 at the client, 1 at the server, 2 between or untold.
+    pub(crate) connections: Vec<(PointId, usize)>,
 }
 
 /// A connection at one observation point.
@@ -131,6 +134,7 @@ impl Connection {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
+        closed.connections.push((self.point, self.vantage()));
         self.pairing.finish(None);
         self.collect(closed);
     }
@@ -140,20 +144,21 @@ impl Connection {
         self.end.is_some()
     }
 
-    /// Segments with payload sent by both sides, and how many were repeats.
-    pub(crate) fn segments(&self) -> (u64, u64) {
-        (
-            self.forward.data_segments + self.backward.data_segments,
-            self.forward.repeats + self.backward.repeats,
-        )
-    }
-
-    /// Round trips from the point to the client and to the server.
-    pub(crate) fn round_trips(&self) -> Option<(Duration, Duration)> {
-        let client = self.client?;
-        let to_server = self.half(client).to_peer.floor()?;
-        let to_client = self.half(client.reverse()).to_peer.floor()?;
-        Some((to_client, to_server))
+    /// Where the point stands: 0 at the client, 1 at the server, 2 between
+    /// the two or untold. An end's own kernel answers within a tenth of the
+    /// whole round trip.
+    fn vantage(&self) -> usize {
+        let Some(client) = self.client else { return 2 };
+        let floor = |direction| self.half(direction).to_peer.floor();
+        let (Some(to_server), Some(to_client)) = (floor(client), floor(client.reverse())) else {
+            return 2;
+        };
+        let whole: Duration = to_server + to_client;
+        match (to_client * 10 <= whole, to_server * 10 <= whole) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => 2,
+        }
     }
 
     fn collect(&mut self, closed: &mut Closed) {
@@ -347,9 +352,6 @@ impl Connection {
         }
         let peer_slot = usize::from(segment.direction == Direction::Forward);
         let allowed = self.windows.get(peer_slot).copied().flatten();
-        let mss = self
-            .half(segment.direction)
-            .mss(self.half(segment.direction.reverse()));
         let half = self.half_mut(segment.direction);
         let before = half.next;
         let in_flight = before.saturating_sub(half.acked);

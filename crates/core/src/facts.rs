@@ -11,9 +11,9 @@ pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 
 use crate::event::{
-    CaptureSummary, ConfigurationLine, CounterChange, Event, EventBody, FirewallState, KernelRoute,
-    KernelTimers, ListenerSample, Note, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Resolution,
-    Stamp, TargetId,
+    CaptureSummary, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
+    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, Phase, ProbeAnswer,
+    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
@@ -136,9 +136,11 @@ impl Facts {
             .find(|line| line.target == target && line.directive == directive)
     }
 
-    /// By how much a counter rose.
+    /// By how much a counter of this side's kernel rose.
     pub(crate) fn counter(&self, name: &str) -> Option<u64> {
-        let change = self.counters.iter().find(|change| change.name == name)?;
+        let is_ours =
+            |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
+        let change = self.counters.iter().find(is_ours)?;
         Some(change.after.saturating_sub(change.before))
     }
 

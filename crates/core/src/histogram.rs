@@ -30,8 +30,10 @@ impl<'de> Deserialize<'de> for Distribution {
 impl Distribution {
     /// The distribution of the given buckets, in any order.
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut sorted: Vec<(u64, u64)> =
-            buckets.into_iter().map(|(value, count)| (round_up(value), count)).collect();
+        let mut sorted: Vec<(u64, u64)> = buckets
+            .into_iter()
+            .map(|(value, count)| (round_up(value), count))
+            .collect();
         sorted.sort_unstable();
         sorted.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -81,7 +83,9 @@ impl Distribution {
 
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
+        self.buckets
+            .iter()
+            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
     }
 
     /// Whether nothing was observed.
@@ -105,13 +109,17 @@ impl Distribution {
     pub fn mean(&self) -> Option<Duration> {
         let count = u128::from(self.count());
         let mean = self.sum_ns().checked_div(count)?;
-        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+        Some(Duration::from_nanos(
+            u64::try_from(mean).unwrap_or(u64::MAX),
+        ))
     }
 
     /// The smallest value that at least the share `quantile` (0 to 1) of the
     /// observations does not exceed; `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
-        let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
+        let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
+            .ceil()
+            .max(1.0) as u64;
         let mut seen = 0_u64;
         for &(value, count) in &self.buckets {
             seen = seen.saturating_add(count);
@@ -124,12 +132,16 @@ impl Distribution {
 
     /// The least value; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
-        self.buckets.first().map(|&(value, _)| Duration::from_nanos(value))
+        self.buckets
+            .first()
+            .map(|&(value, _)| Duration::from_nanos(value))
     }
 
     /// The greatest value; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
-        self.buckets.last().map(|&(value, _)| Duration::from_nanos(value))
+        self.buckets
+            .last()
+            .map(|&(value, _)| Duration::from_nanos(value))
     }
 
     /// Share of the observations that lie above `threshold`; 0 when empty.
@@ -141,7 +153,11 @@ impl Distribution {
             .filter(|&&(value, _)| value > limit)
             .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count));
         let count = self.count();
-        if count == 0 { 0.0 } else { above as f64 / count as f64 }
+        if count == 0 {
+            0.0
+        } else {
+            above as f64 / count as f64
+        }
     }
 }
 
@@ -169,15 +185,21 @@ mod tests {
         for (quantile, exact) in [(0.0, 1), (0.5, 500), (0.99, 990), (1.0, 1000)] {
             let got = distribution.quantile(quantile).expect("not empty");
             assert!(got >= ms(exact), "{quantile}: {got:?}");
-            assert!(got.as_secs_f64() <= ms(exact).as_secs_f64() * 1.001, "{quantile}: {got:?}");
+            assert!(
+                got.as_secs_f64() <= ms(exact).as_secs_f64() * 1.001,
+                "{quantile}: {got:?}"
+            );
         }
         assert_eq!(distribution.count(), 1000);
     }
 
     #[test]
     fn merging_equals_recording_together() {
-        let (mut left, mut right, mut both) =
-            (Distribution::default(), Distribution::default(), Distribution::default());
+        let (mut left, mut right, mut both) = (
+            Distribution::default(),
+            Distribution::default(),
+            Distribution::default(),
+        );
         for value in [3, 900, 44, 44, 7] {
             left.record(ms(value));
             both.record(ms(value));
@@ -193,7 +215,10 @@ mod tests {
     #[test]
     fn nothing_observed_has_no_figures() {
         let nothing = Distribution::default();
-        assert_eq!((nothing.mean(), nothing.quantile(0.5), nothing.max()), (None, None, None));
+        assert_eq!(
+            (nothing.mean(), nothing.quantile(0.5), nothing.max()),
+            (None, None, None)
+        );
     }
 
     #[test]

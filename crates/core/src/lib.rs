@@ -10,6 +10,7 @@
 pub mod analyzer;
 pub mod cause;
 pub mod compare;
+mod conclude;
 mod connection;
 pub mod decode;
 pub mod event;
@@ -20,6 +21,7 @@ pub mod flow;
 pub mod histogram;
 mod http;
 mod mark;
+mod own;
 pub mod report;
 pub mod segment;
 mod service;

@@ -122,7 +122,7 @@ impl Ledger {
         });
     }
 
-    fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.errors += other.errors;
         self.timeouts += other.timeouts;
@@ -142,6 +142,11 @@ impl Ledger {
             *self.recoveries.entry(side).or_default() += count;
         }
         self.harmless_delays.merge(&other.harmless_delays);
+    }
+
+    /// Whether any exchange was seen, whole or not.
+    pub(crate) fn has_exchanges(&self) -> bool {
+        self.count + self.errors + self.timeouts > 0
     }
 
     /// Sum of all exchanges' durations, in nanoseconds.
@@ -168,6 +173,11 @@ impl Shares {
         for wait in waits {
             *self.by_kind.entry((wait.kind, wait.owner)).or_default() += nanos(wait.duration());
         }
+    }
+
+    /// Whether any time went to this kind.
+    pub(crate) fn has(&self, kind: WaitKind) -> bool {
+        self.by_kind.keys().any(|&(k, _)| k == kind)
     }
 
     fn merge(&mut self, other: &Self) {

@@ -13,7 +13,9 @@ use schemars::{JsonSchema, schema_for};
 
 /// Compares a type's schema with its file, or writes it when asked to.
 fn check<T: JsonSchema>(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../schema")
+        .join(file);
     let text = serde_json::to_string_pretty(&schema_for!(T)).expect("a schema is plain JSON");
     let wanted = format!("{text}\n");
     if std::env::var("UPDATE_SCHEMA").is_ok_and(|value| value == "1") {

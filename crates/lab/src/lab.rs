@@ -1,17 +1,13 @@
 //! A lab that is up, as its owner holds it.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::bring_up::counters_file;
 use crate::error::Error;
 use crate::helper::Helper;
+use crate::hold::Hold;
 use crate::host::{Host, Side};
-use crate::keeper::{DETACH, KeepPlan, Word};
-use crate::namespace::before_exec;
 use crate::path::emulator::PathCounters;
 use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
@@ -20,9 +16,6 @@ use crate::server::stamp::{self, AccessLine, Stamp};
 use crate::server::{Server, nginx};
 use crate::tool;
 
-/// How long the keeper may take to clear up before it is ended by force.
-const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
-
 /// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to; so does the end of this process, however it comes.
 #[derive(Debug)]
@@ -30,15 +23,7 @@ pub struct Lab {
     run: Run,
     client: Host,
     server: Host,
-    keeper: Option<Keeper>,
-}
-
-/// The keeper's process and the two streams to it.
-#[derive(Debug)]
-struct Keeper {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    keeper: Option<Hold>,
 }
 
 /// Which version of IP.
@@ -58,12 +43,8 @@ impl Lab {
     /// left then.
     pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
         check_requirements(scenario)?;
-        let mut keeper = Keeper::start(scenario, helper)?;
-        match keeper.listen()? {
-            Word::Ready(run) => Ok(Self::with(*run, Some(keeper))),
-            Word::Failed(message) => Err(keeper.failure(scenario, message)),
-            Word::Detached => Err(keeper.failure(scenario, "it answered out of turn".to_owned())),
-        }
+        let (hold, run) = Hold::on_new_keeper(scenario, helper)?;
+        Ok(Self::with(run, Some(hold)))
     }
 
     /// A lab that is kept by somebody else: dropping this leaves it running.
@@ -71,7 +52,7 @@ impl Lab {
         Self::with(run, None)
     }
 
-    fn with(run: Run, keeper: Option<Keeper>) -> Self {
+    fn with(run: Run, keeper: Option<Hold>) -> Self {
         let client = Host::new(Side::Client, run.client_namespace());
         let server = Host::new(Side::Server, run.server_namespace());
         Self {
@@ -87,24 +68,10 @@ impl Lab {
     /// # Errors
     /// The keeper is gone; then so is the lab.
     pub fn detach(mut self) -> Result<Run, Error> {
-        let Some(mut keeper) = self.keeper.take() else {
-            return Ok(self.run.clone());
-        };
-        let told = keeper
-            .to
-            .write_all(DETACH.as_bytes())
-            .and_then(|()| keeper.to.flush());
-        told.map_err(Error::file("tell", "the lab's keeper"))?;
-        match keeper.listen()? {
-            Word::Detached => {}
-            Word::Failed(message) => return Err(keeper.failure(&self.run.scenario, message)),
-            Word::Ready(_) => {
-                return Err(
-                    keeper.failure(&self.run.scenario, "it answered out of turn".to_owned())
-                );
-            }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.let_stay()?;
+            self.run.is_detached = true;
         }
-        self.run.is_detached = true;
         Ok(self.run.clone())
     }
 
@@ -114,9 +81,7 @@ impl Lab {
     /// # Errors
     /// What could not be removed; the next run tries again.
     pub fn take_down(mut self) -> Result<(), Error> {
-        self.keeper
-            .take()
-            .map_or(Ok(()), |keeper| keeper.release(&self.run.scenario))
+        self.keeper.take().map_or(Ok(()), Hold::release)
     }
 
     /// What is on record about the lab.
@@ -214,85 +179,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             // Who wants to know what went wrong calls `take_down`.
-            let _ = keeper.release(&self.run.scenario);
-        }
-    }
-}
-
-impl Keeper {
-    fn start(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
-        let start = |source| Error::Start {
-            program: "the lab's keeper".to_owned(),
-            source,
-        };
-        let mut command = helper.command();
-        command
-            .arg("keep")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .current_dir("/");
-        before_exec::lead_session(&mut command);
-        let mut child = command.spawn().map_err(start)?;
-        let mut to = child.stdin.take().expect("its stdin was piped");
-        let from = BufReader::new(child.stdout.take().expect("its stdout was piped"));
-        let plan = KeepPlan {
-            scenario: scenario.clone(),
-            helper_prefix: helper.prefix(),
-        };
-        let mut line = serde_json::to_vec(&plan).expect("a plan is text and numbers");
-        line.push(b'\n');
-        // A keeper that ended early says why, or nothing, when it is listened to.
-        let _ = to.write_all(&line).and_then(|()| to.flush());
-        Ok(Self { child, to, from })
-    }
-
-    /// The keeper's next word.
-    fn listen(&mut self) -> Result<Word, Error> {
-        let mut line = String::new();
-        self.from
-            .read_line(&mut line)
-            .map_err(Error::file("hear from", "the lab's keeper"))?;
-        if line.is_empty() {
-            return Ok(Word::Failed("its keeper ended without a word".to_owned()));
-        }
-        Ok(serde_json::from_str(&line)
-            .unwrap_or_else(|_| Word::Failed(format!("its keeper said: {}", line.trim()))))
-    }
-
-    /// Waits until a keeper that failed has cleaned up; the error that it told.
-    fn failure(self, scenario: &Scenario, message: String) -> Error {
-        let _ = self.release(scenario);
-        Error::Keeper {
-            scenario: scenario.name.clone(),
-            message,
-        }
-    }
-
-    /// Lets go of the keeper and waits until it has taken everything down.
-    fn release(self, scenario: &Scenario) -> Result<(), Error> {
-        let Self {
-            mut child,
-            to,
-            mut from,
-        } = self;
-        drop(to);
-        let begun = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) {
-            if begun.elapsed() > TAKE_DOWN_LIMIT {
-                // The next run cleans up after it.
-                let _ = child.kill();
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let mut last = String::new();
-        let _ = from.read_line(&mut last);
-        match serde_json::from_str(&last) {
-            Ok(Word::Failed(message)) => Err(Error::Keeper {
-                scenario: scenario.name.clone(),
-                message,
-            }),
-            _ => Ok(()),
+            let _ = keeper.release();
         }
     }
 }

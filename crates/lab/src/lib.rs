@@ -37,6 +37,7 @@ mod bring_up;
 mod error;
 mod firewall;
 mod helper;
+mod hold;
 mod host;
 mod keeper;
 mod lab;

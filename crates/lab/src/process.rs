@@ -102,6 +102,25 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_got_a_recorded_id_later_is_left_alone() {
+        let mut other = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep starts");
+        let pid = i32::try_from(other.id()).expect("a pid");
+        let recorded = Process::with_pid(pid).expect("it runs");
+        Process {
+            started: recorded.started + 1,
+            ..recorded
+        }
+        .signal(Signal::KILL);
+        assert!(recorded.is_alive());
+        recorded.signal(Signal::KILL);
+        assert!(recorded.wait_for_end(Duration::from_secs(5)));
+        let _ = other.wait();
+    }
+
+    #[test]
     fn a_name_with_parentheses_and_spaces_does_not_mislead() {
         let rest = "1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         assert_eq!(

@@ -30,12 +30,16 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// Exact without doubts, else ambiguous for all of them.
+    /// Exact without doubts, else ambiguous for all of them; the first few are
+    /// spelled out.
     pub(crate) fn from_doubts(doubts: &[String]) -> Self {
-        if doubts.is_empty() {
-            Self::Exact
-        } else {
-            Self::Ambiguous(doubts.join("; "))
+        const SPELLED_OUT: usize = 4;
+        let more = doubts.len().saturating_sub(SPELLED_OUT);
+        let reason = doubts[..doubts.len() - more].join("; ");
+        match (doubts, more) {
+            ([], _) => Self::Exact,
+            (_, 0) => Self::Ambiguous(reason),
+            _ => Self::Ambiguous(format!("{reason}; and {more} more")),
         }
     }
 

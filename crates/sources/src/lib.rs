@@ -1,5 +1,7 @@
 //! Makes observations: captures, probes, load, sockets, counters, configuration.
 
+//! placeholder
+
 pub mod capture;
 mod clock;
 pub mod config;

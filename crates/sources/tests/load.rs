@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::Server;
+use fake::{ClosedPort, Server};
 use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
@@ -267,9 +267,9 @@ fn responses_that_close_the_connection_are_followed_by_another_connection() {
 
 #[test]
 fn nobody_listening_ends_the_run_early() {
-    let address = ([127, 0, 0, 1], nginx::free_port()).into();
+    let closed = ClosedPort::of([127, 0, 0, 1].into());
     for pace in [Pace::ClosedLoop, Pace::Rate(1000.0)] {
-        let mut plan = plan(vec![lane(address, 10)], 20_000);
+        let mut plan = plan(vec![lane(closed.address, 10)], 20_000);
         plan.pace = pace;
         let begun = Instant::now();
         let (summary, _) = measure(&plan);

@@ -11,13 +11,13 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fake::Server;
+use fake::{ClosedPort, Server};
 use lagtrace_core::event::{
     Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
 use lagtrace_sources::probe::{ProbeError, ProbePlan, connect, http, syn};
 use lagtrace_sources::url::Url;
-use nginx::{Nginx, free_port, skip};
+use nginx::{Nginx, skip};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -83,9 +83,12 @@ fn open_and_closed_ports_of_both_families_are_told_apart() {
             continue;
         };
         let open = listener.local_addr().expect("an address");
-        let closed = SocketAddr::new(ip, free_port());
+        let closed = ClosedPort::of(ip);
         for (method, probe) in probers() {
-            for (address, answer) in [(open, ProbeAnswer::Open), (closed, ProbeAnswer::Refused)] {
+            for (address, answer) in [
+                (open, ProbeAnswer::Open),
+                (closed.address, ProbeAnswer::Refused),
+            ] {
                 let (samples, events) = probe(&plan(address)).expect("sockets");
                 assert_eq!(samples.len(), 4);
                 for sample in &samples {
@@ -215,7 +218,7 @@ fn a_server_that_never_answers_is_silent_and_nobody_refuses() {
     let (samples, _) = by_http(server.address);
     assert_eq!(samples.len(), 1);
     assert_eq!(samples[0].answer, ProbeAnswer::Silence);
-    let (samples, _) = by_http(([127, 0, 0, 1], free_port()).into());
+    let (samples, _) = by_http(ClosedPort::of([127, 0, 0, 1].into()).address);
     assert!(samples.iter().all(|s| s.answer == ProbeAnswer::Refused));
 }
 

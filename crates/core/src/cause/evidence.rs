@@ -9,7 +9,7 @@ use crate::report::{
     Affected, Evidence, EvidenceKind, Figures, Finding, Fix, PredictedLatency, Prediction,
     RuledOut, Verdict,
 };
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// A cause is a finding only if its removal betters the mean or the p99 by
 /// this share …
@@ -46,7 +46,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
             .unwrap_or_default(),
         verdict: Verdict::Possible,
         culprit,
-        waits: Vec::new(),
+        waits: lengthened(id),
         service: case.endpoint.to_string(),
         cost_ns: tally.cost.likely,
         cost_low_ns: tally.cost.low,
@@ -64,6 +64,21 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         fix: Vec::new(),
         predicted: prediction(case, &predicted),
         exemplars: tally.exemplars(),
+    }
+}
+
+/// The kinds of wait that a cause lengthens: where to look for it in a timeline.
+fn lengthened(id: &str) -> Vec<WaitKind> {
+    match id {
+        "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
+        "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
+        "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
+        "server-think" => vec![WaitKind::ServerThink],
+        "server-pause" => vec![WaitKind::ServerPause],
+        "client-think" => vec![WaitKind::RequestPause],
+        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],
+        _ => Vec::new(),
     }
 }
 

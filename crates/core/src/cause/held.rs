@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use super::evidence;
 use super::tally::{Cost, Tally};
-use super::{Case, evidence};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind};
@@ -21,10 +21,16 @@ const SHARE_RELEASED: f64 = 0.7;
 /// One in this many may leave early: a lost ACK in the capture looks like it.
 const EAGER_TOLERATED: u64 = 20;
 
+/// Where acknowledgements are known to release the parts, one that left up to
+/// this much later was released by its ACK too: a busy host is that slow.
+const TARDY_NS: i64 = 5_000_000;
+
 /// What was seen of one side's small second parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     /// Left with the acknowledgement, delayed or not.
+    released: u64,
+    /// What that cost, with those that left a little later.
     pub(crate) tally: Tally,
     /// Of those, the ones whose acknowledgement was delayed.
     pub(crate) delayed: u64,
@@ -45,25 +51,32 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn observe(&mut self, sender: Side, exchange: &Exchange) {
         let mut held = Duration::ZERO;
+        let mut is_released = false;
         for hold in exchange.holds.iter().filter(|hold| hold.sender == sender) {
             match hold.release {
                 HoldRelease::Eager => self.eager += 1,
                 HoldRelease::Program => self.late += 1,
                 HoldRelease::Acknowledgement => {
                     self.note_release(hold);
-                    held += hold.held;
+                    is_released |= hold.held >= NOTABLE;
                 }
             }
+            if may_be_released(hold) {
+                held += hold.held;
+            }
         }
+        self.released += u64::from(is_released);
         if held >= NOTABLE {
             let writing = self.least_hold.unwrap_or_default().min(held);
-            let cost = Cost {
-                low: 0,
-                ..Cost::exactly(held)
-            };
             let low = super::tally::nanos(held - writing);
-            self.tally
-                .add(exchange, Cost { low, ..cost }, Duration::ZERO);
+            self.tally.add(
+                exchange,
+                Cost {
+                    low,
+                    ..Cost::exactly(held)
+                },
+                Duration::ZERO,
+            );
         }
     }
 
@@ -83,6 +96,7 @@ impl Held {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
+        self.released += other.released;
         self.tally.merge(other.tally);
         self.delayed += other.delayed;
         self.ack_delay.merge(&other.ack_delay);
@@ -96,7 +110,7 @@ impl Held {
     /// Whether the acknowledgements are what released the second parts, and
     /// not the program: nearly all left with one, and hardly any before.
     pub(crate) fn is_by_acknowledgement(&self) -> bool {
-        let released = self.tally.affected;
+        let released = self.released;
         let waited = released + self.late;
         released > 0
             && self.eager * EAGER_TOLERATED <= released
@@ -107,6 +121,11 @@ impl Held {
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
         self.delayed > 0 && delays.saturating_mul(3) >= self.tally.cost.likely
+    }
+
+    /// How many left with the acknowledgement after a wait worth naming.
+    pub(crate) fn released(&self) -> u64 {
+        self.released
     }
 
     /// What the packets show.
@@ -123,5 +142,14 @@ impl Held {
             .count(self.delayed)
             .median(&self.ack_delay)
             .packets(&self.packets.unwrap_or_default())
+    }
+}
+
+/// Whether the second part left with the acknowledgement or shortly after.
+pub(crate) fn may_be_released(hold: &Hold) -> bool {
+    match hold.release {
+        HoldRelease::Acknowledgement => true,
+        HoldRelease::Program => hold.reaction_ns <= TARDY_NS,
+        HoldRelease::Eager => false,
     }
 }

@@ -168,7 +168,7 @@ fn summary(finding: &Finding, held: &Held, case: &Case<'_>) -> String {
 fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
     let mut list = Vec::new();
     if case.has_packets {
-        let stalls = held.tally.affected;
+        let stalls = held.released();
         list.push(ruled_out(
             "server-pause",
             format!(

@@ -41,7 +41,7 @@ impl super::Rule for Rule {
             format!(
                 "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
                  {} before",
-                held.tally.affected, held.late, held.eager
+                held.released(), held.late, held.eager
             ),
         ));
         finding.overturned_by = "a small segment of this client leaving while an earlier small \

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::held::Held;
+use super::held::{Held, may_be_released};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, nagle_delayed_ack};
@@ -28,8 +28,9 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         self.held.observe(Side::Server, exchange);
-        let paused = waited(exchange, WaitKind::ServerPause);
-        let all = paused + waited(exchange, WaitKind::ResponseHeld);
+        let all = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
+        let held = exchange.holds.iter().filter(|h| h.sender == Side::Server && may_be_released(h));
+        let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
         if paused >= NOTABLE {
             self.pauses.add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
@@ -98,7 +99,7 @@ impl Rule {
 
     fn why_not_nagle(&self) -> String {
         let held = &self.held;
-        let released = held.tally.affected;
+        let released = held.released();
         if held.eager > released {
             return format!(
                 "{} small parts left while an earlier one was unacknowledged: Nagle's algorithm \

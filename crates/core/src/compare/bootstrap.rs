@@ -69,7 +69,12 @@ struct Tally {
 impl From<((usize, usize), Tally)> for Cell {
     fn from(((second, group), tally): ((usize, usize), Tally)) -> Self {
         let entries = tally.entries.into_iter().collect();
-        Self { second, group, failures: tally.failures, entries }
+        Self {
+            second,
+            group,
+            failures: tally.failures,
+            entries,
+        }
     }
 }
 
@@ -98,14 +103,21 @@ impl<T: Ord> Axis<T> {
 impl Sample {
     /// The sample of these clusters; `None` when they are too few.
     pub(super) fn new(clusters: &[Cluster]) -> Option<Self> {
-        let clusters: Vec<&Cluster> =
-            clusters.iter().filter(|c| !c.latency.is_empty() || c.failures > 0).collect();
+        let clusters: Vec<&Cluster> = clusters
+            .iter()
+            .filter(|c| !c.latency.is_empty() || c.failures > 0)
+            .collect();
         if clusters.len() < LEAST_CLUSTERS {
             return None;
         }
         let dropped_bits = coarseness(&clusters);
         let bin = |value: u64| coarse(value, dropped_bits);
-        let values = distinct(clusters.iter().flat_map(|c| c.latency.buckets()).map(|b| bin(b.0)));
+        let values = distinct(
+            clusters
+                .iter()
+                .flat_map(|c| c.latency.buckets())
+                .map(|b| bin(b.0)),
+        );
         let seconds = Axis::new(clusters.iter().map(|c| c.second), MOST_SECONDS);
         let groups = Axis::new(clusters.iter().map(|c| c.group), MOST_GROUPS);
         let mut cells: BTreeMap<(usize, usize), Tally> = BTreeMap::new();
@@ -133,7 +145,11 @@ impl Sample {
 
     /// The figures of the sample itself.
     pub(super) fn estimate(&self) -> Estimate {
-        self.weigh(&vec![1.0; self.seconds], &vec![1.0; self.groups], &mut Vec::new())
+        self.weigh(
+            &vec![1.0; self.seconds],
+            &vec![1.0; self.groups],
+            &mut Vec::new(),
+        )
     }
 
     /// The figures of `count` resamples.
@@ -195,7 +211,11 @@ fn draw(len: usize, generator: &mut SplitMix64) -> Vec<f64> {
 
 fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     let requests: f64 = counts.iter().sum();
-    let total: f64 = values.iter().zip(counts).map(|(value, count)| value * count).sum();
+    let total: f64 = values
+        .iter()
+        .zip(counts)
+        .map(|(value, count)| value * count)
+        .sum();
     let mut quantiles = [0.0; 3];
     let mut wanted = QUANTILES.iter().zip(&mut quantiles).peekable();
     let mut seen = 0.0;
@@ -209,7 +229,11 @@ fn summarise(values: &[f64], counts: &[f64], failures: f64) -> Estimate {
     }
     let all = requests.max(failures).max(1.0);
     Estimate {
-        mean: if requests > 0.0 { total / requests } else { 0.0 },
+        mean: if requests > 0.0 {
+            total / requests
+        } else {
+            0.0
+        },
         quantiles,
         requests,
         failed: failures / all,
@@ -223,7 +247,10 @@ pub(super) fn interval(difference: f64, mut resampled: Vec<f64>, widening: f64) 
     resampled.sort_by(f64::total_cmp);
     let at = |share: f64| {
         let last = resampled.len().saturating_sub(1) as f64;
-        resampled.get((share * last).round() as usize).copied().unwrap_or(difference)
+        resampled
+            .get((share * last).round() as usize)
+            .copied()
+            .unwrap_or(difference)
     };
     let centre = at(0.5);
     let low = centre + (at(0.025) - centre) * widening;
@@ -236,8 +263,12 @@ fn coarseness(clusters: &[&Cluster]) -> u32 {
     (0..u64::BITS)
         .find(|&bits| {
             let bins = |c: &&Cluster| {
-                let mut bins: Vec<u64> =
-                    c.latency.buckets().iter().map(|b| coarse(b.0, bits)).collect();
+                let mut bins: Vec<u64> = c
+                    .latency
+                    .buckets()
+                    .iter()
+                    .map(|b| coarse(b.0, bits))
+                    .collect();
                 bins.dedup();
                 bins.len()
             };
@@ -250,7 +281,11 @@ fn coarseness(clusters: &[&Cluster]) -> u32 {
 fn coarse(value: u64, dropped: u32) -> u64 {
     let length = u64::BITS - value.leading_zeros();
     let low = (length.saturating_sub(11) + dropped).min(length.saturating_sub(1));
-    if dropped == 0 { value } else { value | ((1_u64 << low) - 1) }
+    if dropped == 0 {
+        value
+    } else {
+        value | ((1_u64 << low) - 1)
+    }
 }
 
 fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {

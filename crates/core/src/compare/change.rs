@@ -173,9 +173,16 @@ pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> Quantity
         (None, None) => true,
         _ => false,
     };
-    let judged =
-        judge(before.rate - after.rate, interval.map(|(low, high)| (-high, -low)), material);
-    let judgement = if is_judged { judged } else { Judgement::NotJudged };
+    let judged = judge(
+        before.rate - after.rate,
+        interval.map(|(low, high)| (-high, -low)),
+        material,
+    );
+    let judgement = if is_judged {
+        judged
+    } else {
+        Judgement::NotJudged
+    };
     quantity(before.rate, after.rate, interval, judgement)
 }
 

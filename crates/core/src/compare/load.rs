@@ -45,7 +45,11 @@ impl Side {
     /// Failed part of all requests, 0 to 1; 0 when there were none.
     pub(super) fn failed_share(&self) -> f64 {
         let all = self.requests.saturating_add(self.failed);
-        if all == 0 { 0.0 } else { self.failed as f64 / all as f64 }
+        if all == 0 {
+            0.0
+        } else {
+            self.failed as f64 / all as f64
+        }
     }
 }
 

@@ -137,7 +137,11 @@ fn weigh(levers: &[Lever]) -> Mechanism {
     let of = |place| levers.iter().filter(move |lever| lever.place == place);
     if of(LeverPlace::Sockets).next().is_some() {
         let is_changed = of(LeverPlace::Sockets).any(|lever| lever.has_changed);
-        return if is_changed { Mechanism::Changed } else { Mechanism::Unchanged };
+        return if is_changed {
+            Mechanism::Changed
+        } else {
+            Mechanism::Unchanged
+        };
     }
     match of(LeverPlace::Configuration).next() {
         None => Mechanism::NotSeen,

@@ -50,7 +50,11 @@ impl PredictedFigure {
     fn new(predicted_ns: u64, measured_ns: u64) -> Self {
         let off = predicted_ns.abs_diff(measured_ns);
         let agrees = off <= TOLERANCE_NS || off as f64 <= measured_ns as f64 * TOLERANCE_SHARE;
-        Self { predicted_ns, measured_ns, agrees }
+        Self {
+            predicted_ns,
+            measured_ns,
+            agrees,
+        }
     }
 }
 
@@ -62,12 +66,16 @@ pub(super) fn check(
     after: &Report,
     findings: &[FindingChange],
 ) -> Option<PredictionCheck> {
-    let mut vanished = findings.iter().filter(|finding| finding.fate == Fate::Vanished);
+    let mut vanished = findings
+        .iter()
+        .filter(|finding| finding.fate == Fate::Vanished);
     let (Some(only), None) = (vanished.next(), vanished.next()) else {
         return None;
     };
-    let finding =
-        before.findings.iter().find(|f| f.cause == only.cause && f.service == only.service)?;
+    let finding = before
+        .findings
+        .iter()
+        .find(|f| f.cause == only.cause && f.service == only.service)?;
     let prediction = finding.predicted.as_ref()?;
     (after.exchanges.count > 0).then(|| weigh(&only.cause, prediction, after))
 }

@@ -24,12 +24,17 @@ pub(super) fn collect(before: &Report, after: &Report, comparison: &Comparison) 
 }
 
 fn remark(id: &str, text: impl Into<String>) -> Option<Remark> {
-    Some(Remark { id: id.to_owned(), text: text.into() })
+    Some(Remark {
+        id: id.to_owned(),
+        text: text.into(),
+    })
 }
 
 fn schema(before: &Report, after: &Report) -> Option<Remark> {
     let known = crate::report::SCHEMA;
-    let other = [before.schema, after.schema].into_iter().find(|&schema| schema != known)?;
+    let other = [before.schema, after.schema]
+        .into_iter()
+        .find(|&schema| schema != known)?;
     remark(
         "other-schema",
         format!(
@@ -74,8 +79,12 @@ fn intervals(comparison: &Comparison, before: &Report, after: &Report) -> Option
 }
 
 fn seconds(report: &Report) -> usize {
-    let mut seconds: Vec<u32> =
-        report.details.iter().flat_map(|d| &d.clusters).map(|cluster| cluster.second).collect();
+    let mut seconds: Vec<u32> = report
+        .details
+        .iter()
+        .flat_map(|d| &d.clusters)
+        .map(|cluster| cluster.second)
+        .collect();
     seconds.sort_unstable();
     seconds.dedup();
     seconds.len()
@@ -86,7 +95,10 @@ fn load(comparison: &Comparison) -> Option<Remark> {
     if comparison.is_equal_rate || before.requests == 0 || after.requests == 0 {
         return None;
     }
-    let rates = format!("{:.0} requests/s before and {:.0} after", before.rate, after.rate);
+    let rates = format!(
+        "{:.0} requests/s before and {:.0} after",
+        before.rate, after.rate
+    );
     match (before.offered_rate, after.offered_rate) {
         (None, None) => remark(
             "unequal-rates",
@@ -121,7 +133,10 @@ fn method(before: &Report, after: &Report) -> Option<Remark> {
 
 fn less_evidence(before: &Report, after: &Report, comparison: &Comparison) -> Option<Remark> {
     let has_packets = |capture: &Option<Capture>| capture.as_ref().is_some_and(|c| c.packets > 0);
-    let is_vanished = comparison.findings.iter().any(|finding| finding.fate == Fate::Vanished);
+    let is_vanished = comparison
+        .findings
+        .iter()
+        .any(|finding| finding.fate == Fate::Vanished);
     if !is_vanished || !has_packets(&before.capture) || has_packets(&after.capture) {
         return None;
     }
@@ -133,7 +148,11 @@ fn less_evidence(before: &Report, after: &Report, comparison: &Comparison) -> Op
 }
 
 fn several_fixes(comparison: &Comparison) -> Option<Remark> {
-    let vanished = comparison.findings.iter().filter(|f| f.fate == Fate::Vanished).count();
+    let vanished = comparison
+        .findings
+        .iter()
+        .filter(|f| f.fate == Fate::Vanished)
+        .count();
     if vanished < 2 {
         return None;
     }

@@ -38,7 +38,10 @@ const CASE: Run = Run {
 
 /// About normal: twelve even draws.
 fn normal(generator: &mut SplitMix64) -> f64 {
-    (0..12).map(|_| generator.next() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
+    (0..12)
+        .map(|_| generator.next() as f64 / u64::MAX as f64)
+        .sum::<f64>()
+        - 6.0
 }
 
 fn clusters(run: Run) -> Vec<Cluster> {
@@ -70,7 +73,9 @@ fn clusters(run: Run) -> Vec<Cluster> {
 
 fn report_of(clusters: Vec<Cluster>) -> Report {
     let mut latency = Distribution::default();
-    clusters.iter().for_each(|cluster| latency.merge(&cluster.latency));
+    clusters
+        .iter()
+        .for_each(|cluster| latency.merge(&cluster.latency));
     let seconds = clusters.iter().map(|c| c.second + 1).max().unwrap_or(1);
     Report {
         schema: crate::report::SCHEMA,
@@ -82,7 +87,11 @@ fn report_of(clusters: Vec<Cluster>) -> Report {
             measured_by: "own stamps".to_owned(),
             ..Exchanges::default()
         },
-        details: Some(Details { clusters, latency, ..Details::default() }),
+        details: Some(Details {
+            clusters,
+            latency,
+            ..Details::default()
+        }),
         ..Report::default()
     }
 }
@@ -94,7 +103,11 @@ fn report(run: Run) -> Report {
 fn scaled(run: Run, factor: f64) -> Report {
     let scale = |cluster: Cluster| Cluster {
         latency: Distribution::from_buckets(
-            cluster.latency.buckets().iter().map(|&(ns, n)| ((ns as f64 * factor) as u64, n)),
+            cluster
+                .latency
+                .buckets()
+                .iter()
+                .map(|&(ns, n)| ((ns as f64 * factor) as u64, n)),
         ),
         ..cluster
     };
@@ -102,7 +115,11 @@ fn scaled(run: Run, factor: f64) -> Report {
 }
 
 fn change(comparison: &Comparison, figure: LatencyFigure) -> &LatencyChange {
-    comparison.latency.iter().find(|c| c.figure == figure).expect("all figures are compared")
+    comparison
+        .latency
+        .iter()
+        .find(|c| c.figure == figure)
+        .expect("all figures are compared")
 }
 
 fn has_remark(comparison: &Comparison, id: &str) -> bool {
@@ -176,10 +193,27 @@ fn coverage(runs: impl Fn(u64) -> Run, truth_ns: f64, figure: impl Fn(&Estimate)
 
 #[test]
 fn intervals_cover_though_seconds_and_groups_share_their_luck() {
-    let small = Run { requests: 8, ..CASE };
-    let even = coverage(|seed| Run { seed: seed + 10_000, ..small }, 0.0, |e| e.mean);
-    let by_second =
-        coverage(|seed| Run { seed: seed + 20_000, second_us: 3_000.0, ..small }, 0.0, |e| e.mean);
+    let small = Run {
+        requests: 8,
+        ..CASE
+    };
+    let even = coverage(
+        |seed| Run {
+            seed: seed + 10_000,
+            ..small
+        },
+        0.0,
+        |e| e.mean,
+    );
+    let by_second = coverage(
+        |seed| Run {
+            seed: seed + 20_000,
+            second_us: 3_000.0,
+            ..small
+        },
+        0.0,
+        |e| e.mean,
+    );
     let shifted = |seed: u64| Run {
         seed: seed + 30_000,
         mean_us: if seed % 2 == 0 { 44_000.0 } else { 41_000.0 },
@@ -238,7 +272,10 @@ fn a_service_that_no_longer_answers_is_worse() {
 
 #[test]
 fn a_longer_tail_at_five_times_the_rate_is_no_worsening() {
-    let before = report(Run { request_us: 500.0, ..CASE });
+    let before = report(Run {
+        request_us: 500.0,
+        ..CASE
+    });
     let mut fast = clusters(Run {
         seed: 3,
         mean_us: 1_000.0,
@@ -252,7 +289,10 @@ fn a_longer_tail_at_five_times_the_rate_is_no_worsening() {
         cluster.latency.record_many(Duration::from_millis(60), 3);
     }
     let comparison = compare(&before, &report_of(fast));
-    assert_eq!(change(&comparison, LatencyFigure::P99).judgement, Judgement::Worse);
+    assert_eq!(
+        change(&comparison, LatencyFigure::P99).judgement,
+        Judgement::Worse
+    );
     assert_eq!(comparison.outcome, Outcome::Better);
     assert!(has_remark(&comparison, "unequal-rates"));
 }
@@ -276,7 +316,10 @@ fn offered_rates_that_differ_are_not_judged() {
     let comparison = compare(&at(1000.0), &at(500.0));
     assert_eq!(comparison.rate.judgement, Judgement::NotJudged);
     assert!(!comparison.is_equal_rate && has_remark(&comparison, "unequal-rates"));
-    assert_eq!(compare(&at(1000.0), &at(1000.0)).rate.judgement, Judgement::NoDifference);
+    assert_eq!(
+        compare(&at(1000.0), &at(1000.0)).rate.judgement,
+        Judgement::NoDifference
+    );
 }
 
 fn nagle() -> Finding {
@@ -312,7 +355,10 @@ fn nagle() -> Finding {
         }],
         predicted: Some(Prediction {
             at_rate: 200.0,
-            latency_ns: PredictedLatency { p50: 950_000, p99: 1_700_000 },
+            latency_ns: PredictedLatency {
+                p50: 950_000,
+                p99: 1_700_000,
+            },
             closed_loop_rate: Some((40_000.0, 90_000.0)),
         }),
         exemplars: Vec::new(),
@@ -325,7 +371,10 @@ fn with_nodelay(mut report: Report, set: u64, value: &str) -> Report {
         owner: "nginx[12]".to_owned(),
         sockets: 100,
         samples: 100,
-        nodelay: Some(Tally { count: set, of: 100 }),
+        nodelay: Some(Tally {
+            count: set,
+            of: 100,
+        }),
         cork: None,
         quickack: None,
         holding: None,
@@ -370,7 +419,10 @@ fn traced(before: &Report, after: &Report) -> (Fate, Option<Mechanism>, String) 
 #[test]
 fn the_mechanism_decides_what_a_vanished_finding_means() {
     let (fate, mechanism, text) = traced(&faulty(), &fixed(98, "on"));
-    assert_eq!((fate, mechanism), (Fate::Vanished, Some(Mechanism::Changed)));
+    assert_eq!(
+        (fate, mechanism),
+        (Fate::Vanished, Some(Mechanism::Changed))
+    );
     assert_eq!(
         text,
         "It is gone because the change reached the live sockets: TCP_NODELAY set on the server's \
@@ -382,38 +434,59 @@ fn the_mechanism_decides_what_a_vanished_finding_means() {
         report
     };
     let mechanism = |before: &Report, after: &Report| traced(before, after).1;
-    assert_eq!(mechanism(&blind(faulty()), &fixed(98, "on")), Some(Mechanism::Configured));
-    assert_eq!(mechanism(&faulty(), &fixed(0, "on")), Some(Mechanism::Unchanged));
+    assert_eq!(
+        mechanism(&blind(faulty()), &fixed(98, "on")),
+        Some(Mechanism::Configured)
+    );
+    assert_eq!(
+        mechanism(&faulty(), &fixed(0, "on")),
+        Some(Mechanism::Unchanged)
+    );
     let mut unread = blind(fixed(0, "on"));
     unread.configuration.clear();
     let (_, seen, text) = traced(&faulty(), &unread);
     assert_eq!(seen, Some(Mechanism::NotSeen));
-    assert!(text.contains("the mechanism was not seen to change"), "{text}");
+    assert!(
+        text.contains("the mechanism was not seen to change"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_fix_that_never_arrived_is_told_from_one_that_did_not_help() {
     let (fate, mechanism, text) = traced(&faulty(), &faulty());
-    assert_eq!((fate, mechanism), (Fate::Stayed, Some(Mechanism::Unchanged)));
+    assert_eq!(
+        (fate, mechanism),
+        (Fate::Stayed, Some(Mechanism::Unchanged))
+    );
     assert!(text.contains("has not reached it"), "{text}");
     let mut still = with_nodelay(faulty(), 100, "on");
     still.findings = vec![nagle()];
     assert_eq!(traced(&faulty(), &still).1, Some(Mechanism::Changed));
     let comparison = compare(&fixed(100, "on"), &faulty());
-    assert_eq!(comparison.findings.first().map(|f| f.fate), Some(Fate::Appeared));
+    assert_eq!(
+        comparison.findings.first().map(|f| f.fate),
+        Some(Fate::Appeared)
+    );
 }
 
 #[test]
 fn a_prediction_is_checked_at_its_own_rate_only() {
     let after = fixed(100, "on");
-    let check = compare(&faulty(), &after).prediction.expect("one finding vanished");
+    let check = compare(&faulty(), &after)
+        .prediction
+        .expect("one finding vanished");
     assert_eq!(check.holds, Some(true), "{check:?}");
     let mut faster = after.clone();
     faster.exchanges.rate = 60_000.0;
-    let check = compare(&faulty(), &faster).prediction.expect("one finding vanished");
+    let check = compare(&faulty(), &faster)
+        .prediction
+        .expect("one finding vanished");
     assert_eq!((check.holds, check.closed_loop_holds), (None, Some(true)));
     let mut slower = after;
     slower.exchanges.latency_ns.p50 = 9_000_000;
-    let check = compare(&faulty(), &slower).prediction.expect("one finding vanished");
+    let check = compare(&faulty(), &slower)
+        .prediction
+        .expect("one finding vanished");
     assert_eq!((check.holds, check.p50.agrees), (Some(false), false));
 }

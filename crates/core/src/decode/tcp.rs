@@ -75,6 +75,13 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
 #[inline]
 fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
+    // What nearly every segment of an established connection has, and only that.
+    if let [1, 1, kind::TIMESTAMPS, 10, times @ ..] = bytes {
+        if times.len() == 8 {
+            read_option(&mut options, kind::TIMESTAMPS, times, is_syn);
+            return options;
+        }
+    }
     while let Some((kind, rest)) = bytes.split_first() {
         match *kind {
             kind::END => break,

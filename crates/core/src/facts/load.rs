@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::event::{LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId};
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
-use crate::report::Cluster;
+use crate::report::{Cluster, StatusCount};
 use crate::time::Timestamp;
 
 /// Phases remembered.
@@ -72,8 +72,8 @@ impl Loads {
         sum.take(slice, &cluster);
         let is_kept = phase == Phase::Baseline && !is_observed;
         if is_kept && self.clusters.len() < MAX_CLUSTERS {
-            let failures = cluster.failures.iter().map(|&(_, count)| count).sum();
             let latency = cluster.latency;
+            let failures = cluster.failures.iter().map(|&(_, count)| count).sum();
             self.clusters.push((
                 target,
                 Cluster {
@@ -211,9 +211,43 @@ impl LoadSum {
         self.received_bytes += other.received_bytes;
     }
 
-    /// Requests that failed, of whatever kind.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failures.values().sum()
+    /// Requests that failed otherwise than by time, and responses of 500 or more.
+    pub(crate) fn errors(&self) -> u64 {
+        let is_error = |failure: RequestFailure| {
+            !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
+        };
+        let failed: u64 = self
+            .failures
+            .iter()
+            .filter(|(f, _)| is_error(**f))
+            .map(|(_, count)| count)
+            .sum();
+        let refused: u64 = self.statuses.range(500..).map(|(_, count)| count).sum();
+        failed + refused
+    }
+
+    /// Requests given up for their age.
+    pub(crate) fn timeouts(&self) -> u64 {
+        self.failures
+            .get(&RequestFailure::Timeout)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Responses by status and failures by name.
+    pub(crate) fn outcomes(&self) -> Vec<StatusCount> {
+        let statuses = self
+            .statuses
+            .iter()
+            .map(|(status, &count)| (status.to_string(), count));
+        let failures = self
+            .failures
+            .iter()
+            .map(|(f, &count)| (failure_name(*f).to_owned(), count));
+        statuses
+            .chain(failures)
+            .map(|(status, count)| StatusCount { status, count })
+            .collect()
     }
 
     /// Whole responses.
@@ -256,6 +290,20 @@ impl<'a> Outcome<'a> {
     pub(crate) fn body_drop(&self) -> Duration {
         let median = |sum: &LoadSum| sum.body.quantile(0.5).unwrap_or_default();
         median(self.control).saturating_sub(median(self.treated))
+    }
+}
+
+fn failure_name(failure: RequestFailure) -> &'static str {
+    match failure {
+        RequestFailure::Refused => "refused",
+        RequestFailure::ConnectTimeout => "connect timeout",
+        RequestFailure::Unreachable => "unreachable",
+        RequestFailure::Timeout => "timeout",
+        RequestFailure::Reset => "reset",
+        RequestFailure::Closed => "closed early",
+        RequestFailure::NotHttp => "not HTTP",
+        RequestFailure::Local => "failed on our side",
+        RequestFailure::Cut => "cut by the end of the run",
     }
 }
 

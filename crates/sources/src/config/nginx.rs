@@ -14,6 +14,9 @@ mod effective;
 mod include;
 mod invocation;
 mod lex;
+#[cfg(test)]
+mod limits;
+mod linked;
 mod listen;
 mod location;
 mod lua;
@@ -24,6 +27,8 @@ mod pattern;
 mod resolved;
 mod rewrite;
 mod selection;
+mod server;
+mod table;
 mod tree;
 mod uri;
 
@@ -46,11 +51,12 @@ use super::process::{START_RESOLUTION, shares_namespace_with_us};
 use super::{Certainty, Error};
 use effective::{Effective, effective, scope_path};
 use master::note;
-use selection::{Selection, Surroundings, select};
+use selection::{Selection, select};
+use server::{Surroundings, read_hosts};
 use tree::{ConfigurationFile, Place, Tree};
 
 /// Most bytes read of `/etc/hosts`.
-const MAX_HOSTS: usize = 1 << 20;
+const MAX_HOSTS: usize = 256 << 10;
 
 /// What a client asks for. It is taken for a `GET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +121,7 @@ impl Configuration {
             surroundings: Surroundings {
                 implied_port: master.implied_port(),
                 hostname: master.hostname(),
-                hosts: String::from_utf8_lossy(&hosts).into_owned(),
+                hosts: read_hosts(&String::from_utf8_lossy(&hosts)),
                 is_other_network: shares_namespace_with_us(master.pid, "net") == Some(false),
             },
             version: master.build.version,

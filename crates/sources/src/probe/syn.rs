@@ -15,6 +15,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 
 use lagtrace_core::event::{Event, ProbeAnswer, ProbeMethod, ProbeSample, Stamp};
 use lagtrace_core::time::Timestamp;
@@ -27,10 +28,14 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::connect::wait_for;
 use super::errors::{CONTROL_LEN, Queued, queue_icmp, software_stamp, take_queued, unreachable_by};
-use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, series};
+use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, pause, series};
 use crate::clock::Clock;
 use segment::{Reply, Syn};
 
+/// How long the kernel is given to begin stamping.
+const STAMPS_BEGIN: Duration = Duration::from_millis(10);
+/// Probes of a series that are repeated because a stamp was missing.
+const UNSTAMPED_TRIES: u32 = 3;
 /// Longest reply that is looked at: its headers are all that counts.
 const REPLY_LEN: usize = 256;
 /// Replies of others that are passed over in one go.
@@ -53,10 +58,22 @@ pub fn syn(
         Ok(prober) => prober,
         Err(error) => return unrouted(plan, &clock, error, &mut sink),
     };
+    // The kernel begins to stamp arrivals on all interfaces a little after the
+    // first socket asks for it.
+    pause(STAMPS_BEGIN, stop);
+    let mut tries_left = UNSTAMPED_TRIES;
     let samples = series(plan, stop, &mut sink, || {
-        prober
-            .probe(&clock, stop)
-            .map_err(|error| prober.failure("sending a SYN", error))
+        loop {
+            let probed = prober
+                .probe(&clock, stop)
+                .map_err(|error| prober.failure("sending a SYN", error))?;
+            let is_unstamped = probed.0.rtt.is_some() && probed.0.stamp == Stamp::User;
+            if !is_unstamped || tries_left == 0 {
+                return Ok(probed);
+            }
+            tries_left -= 1;
+            pause(STAMPS_BEGIN, stop);
+        }
     })?;
     let opened = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);
     let opened = opened.count();

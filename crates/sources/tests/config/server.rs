@@ -16,13 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Whether nginx can be run. Says so when not, and fails where nothing may be
 /// skipped.
 pub(crate) fn is_available() -> bool {
-    let found = Command::new("nginx")
-        .arg("-v")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    found || skip("nginx")
+    program().is_some() || skip("nginx")
+}
+
+/// Where nginx is; a user's search path often lacks the system's programs.
+pub(crate) fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
+        .map(|directory| directory.join("nginx"))
+        .find(|program| program.is_file())
 }
 
 /// Says that a test needs something; always `false`.
@@ -117,7 +120,8 @@ impl Nginx {
 
     /// Sends the master a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        let pid = i32::try_from(self.child.id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 }
@@ -141,7 +145,7 @@ impl Drop for Nginx {
 
 /// `nginx` in the foreground on a main file.
 pub(crate) fn command(directory: &Path, conf: &Path) -> Command {
-    let mut command = Command::new("nginx");
+    let mut command = Command::new(program().unwrap());
     command
         .current_dir(directory)
         .arg("-p")

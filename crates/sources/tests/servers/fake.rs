@@ -10,6 +10,27 @@ use std::time::{Duration, Instant};
 /// A whole response that keeps the connection.
 pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
+/// A port that is held, so that nobody can come to listen on it.
+pub(crate) struct ClosedPort {
+    _socket: socket2::Socket,
+    pub(crate) address: SocketAddr,
+}
+
+impl ClosedPort {
+    /// Some port of `ip`.
+    pub(crate) fn of(ip: std::net::IpAddr) -> Self {
+        let any = SocketAddr::new(ip, 0);
+        let domain = socket2::Domain::for_address(any);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket");
+        socket.bind(&any.into()).expect("a port");
+        let address = socket.local_addr().expect("an address").as_socket();
+        Self {
+            _socket: socket,
+            address: address.expect("an IP address"),
+        }
+    }
+}
+
 /// A server with one thread for each connection; ends with this value.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,

@@ -20,6 +20,17 @@ impl Nginx {
     /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block;
     /// `None`, with a word on standard output, where there is no nginx.
     pub(crate) fn start(http_lines: &str) -> Option<Self> {
+        // Another program may take a free port before nginx does.
+        for _ in 0..5 {
+            let mut nginx = Self::spawn(http_lines)?;
+            if nginx.wait_until_it_answers() {
+                return Some(nginx);
+            }
+        }
+        panic!("nginx does not answer");
+    }
+
+    fn spawn(http_lines: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder for nginx");
         let port = free_port();
         std::fs::write(folder.path().join("page.html"), "x".repeat(PAGE_LEN)).expect("page");
@@ -39,34 +50,38 @@ impl Nginx {
             skip("nginx");
             return None;
         };
-        let mut nginx = Self {
+        Some(Self {
             child,
             port,
             _folder: folder,
-        };
-        nginx.wait_until_it_answers();
-        Some(nginx)
+        })
     }
 
-    fn wait_until_it_answers(&mut self) {
+    /// Whether it does; not if it ended.
+    fn wait_until_it_answers(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
-            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
-                let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-                let mut answer = Vec::new();
-                let asked = stream.write_all(request);
-                if asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok()
-                    && !answer.is_empty()
-                {
-                    return;
-                }
+            if self.child.try_wait().expect("nginx can be asked").is_some() {
+                return false;
             }
-            let ended = self.child.try_wait().expect("nginx can be asked");
-            assert!(ended.is_none(), "nginx ended at once: {ended:?}");
+            if answers(self.port) {
+                return true;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("nginx does not answer on port {}", self.port);
+        false
     }
+}
+
+/// Whether a server on this port answers a request.
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut answer = Vec::new();
+    let asked = stream.write_all(request);
+    asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok() && !answer.is_empty()
 }
 
 impl Drop for Nginx {
@@ -118,7 +133,7 @@ http {{
 }
 
 /// A port that nobody listens on right now.
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port")

@@ -31,7 +31,11 @@ pub struct Lever {
 
 impl fmt::Display for Lever {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} before {}, after {}", self.name, self.before, self.after)
+        write!(
+            f,
+            "{} before {}, after {}",
+            self.name, self.before, self.after
+        )
     }
 }
 
@@ -82,16 +86,25 @@ fn sockets(
     before: &[SocketGroup],
     after: &[SocketGroup],
 ) -> Option<Lever> {
-    let (old, new) = (tally(option, is_own, before)?, tally(option, is_own, after)?);
+    let (old, new) = (
+        tally(option, is_own, before)?,
+        tally(option, is_own, after)?,
+    );
     let (name, has_changed) = match option {
-        SocketOption::NoDelay => {
-            ("TCP_NODELAY set", share(old) <= NOT_IN_FORCE && share(new) >= IN_FORCE)
-        }
-        SocketOption::Cork => {
-            ("TCP_CORK set", share(old) > NOT_IN_FORCE && share(new) < share(old) / 2.0)
-        }
+        SocketOption::NoDelay => (
+            "TCP_NODELAY set",
+            share(old) <= NOT_IN_FORCE && share(new) >= IN_FORCE,
+        ),
+        SocketOption::Cork => (
+            "TCP_CORK set",
+            share(old) > NOT_IN_FORCE && share(new) < share(old) / 2.0,
+        ),
     };
-    let whose = if is_own { "our sockets" } else { "the server's sockets" };
+    let whose = if is_own {
+        "our sockets"
+    } else {
+        "the server's sockets"
+    };
     Some(Lever {
         place: LeverPlace::Sockets,
         name: format!("{name} on {whose}"),

@@ -17,7 +17,7 @@ const TURN: usize = 1_024;
 /// How often it is looked whether the capture is to end.
 const TICK: Duration = Duration::from_millis(20);
 /// Silence after the stop by which the kernel must have handed out all it had.
-const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(3);
+const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
 /// No ring takes longer to be emptied.
 const MAX_DRAIN: Duration = Duration::from_secs(10);
 

@@ -1,12 +1,10 @@
 //! The value of a directive where a request ends up: its own block's, else the
 //! next outer one's, else the default.
 
-use super::directive::{
-    Contexts, GROUPS, Inheritance, Known, LISTEN_OPTIONS, Needs, UPSTREAMS, Version,
-};
-use super::lex::Word;
-use super::listen;
+use super::directive::{Contexts, Inheritance, Known, Needs, Version};
 use super::selection::Selection;
+use super::server::ChosenServer;
+use super::table::GROUPS;
 use super::tree::{Directive, Place, Tree, blocks, lines};
 
 /// A directive's value, or one of several lines of it.
@@ -22,20 +20,22 @@ pub(crate) struct Effective {
 
 /// A block that surrounds the request.
 #[derive(Clone, Debug)]
-struct Scope<'c> {
-    kind: Contexts,
+pub(crate) struct Scope<'c> {
+    pub(crate) kind: Contexts,
     /// The blocks down to this one, ` > ` between them; empty outside all.
-    path: String,
-    directives: &'c [Directive],
+    pub(crate) path: String,
+    pub(crate) directives: &'c [Directive],
 }
 
 /// The blocks around a request, innermost last.
 #[derive(Debug)]
-struct Chain<'c> {
-    tree: &'c Tree,
-    scopes: Vec<Scope<'c>>,
-    selection: &'c Selection<'c>,
-    version: Option<Version>,
+pub(crate) struct Chain<'c> {
+    pub(crate) tree: &'c Tree,
+    pub(crate) scopes: Vec<Scope<'c>>,
+    /// The server that holds while the head of a request is read.
+    pub(crate) head: Option<Scope<'c>>,
+    pub(crate) selection: &'c Selection<'c>,
+    pub(crate) version: Option<Version>,
 }
 
 /// All effective values for a request, in the order of the tables.
@@ -47,6 +47,11 @@ pub(crate) fn effective(
     let chain = Chain {
         tree,
         scopes: scopes(tree, selection),
+        head: selection.server.as_ref().map(|server| Scope {
+            kind: Contexts::SERVER,
+            path: scope_path(server.head, &[]),
+            directives: server.head.inner(),
+        }),
         selection,
         version,
     };
@@ -126,41 +131,30 @@ impl Chain<'_> {
             Needs::Passing(name) => self.own_lines(name).next().is_some(),
             Needs::Tls => {
                 let server = self.selection.server.as_ref();
-                server.is_some_and(|server| {
-                    let mut listens = server.block.lines("listen");
-                    listens.any(|listen| listen::has_option(listen, "ssl"))
-                })
+                server.is_some_and(|server| server.is_tls)
             }
         }
     }
 
     /// The lines of a directive in the innermost block itself.
-    fn own_lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Directive> {
+    pub(crate) fn own_lines<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Directive> {
         let innermost = self.scopes.last().map_or(&[][..], |scope| scope.directives);
         lines(innermost, name)
     }
 
     /// The values of one directive: one, or for a list one for each line.
-    fn values(&self, known: &Known) -> Vec<Effective> {
-        let depth = self.scopes.len() - 1;
-        let reach = match known.inheritance {
-            Inheritance::Own => depth..=depth,
-            Inheritance::Single | Inheritance::List => 0..=depth,
-        };
-        let candidates = self.scopes[reach].iter().rev();
-        let setting = candidates
-            .filter(|scope| known.contexts.has(scope.kind))
-            .find_map(|scope| {
-                let found: Vec<&Directive> = lines(scope.directives, known.name).collect();
-                (!found.is_empty()).then_some((scope, found))
-            });
+    pub(crate) fn values(&self, known: &Known) -> Vec<Effective> {
+        let setting = self.reach(known).into_iter().find_map(|scope| {
+            let found: Vec<&Directive> = lines(scope.directives, known.name).collect();
+            (!found.is_empty()).then_some((scope, found))
+        });
         let doubts = self.doubts(known);
         let Some((scope, found)) = setting else {
             return vec![self.default(known, doubts)];
         };
         let taken = match known.inheritance {
             Inheritance::List => found.len(),
-            Inheritance::Single | Inheritance::Own => 1,
+            Inheritance::Single | Inheritance::Own | Inheritance::Head => 1,
         };
         let of_line = |line: &&Directive| Effective {
             directive: known.name.into(),
@@ -172,12 +166,23 @@ impl Chain<'_> {
         found[..taken].iter().map(of_line).collect()
     }
 
+    /// The blocks that a directive may come from, innermost first.
+    fn reach(&self, known: &Known) -> Vec<&Scope<'_>> {
+        let inward = self.scopes.iter().rev();
+        let allowed = |scope: &&Scope<'_>| known.contexts.has(scope.kind);
+        match known.inheritance {
+            Inheritance::Single | Inheritance::List => inward.filter(allowed).collect(),
+            Inheritance::Own => inward.take(1).filter(allowed).collect(),
+            Inheritance::Head => {
+                let outside = inward.filter(|scope| scope.kind != Contexts::SERVER);
+                self.head.iter().chain(outside).filter(allowed).collect()
+            }
+        }
+    }
+
     fn default(&self, known: &Known, doubts: Vec<String>) -> Effective {
-        let scope = self.scopes.iter().rev();
-        let scope = scope
-            .clone()
-            .find(|scope| known.contexts.has(scope.kind))
-            .map_or(String::new(), |scope| scope.path.clone());
+        let scope = self.reach(known).first().map(|scope| scope.path.clone());
+        let scope = scope.unwrap_or_default();
         Effective {
             directive: known.name.into(),
             value: known.default(self.version).into(),
@@ -195,14 +200,15 @@ impl Chain<'_> {
         if !known.contexts.has(inner) {
             return doubts;
         }
-        let name = known.name;
+        let (name, selection) = (known.name, self.selection);
         let in_http = |http: &Directive| http.blocks("server").any(|server| sets(server, name));
-        if self.selection.http.is_some_and(in_http) {
-            doubts.extend(self.selection.server_doubts.iter().cloned());
+        if !selection.server_doubts.is_empty() && selection.http.is_some_and(in_http) {
+            doubts.extend(selection.server_doubts.iter().cloned());
         }
-        let in_server = self.selection.server.as_ref();
-        if in_server.is_some_and(|server| sets(server.block, name)) {
-            doubts.extend(self.selection.location_doubts.iter().cloned());
+        let in_server = |server: &ChosenServer<'_>| sets(server.block, name);
+        if !selection.location_doubts.is_empty() && selection.server.as_ref().is_some_and(in_server)
+        {
+            doubts.extend(selection.location_doubts.iter().cloned());
         }
         if known.contexts.has(Contexts::IF) {
             doubts.extend(self.conditions(name));
@@ -229,102 +235,6 @@ impl Chain<'_> {
             })
             .collect()
     }
-
-    /// The accepting socket: its `listen` and the options that were given.
-    fn listen(&self) -> Vec<Effective> {
-        let Some(server) = &self.selection.server else {
-            return Vec::new();
-        };
-        let scope = scope_path(server.block, &[]);
-        let line = |directive: String, value: String, listen: Option<&Directive>| Effective {
-            directive,
-            value,
-            set_at: listen.map(|listen| listen.at),
-            scope: scope.clone(),
-            doubts: self.selection.server_doubts.clone(),
-        };
-        let address = server.socket.map_or_else(
-            || format!("port implied by having no listen, at {}", server.ip),
-            Directive::arguments,
-        );
-        let mut found = vec![line("listen".into(), address, server.socket)];
-        for (option, default) in LISTEN_OPTIONS {
-            let set = server
-                .socket
-                .and_then(|listen| Some((listen, listen::option(listen, option)?)));
-            let name = format!("listen {option}");
-            found.push(match set {
-                Some((listen, value)) if value.is_empty() => line(name, "on".into(), Some(listen)),
-                Some((listen, value)) => line(name, value, Some(listen)),
-                None => line(name, (*default).into(), None),
-            });
-        }
-        found
-    }
-
-    /// The zones that the effective `limit_req` and `limit_conn` draw on: they
-    /// hold the rate.
-    fn zones(&self) -> Vec<Effective> {
-        let Some(http) = self.selection.http else {
-            return Vec::new();
-        };
-        let mut found: Vec<Effective> = Vec::new();
-        for (limit, definition) in [
-            ("limit_req", "limit_req_zone"),
-            ("limit_conn", "limit_conn_zone"),
-        ] {
-            let innermost = self.scopes.iter().rev().find_map(|scope| {
-                let limits: Vec<&Directive> = lines(scope.directives, limit).collect();
-                (!limits.is_empty()).then_some(limits)
-            });
-            let used: Vec<String> = innermost.into_iter().flatten().filter_map(zone).collect();
-            found.extend(
-                http.lines(definition)
-                    .filter(|line| zone(line).is_some_and(|zone| used.contains(&zone)))
-                    .map(|line| Effective {
-                        directive: definition.into(),
-                        value: line.arguments(),
-                        set_at: Some(line.at),
-                        scope: "http".into(),
-                        doubts: Vec::new(),
-                    }),
-            );
-        }
-        found
-    }
-
-    /// The upstream block that a `*_pass` of the innermost block names.
-    fn upstream(&self) -> Vec<Effective> {
-        let passing = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "grpc_pass"];
-        let target = passing
-            .into_iter()
-            .find_map(|name| self.own_lines(name).next()?.args.first());
-        let name = target.map(upstream_name).unwrap_or_default();
-        let http = self.selection.http.into_iter();
-        let upstream = http
-            .flat_map(|http| http.blocks("upstream"))
-            .find(|upstream| upstream.args.first().is_some_and(|arg| arg.text() == name));
-        let Some(upstream) = upstream else {
-            return Vec::new();
-        };
-        let chain = Chain {
-            tree: self.tree,
-            scopes: vec![Scope {
-                kind: Contexts::UPSTREAM,
-                path: format!("http > upstream {name}"),
-                directives: upstream.inner(),
-            }],
-            selection: self.selection,
-            version: self.version,
-        };
-        let values = UPSTREAMS.iter().flat_map(|known| chain.values(known));
-        values
-            .map(|mut value| {
-                value.directive = format!("upstream {}", value.directive);
-                value
-            })
-            .collect()
-    }
 }
 
 /// Whether a block or anything inside it sets a directive.
@@ -333,24 +243,4 @@ fn sets(block: &Directive, name: &str) -> bool {
         .inner()
         .iter()
         .any(|inner| (inner.block.is_none() && inner.name == *name) || sets(inner, name))
-}
-
-/// The zone of a limit (`zone=one` or, in `limit_conn`, the first word) or of
-/// its definition (`zone=one:10m`).
-fn zone(line: &Directive) -> Option<String> {
-    let named = line.args.iter().find_map(|word| {
-        let text = word.text();
-        Some(text.strip_prefix("zone=")?.to_string())
-    });
-    let zone = named.or_else(|| line.args.first().map(Word::text))?;
-    Some(zone.split(':').next().unwrap_or(&zone).to_string())
-}
-
-/// The host part of a `*_pass`, which may name an upstream.
-fn upstream_name(target: &Word) -> String {
-    let text = target.text();
-    let host = text
-        .split_once("://")
-        .map_or(text.as_str(), |(_, rest)| rest);
-    host.split('/').next().unwrap_or(host).to_string()
 }

@@ -4,6 +4,7 @@
 //! After nginx's `src/http/ngx_http_core_module.c`, `ngx_http_core_listen()`,
 //! and `src/http/ngx_http.c`, `ngx_http_add_listen()`.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
@@ -131,6 +132,8 @@ pub(crate) struct Address<'c> {
     pub(crate) default_server: usize,
     /// The `listen` whose options hold; `None` for the implied `*:80`.
     pub(crate) options: Option<&'c Directive>,
+    /// Whether some `listen` there has `ssl`.
+    pub(crate) is_tls: bool,
     /// Whether some `listen` gives socket options, and so a socket of its own.
     has_own_socket: bool,
 }
@@ -141,6 +144,8 @@ pub(crate) struct Port<'c> {
     pub(crate) addresses: Vec<Address<'c>>,
     /// `listen` directives by name that could not be resolved.
     pub(crate) unresolved: Vec<&'c Directive>,
+    /// Where an address stands among them.
+    places: HashMap<IpAddr, usize>,
 }
 
 impl<'c> Port<'c> {
@@ -202,16 +207,19 @@ impl<'c> Port<'c> {
         let is_default = listen.is_some_and(|listen| {
             has_option(listen, "default_server") || has_option(listen, "default")
         });
-        let Some(known) = self.addresses.iter_mut().find(|known| known.ip == ip) else {
+        let place = *self.places.entry(ip).or_insert(self.addresses.len());
+        if place == self.addresses.len() {
             self.addresses.push(Address {
                 ip,
-                servers: vec![server],
+                servers: Vec::new(),
                 default_server: server,
                 options: listen,
-                has_own_socket: sets_options,
+                is_tls: false,
+                has_own_socket: false,
             });
-            return;
-        };
+        }
+        let known = &mut self.addresses[place];
+        known.is_tls |= listen.is_some_and(|listen| has_option(listen, "ssl"));
         if known.servers.last() != Some(&server) {
             known.servers.push(server);
         }
@@ -252,7 +260,7 @@ impl<'c> Port<'c> {
     }
 
     fn exactly(&self, ip: IpAddr) -> Option<&Address<'c>> {
-        self.addresses.iter().find(|known| known.ip == ip)
+        self.addresses.get(*self.places.get(&ip)?)
     }
 }
 

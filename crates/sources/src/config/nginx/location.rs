@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::pattern::{Match, search};
+use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::{Directive, blocks};
 
 /// What a location says about the URIs it takes.
@@ -167,10 +167,16 @@ impl<'c> Found<'c> {
     }
 
     fn first_regex(&mut self, level: &'c [Directive], uri: &[u8]) -> Option<&'c Directive> {
-        for location in blocks(level, "location") {
-            let Some((modifier @ ("~" | "~*"), expression)) = parts(location) else {
-                continue;
-            };
+        let regexes = blocks(level, "location").filter_map(|location| match parts(location)? {
+            (modifier @ ("~" | "~*"), expression) => Some((location, modifier, expression)),
+            _ => None,
+        });
+        for (number, (location, modifier, expression)) in regexes.enumerate() {
+            if number == MAX_TRIED {
+                let text = "there are more regular expressions as locations than are tried";
+                self.doubts.push(text.into());
+                break;
+            }
             match search(expression, uri, modifier == "~*") {
                 Match::Yes => return Some(location),
                 Match::No => {}

@@ -163,7 +163,8 @@ fn is_title_cut(pid: u32) -> bool {
         [title] => title.len(),
         _ => 0,
     });
-    room > 0 && u64::try_from(length).is_ok_and(|length| length + 1 >= room)
+    // nginx keeps two bytes of the room for itself.
+    room > 0 && u64::try_from(length).is_ok_and(|length| length + 2 >= room)
 }
 
 /// Workers of a master, or the process itself where it has none.

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::pattern::{Match, search};
+use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::Directive;
 
 /// By what a server was chosen.
@@ -168,7 +168,11 @@ fn find_literal(names: &Names, host: &[u8]) -> Option<(usize, NameMatch)> {
 }
 
 fn find_regex(names: &Names, host: &[u8], doubts: &mut Vec<String>) -> Option<(usize, NameMatch)> {
-    for (pattern, server) in &names.regexes {
+    for (number, (pattern, server)) in names.regexes.iter().enumerate() {
+        if number == MAX_TRIED {
+            doubts.push("there are more regular expressions as names than are tried".into());
+            break;
+        }
         let written = || format!("~{}", String::from_utf8_lossy(pattern));
         match search(pattern, host, true) {
             Match::Yes => return Some((*server, NameMatch::Regex(written()))),

@@ -1,7 +1,7 @@
 //! Makes directives and their blocks of one file's statements.
 
 use super::include::{Loader, MAX_DEPTH};
-use super::lex::{End, Lexer, Statement};
+use super::lex::{Lexer, Statement, Terminator};
 use super::lua;
 use super::tree::{Directive, FileId, Place};
 
@@ -56,16 +56,16 @@ impl Parser<'_, '_, '_> {
             }
         };
         match statement.end {
-            End::Semicolon => self.line(statement),
-            End::BlockStart => self.block(statement),
-            End::BlockEnd if self.open.is_empty() => {
+            Terminator::Semicolon => self.line(statement),
+            Terminator::Opening => self.block(statement),
+            Terminator::Closing if self.open.is_empty() => {
                 self.fail(&statement, "\"}\" without an open block")
             }
-            End::BlockEnd => {
+            Terminator::Closing => {
                 self.close();
                 true
             }
-            End::Text => self.end(&statement),
+            Terminator::Text => self.end(&statement),
         }
     }
 

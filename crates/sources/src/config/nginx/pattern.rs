@@ -4,7 +4,9 @@
 use regex_lite::RegexBuilder;
 
 /// Most bytes a compiled expression may take; a word has at most 4096 bytes.
-const MAX_COMPILED: usize = 1 << 20;
+const MAX_COMPILED: usize = 256 << 10;
+/// Most expressions of one list that are tried.
+pub(crate) const MAX_TRIED: usize = 10_000;
 
 /// Whether an expression matches.
 #[derive(Clone, Debug, PartialEq, Eq)]

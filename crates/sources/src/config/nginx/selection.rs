@@ -1,47 +1,14 @@
 //! The server and the location that answer one request.
 
-use std::net::IpAddr;
-
 use lagtrace_core::event::Note;
 
 use super::Request;
-use super::listen::Port;
 use super::location::{self, Found, passes_on};
 use super::master::note;
-use super::name::{self, NameChoice, NameMatch};
 use super::rewrite;
-use super::tree::{Directive, Tree, blocks};
+use super::server::{ChosenServer, Surroundings, choose};
+use super::tree::{Directive, Tree};
 use super::uri;
-
-/// What must be known of the host that nginx runs on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
-    /// The port of a server without `listen`.
-    pub(crate) implied_port: u16,
-    /// What `$hostname` stands for.
-    pub(crate) hostname: Option<String>,
-    /// The text of its `/etc/hosts`.
-    pub(crate) hosts: String,
-    /// Whether its addresses may not be those that clients use.
-    pub(crate) is_other_network: bool,
-}
-
-impl Surroundings {
-    /// The addresses of a name in `/etc/hosts`.
-    fn resolve(&self, name: &str) -> Vec<IpAddr> {
-        let lines = self.hosts.lines();
-        lines
-            .filter_map(|line| {
-                let line = line.split('#').next()?;
-                let mut words = line.split_ascii_whitespace();
-                let address = words.next()?.parse().ok()?;
-                words
-                    .any(|word| word.eq_ignore_ascii_case(name))
-                    .then_some(address)
-            })
-            .collect()
-    }
-}
 
 /// Who answers.
 #[derive(Debug, Default)]
@@ -57,18 +24,6 @@ pub(crate) struct Selection<'c> {
     pub(crate) notes: Vec<Note>,
 }
 
-/// The server that answers.
-#[derive(Debug)]
-pub(crate) struct ChosenServer<'c> {
-    pub(crate) block: &'c Directive,
-    pub(crate) by: NameMatch,
-    /// The address it was found at.
-    pub(crate) ip: IpAddr,
-    /// The `listen` whose options the accepting socket has; `None` for the
-    /// port implied by having no `listen`.
-    pub(crate) socket: Option<&'c Directive>,
-}
-
 /// Selects as nginx would.
 pub(crate) fn select<'c>(
     tree: &'c Tree,
@@ -79,114 +34,32 @@ pub(crate) fn select<'c>(
         http: tree.http(),
         ..Selection::default()
     };
-    let Some(http) = selection.http else {
-        let text = "the configuration has no http block";
-        selection.notes.push(note("nginx-no-server", text));
-        return selection;
-    };
-    let servers: Vec<&Directive> = http.blocks("server").collect();
-    selection.choose_server(tree, &servers, surroundings, request);
+    selection.server = choose(
+        tree,
+        surroundings,
+        request,
+        &mut selection.server_doubts,
+        &mut selection.notes,
+    );
     if let Some(server) = &selection.server {
-        let server = server.block;
-        selection.choose_location(tree, server, request);
+        let (block, head) = (server.block, server.head);
+        selection.choose_location(tree, block, head, request);
     }
     selection
 }
 
 impl<'c> Selection<'c> {
-    fn choose_server(
+    fn choose_location(
         &mut self,
         tree: &'c Tree,
-        servers: &[&'c Directive],
-        surroundings: &Surroundings,
+        server: &'c Directive,
+        head: &'c Directive,
         request: &Request<'_>,
     ) {
-        let resolve = |name: &str| surroundings.resolve(name);
-        let port = Port::collect(servers, request.port, surroundings.implied_port, &resolve);
-        for listen in &port.unresolved {
-            self.server_doubts.push(format!(
-                "`listen {}` at {} is a name that could not be resolved here",
-                listen.arguments(),
-                tree.show(listen.at)
-            ));
-        }
-        let known = request
-            .local_addr
-            .filter(|_| !surroundings.is_other_network);
-        let address = match known {
-            Some(ip) => port.address(ip),
-            None => {
-                self.doubt_address(&port);
-                let any = request.local_addr.and_then(|ip| port.address(ip));
-                any.or_else(|| {
-                    port.addresses
-                        .iter()
-                        .find(|known| known.ip.is_unspecified())
-                })
-                .or_else(|| port.addresses.first())
-            }
-        };
-        let Some(address) = address else {
-            self.note_no_server(tree, request);
-            return;
-        };
-        let NameChoice { server, by, doubts } = name::choose(
-            servers,
-            &address.servers,
-            address.default_server,
-            request.host,
-            surroundings.hostname.as_deref(),
-        );
-        self.server_doubts.extend(doubts);
-        self.server = servers.get(server).map(|block| ChosenServer {
-            block,
-            by,
-            ip: address.ip,
-            socket: port.socket(address),
-        });
-    }
-
-    /// Without the local address, several addresses of a port are a question.
-    fn doubt_address(&mut self, port: &Port<'c>) {
-        if port.addresses.len() > 1 {
-            let addresses: Vec<String> = port
-                .addresses
-                .iter()
-                .map(|address| address.ip.to_string())
-                .collect();
-            self.server_doubts.push(format!(
-                "the address the connection arrives at is not known, and nginx listens on {}",
-                addresses.join(", ")
-            ));
-        }
-    }
-
-    fn note_no_server(&mut self, tree: &Tree, request: &Request<'_>) {
-        let port = request.port;
-        let in_stream = blocks(&tree.main, "stream")
-            .flat_map(|stream| stream.blocks("server"))
-            .any(|server| {
-                let servers = [server];
-                !Port::collect(&servers, port, 0, &|_| Vec::new())
-                    .addresses
-                    .is_empty()
-            });
-        let text = if in_stream {
-            format!("port {port} belongs to a stream server, which knows no HTTP")
-        } else {
-            format!("no server of the configuration listens on port {port} at this address")
-        };
-        self.notes.push(note("nginx-no-server", text));
-    }
-
-    fn choose_location(&mut self, tree: &'c Tree, server: &'c Directive, request: &Request<'_>) {
-        let merges = server
+        let around = self.http.into_iter();
+        let merges = head
             .lines("merge_slashes")
-            .chain(
-                self.http
-                    .into_iter()
-                    .flat_map(|http| http.lines("merge_slashes")),
-            )
+            .chain(around.flat_map(|http| http.lines("merge_slashes")))
             .next()
             .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
         let uri = match uri::normalise(request.uri.as_bytes(), merges) {
@@ -269,14 +142,18 @@ impl<'c> Selection<'c> {
         for name in names.iter().take(16) {
             let target = [uri, name.as_slice()].concat();
             let found = location::find(server.inner(), &target);
-            match found.path.last() {
-                Some(other) if Some(other.at) != here => doubts.push(format!(
-                    "if {} exists, it is served by location {} at {}",
-                    String::from_utf8_lossy(&target),
-                    other.arguments(),
-                    tree.show(other.at)
-                )),
-                _ => {}
+            let other = found.path.last();
+            if other.map(|other| other.at) != here {
+                let place = match other {
+                    Some(other) => {
+                        format!("location {} at {}", other.arguments(), tree.show(other.at))
+                    }
+                    None => "no location but the server itself".into(),
+                };
+                doubts.push(format!(
+                    "if {} exists, it is served by {place}",
+                    String::from_utf8_lossy(&target)
+                ));
             }
         }
         doubts

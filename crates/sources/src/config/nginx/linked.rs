@@ -1,0 +1,128 @@
+//! The settings of what a request's blocks refer to: its socket, the zones of
+//! its limits, its upstream.
+
+use super::directive::Contexts;
+use super::effective::{Chain, Effective, Scope, scope_path};
+use super::lex::Word;
+use super::listen;
+use super::table::{LISTEN_OPTIONS, UPSTREAMS};
+use super::tree::{Directive, lines};
+
+impl Chain<'_> {
+    /// The accepting socket: its `listen` and the options that were given.
+    pub(crate) fn listen(&self) -> Vec<Effective> {
+        let Some(server) = &self.selection.server else {
+            return Vec::new();
+        };
+        let scope = scope_path(server.block, &[]);
+        let line = |directive: String, value: String, listen: Option<&Directive>| Effective {
+            directive,
+            value,
+            set_at: listen.map(|listen| listen.at),
+            scope: scope.clone(),
+            doubts: self.selection.server_doubts.clone(),
+        };
+        let address = server.socket.map_or_else(
+            || format!("port implied by having no listen, at {}", server.ip),
+            Directive::arguments,
+        );
+        let mut found = vec![line("listen".into(), address, server.socket)];
+        for (option, default) in LISTEN_OPTIONS {
+            let set = server
+                .socket
+                .and_then(|listen| Some((listen, listen::option(listen, option)?)));
+            let name = format!("listen {option}");
+            found.push(match set {
+                Some((listen, value)) if value.is_empty() => line(name, "on".into(), Some(listen)),
+                Some((listen, value)) => line(name, value, Some(listen)),
+                None => line(name, (*default).into(), None),
+            });
+        }
+        found
+    }
+
+    /// The zones that the effective `limit_req` and `limit_conn` draw on: they
+    /// hold the rate.
+    pub(crate) fn zones(&self) -> Vec<Effective> {
+        let Some(http) = self.selection.http else {
+            return Vec::new();
+        };
+        let mut found: Vec<Effective> = Vec::new();
+        for (limit, definition) in [
+            ("limit_req", "limit_req_zone"),
+            ("limit_conn", "limit_conn_zone"),
+        ] {
+            let innermost = self.scopes.iter().rev().find_map(|scope| {
+                let limits: Vec<&Directive> = lines(scope.directives, limit).collect();
+                (!limits.is_empty()).then_some(limits)
+            });
+            let used: Vec<String> = innermost.into_iter().flatten().filter_map(zone).collect();
+            found.extend(
+                http.lines(definition)
+                    .filter(|line| zone(line).is_some_and(|zone| used.contains(&zone)))
+                    .map(|line| Effective {
+                        directive: definition.into(),
+                        value: line.arguments(),
+                        set_at: Some(line.at),
+                        scope: "http".into(),
+                        doubts: Vec::new(),
+                    }),
+            );
+        }
+        found
+    }
+
+    /// The upstream block that a `*_pass` of the innermost block names.
+    pub(crate) fn upstream(&self) -> Vec<Effective> {
+        let passing = ["proxy_pass", "fastcgi_pass", "uwsgi_pass", "grpc_pass"];
+        let target = passing
+            .into_iter()
+            .find_map(|name| self.own_lines(name).next()?.args.first());
+        let name = target.map(upstream_name).unwrap_or_default();
+        let http = self.selection.http.into_iter();
+        let upstream = http
+            .flat_map(|http| http.blocks("upstream"))
+            .find(|upstream| upstream.args.first().is_some_and(|arg| arg.text() == name));
+        let Some(upstream) = upstream else {
+            return Vec::new();
+        };
+        let chain = Chain {
+            tree: self.tree,
+            scopes: vec![Scope {
+                kind: Contexts::UPSTREAM,
+                path: format!("http > upstream {name}"),
+                directives: upstream.inner(),
+            }],
+            head: None,
+            selection: self.selection,
+            version: self.version,
+        };
+        let values = UPSTREAMS.iter().flat_map(|known| chain.values(known));
+        values
+            .map(|mut value| {
+                value.directive = format!("upstream {}", value.directive);
+                value
+            })
+            .collect()
+    }
+}
+
+/// The zone of a limit (`zone=one` or, in `limit_conn`, the first word) or of
+/// its definition (`zone=one:10m`).
+fn zone(line: &Directive) -> Option<String> {
+    let named = line.args.iter().find_map(|word| {
+        let text = word.text();
+        Some(text.strip_prefix("zone=")?.to_string())
+    });
+    let zone = named.or_else(|| line.args.first().map(Word::text))?;
+    Some(zone.split(':').next().unwrap_or(&zone).to_string())
+}
+
+/// The host part of a `*_pass`, which may name an upstream.
+fn upstream_name(target: &Word) -> String {
+    let text = target.text();
+    let host = text
+        .split_once("://")
+        .map_or(text.as_str(), |(_, rest)| rest);
+    host.split('/').next().unwrap_or(host).to_string()
+}

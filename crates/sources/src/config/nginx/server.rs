@@ -1,0 +1,168 @@
+//! The server block that answers a request.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use lagtrace_core::event::Note;
+
+use super::Request;
+use super::listen::{Address, ListenAddress, Port, parse};
+use super::master::note;
+use super::name::{self, NameChoice, NameMatch};
+use super::tree::{Directive, Tree, blocks};
+
+/// What must be known of the host that nginx runs on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surroundings {
+    /// The port of a server without `listen`.
+    pub(crate) implied_port: u16,
+    /// What `$hostname` stands for.
+    pub(crate) hostname: Option<String>,
+    /// The names of its `/etc/hosts`, in lower case.
+    pub(crate) hosts: HashMap<String, Vec<IpAddr>>,
+    /// Whether its addresses may not be those that clients use.
+    pub(crate) is_other_network: bool,
+}
+
+/// Reads the text of `/etc/hosts`.
+pub(crate) fn read_hosts(text: &str) -> HashMap<String, Vec<IpAddr>> {
+    let mut hosts: HashMap<String, Vec<IpAddr>> = HashMap::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_ascii_whitespace();
+        let Some(Ok(address)) = words.next().map(str::parse) else {
+            continue;
+        };
+        for name in words {
+            let addresses = hosts.entry(name.to_ascii_lowercase()).or_default();
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+    }
+    hosts
+}
+
+/// The server that answers.
+#[derive(Debug)]
+pub(crate) struct ChosenServer<'c> {
+    pub(crate) block: &'c Directive,
+    pub(crate) by: NameMatch,
+    /// The server whose settings hold while the request line and the headers
+    /// are read: without TLS the address's default one, as the host is not
+    /// known yet.
+    pub(crate) head: &'c Directive,
+    /// The address it was found at.
+    pub(crate) ip: IpAddr,
+    /// Whether the address speaks TLS.
+    pub(crate) is_tls: bool,
+    /// The `listen` whose options the accepting socket has; `None` for the
+    /// port implied by having no `listen`.
+    pub(crate) socket: Option<&'c Directive>,
+}
+
+/// Chooses by address and by name; why there is none, or why another might be
+/// chosen, goes to `notes` and `doubts`.
+pub(crate) fn choose<'c>(
+    tree: &'c Tree,
+    surroundings: &Surroundings,
+    request: &Request<'_>,
+    doubts: &mut Vec<String>,
+    notes: &mut Vec<Note>,
+) -> Option<ChosenServer<'c>> {
+    let Some(http) = tree.http() else {
+        let text = "the configuration has no http block";
+        notes.push(note("nginx-no-server", text));
+        return None;
+    };
+    let servers: Vec<&Directive> = http.blocks("server").collect();
+    let resolve = |name: &str| surroundings.hosts.get(name).cloned().unwrap_or_default();
+    let port = Port::collect(&servers, request.port, surroundings.implied_port, &resolve);
+    for listen in port.unresolved.iter().take(4) {
+        doubts.push(format!(
+            "`listen {}` at {} is a name that could not be resolved here",
+            listen.arguments(),
+            tree.show(listen.at)
+        ));
+    }
+    let Some(address) = address(&port, surroundings, request, doubts) else {
+        let text = why_none(tree, &servers, request.port);
+        notes.push(note("nginx-no-server", text));
+        return None;
+    };
+    let NameChoice {
+        server,
+        by,
+        doubts: of_names,
+    } = name::choose(
+        &servers,
+        &address.servers,
+        address.default_server,
+        request.host,
+        surroundings.hostname.as_deref(),
+    );
+    doubts.extend(of_names);
+    let block = *servers.get(server)?;
+    let default = *servers.get(address.default_server)?;
+    Some(ChosenServer {
+        block,
+        by,
+        head: if address.is_tls { block } else { default },
+        ip: address.ip,
+        is_tls: address.is_tls,
+        socket: port.socket(address),
+    })
+}
+
+/// The address of the port that the connection arrives at.
+fn address<'p, 'c>(
+    port: &'p Port<'c>,
+    surroundings: &Surroundings,
+    request: &Request<'_>,
+    doubts: &mut Vec<String>,
+) -> Option<&'p Address<'c>> {
+    let asked = request.local_addr.and_then(|ip| port.address(ip));
+    if request.local_addr.is_some() && !surroundings.is_other_network {
+        return asked;
+    }
+    if port.addresses.len() > 1 {
+        let shown = port.addresses.iter().take(4);
+        let shown: Vec<String> = shown.map(|address| address.ip.to_string()).collect();
+        doubts.push(format!(
+            "the address the connection arrives at is not known, and nginx listens on several ({})",
+            shown.join(", ")
+        ));
+    }
+    let mut all = port.addresses.iter();
+    asked
+        .or_else(|| all.find(|known| known.ip.is_unspecified()))
+        .or_else(|| port.addresses.first())
+}
+
+/// Why no server listens on a port.
+fn why_none(tree: &Tree, servers: &[&Directive], port: u16) -> String {
+    let in_stream = blocks(&tree.main, "stream")
+        .flat_map(|stream| stream.blocks("server"))
+        .any(|server| {
+            let found = Port::collect(&[server], port, 0, &|_| Vec::new());
+            !found.addresses.is_empty()
+        });
+    if in_stream {
+        return format!("port {port} belongs to a stream server, which knows no HTTP");
+    }
+    let mut ports: Vec<u16> = servers
+        .iter()
+        .flat_map(|server| server.lines("listen"))
+        .filter_map(|listen| match parse(listen) {
+            ListenAddress::Inet { ports, .. } => Some(*ports.start()),
+            ListenAddress::Other | ListenAddress::Invalid => None,
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let shown: Vec<String> = ports.iter().take(10).map(u16::to_string).collect();
+    format!(
+        "no server of the configuration listens on port {port} at this address; it has ports {}",
+        shown.join(", ")
+    )
+}
