@@ -24,7 +24,11 @@ Exit codes:
 /// Says where the milliseconds of slow requests went, and what to change.
 #[derive(Debug, Parser)]
 #[command(name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
-#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) output: Output,
@@ -64,7 +68,13 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
     /// How to print the report
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
     pub(crate) format: Format,
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]

@@ -10,7 +10,9 @@ use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::decode::MAX_CAPTURED;
 use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::time::ClockId;
-use lagtrace_sources::capture::{Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written};
+use lagtrace_sources::capture::{
+    Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
+};
 
 use crate::arguments::duration;
 use crate::conclusion;
@@ -72,7 +74,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
     let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
-    let packets: u64 = outcome.summaries.iter().map(|(_, summary)| summary.packets).sum();
+    let packets: u64 = outcome
+        .summaries
+        .iter()
+        .map(|(_, summary)| summary.packets)
+        .sum();
     if packets == 0 && interrupt.is_requested() {
         return Ok(Outcome::Interrupted);
     }
@@ -144,7 +150,10 @@ fn tell_losses(outcome: &LiveOutcome, console: &Console) {
     for (_, summary) in &outcome.summaries {
         if let Some(lost @ 1..) = summary.dropped {
             let lost = words::plural(lost, "packet");
-            console.note(&format!("{lost} were lost on {}: try a filter, or -s 256", summary.name));
+            console.note(&format!(
+                "{lost} were lost on {}: try a filter, or -s 256",
+                summary.name
+            ));
         }
     }
 }

@@ -54,7 +54,10 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     if report.schema == SCHEMA {
         return Ok(report);
     }
-    let told = format!("{name} is a report of schema {}, not {SCHEMA}", report.schema);
+    let told = format!(
+        "{name} is a report of schema {}, not {SCHEMA}",
+        report.schema
+    );
     Err(Failure::new(told).hint("make it again with this version of lagtrace"))
 }
 

@@ -65,7 +65,11 @@ impl Console {
         let is_file = self.output.output.is_some();
         let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
         render::Style {
-            width: if is_file || columns == 0 { WIDTH } else { columns },
+            width: if is_file || columns == 0 {
+                WIDTH
+            } else {
+                columns
+            },
             color: !is_file && self.colors_stdout(),
             verbose: self.output.verbose,
         }
@@ -86,7 +90,10 @@ impl Console {
         } else {
             self.colors_stderr()
         };
-        let line = format!("{} {text}", paint(colored, STEP, &format!("{step:STEP_WIDTH$}")));
+        let line = format!(
+            "{} {text}",
+            paint(colored, STEP, &format!("{step:STEP_WIDTH$}"))
+        );
         self.line(to_stdout, &line);
         self.has_spoken.set(self.has_spoken.get() || to_stdout);
     }
@@ -148,7 +155,10 @@ impl Console {
 
     fn fail(&self, failure: &Failure) {
         let colored = self.colors_stderr();
-        self.line(false, &format!("{} {failure}", paint(colored, ERROR, "error:")));
+        self.line(
+            false,
+            &format!("{} {failure}", paint(colored, ERROR, "error:")),
+        );
         if let Some(hint) = failure.hint_text() {
             self.line(false, &format!("{} {hint}", paint(colored, HINT, "hint:")));
         }
@@ -161,7 +171,11 @@ impl Console {
         style: std::result::Result<ProgressStyle, indicatif::style::TemplateError>,
     ) -> ProgressBar {
         let bar = self.bars.add(bar.with_prefix(name.to_owned()));
-        bar.set_style(style.expect("the templates above are valid").progress_chars("━╸─"));
+        bar.set_style(
+            style
+                .expect("the templates above are valid")
+                .progress_chars("━╸─"),
+        );
         bar.enable_steady_tick(Duration::from_millis(250));
         bar
     }

@@ -90,7 +90,9 @@ impl<'a> Investigation<'a> {
         let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
             return Ok(None);
         };
-        let targets = sites.iter().map(|site| (site.target.id, site.target.endpoint()));
+        let targets = sites
+            .iter()
+            .map(|site| (site.target.id, site.target.endpoint()));
         let mut feed = Feed::new(targets.collect());
         feed.observe_all(events);
         Ok(Some(Self {
@@ -127,7 +129,10 @@ impl<'a> Investigation<'a> {
             if !self.feed.has_measured() {
                 return None;
             }
-            self.note("interrupted", "Interrupted: the steps that follow were not taken.");
+            self.note(
+                "interrupted",
+                "Interrupted: the steps that follow were not taken.",
+            );
         }
         let subject = self.options.url.clone();
         let mut report = self.feed.finish();

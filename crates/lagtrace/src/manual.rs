@@ -40,8 +40,15 @@ pub(crate) struct Pages {
 /// Prints a completion script.
 pub(crate) fn completions(options: &Shell) -> Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "lagtrace", &mut script);
-    io::stdout().write_all(&script).context("write the script")?;
+    clap_complete::generate(
+        options.shell,
+        &mut Arguments::command(),
+        "lagtrace",
+        &mut script,
+    );
+    io::stdout()
+        .write_all(&script)
+        .context("write the script")?;
     Ok(Outcome::Clean)
 }
 
@@ -57,7 +64,9 @@ pub(crate) fn pages(options: &Pages) -> Result<Outcome> {
             clap_mangen::Man::new(command)
                 .render(&mut page)
                 .context("make the manual page")?;
-            io::stdout().write_all(&page).context("write the manual page")?;
+            io::stdout()
+                .write_all(&page)
+                .context("write the manual page")?;
         }
     }
     Ok(Outcome::Clean)

@@ -69,10 +69,18 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_340_910, "12,340,910")] {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (12_340_910, "12,340,910"),
+        ] {
             assert_eq!(count(number), text);
         }
-        assert_eq!((rate(2283.31).as_str(), rate(0.5).as_str()), ("2,283", "0.5"));
+        assert_eq!(
+            (rate(2283.31).as_str(), rate(0.5).as_str()),
+            ("2,283", "0.5")
+        );
         assert_eq!(plural(1, "packet"), "1 packet");
         assert_eq!(plural(1200, "packet"), "1,200 packets");
     }

@@ -65,7 +65,19 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", "s", "ms", "-1s", "1 s", "infs", "nan", "1e3s", "1d", "1e400s", "99999999999999999999h"] {
+        for text in [
+            "",
+            "s",
+            "ms",
+            "-1s",
+            "1 s",
+            "infs",
+            "nan",
+            "1e3s",
+            "1d",
+            "1e400s",
+            "99999999999999999999h",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse_positive("0ms").is_err());

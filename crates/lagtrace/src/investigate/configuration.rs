@@ -21,13 +21,18 @@ impl Investigation<'_> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
             let id = site.target.id;
-            match site.server.as_ref().map(|server| resolve(server, &site.target)) {
+            match site
+                .server
+                .as_ref()
+                .map(|server| resolve(server, &site.target))
+            {
                 None if id == TargetId::Subject => self.not_measured(STEP, elsewhere()),
                 None => {}
                 Some(Ok(resolved)) => {
                     self.say(STEP, id, &describe(&resolved));
                     let now = conclusion::now();
-                    self.feed.observe_all(resolved.events(now, Phase::Baseline, id));
+                    self.feed
+                        .observe_all(resolved.events(now, Phase::Baseline, id));
                 }
                 Some(Err(failure)) => {
                     let text = format!(
@@ -47,7 +52,10 @@ fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     };
     let master = match Master::find(process.pid) {
         Err(config::Error::NotNginx { .. }) => {
-            let told = format!("{}[{}] is no nginx, and others are not read", process.name, process.pid);
+            let told = format!(
+                "{}[{}] is no nginx, and others are not read",
+                process.name, process.pid
+            );
             return Err(Failure::new(told));
         }
         found => found?,
@@ -73,14 +81,22 @@ fn describe(resolved: &Resolved) -> String {
         .iter()
         .filter_map(|setting| {
             let at = setting.set_at.as_ref()?;
-            Some(format!("{} {} (line {})", setting.directive, setting.value, at.line))
+            Some(format!(
+                "{} {} (line {})",
+                setting.directive, setting.value, at.line
+            ))
         })
         .collect();
     let more = match set.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let shown = set.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let shown = set
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     if shown.is_empty() {
         format!("{block}: all defaults")
     } else {

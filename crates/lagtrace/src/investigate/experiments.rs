@@ -32,7 +32,9 @@ impl Investigation<'_> {
             let turn = self.turn();
             let round = turn * 2 * LEAST_ROUNDS;
             let wanted = self.feed.next_experiments();
-            let next = wanted.into_iter().find(|experiment| !tried.contains(experiment));
+            let next = wanted
+                .into_iter()
+                .find(|experiment| !tried.contains(experiment));
             let (Some(experiment), false) = (next, self.interrupt.is_requested()) else {
                 return Ok(());
             };

@@ -57,7 +57,10 @@ impl Investigation<'_> {
         for lane in &unobserved.lanes {
             self.say("load", lane.target, &describe(lane, unobserved.ending));
         }
-        self.typical = unobserved.lanes.first().and_then(|lane| lane.service.quantile(0.5));
+        self.typical = unobserved
+            .lanes
+            .first()
+            .and_then(|lane| lane.service.quantile(0.5));
         if unobserved.ending != Ending::Completed {
             return Ok(());
         }
@@ -104,10 +107,15 @@ impl Investigation<'_> {
                 0 => String::new(),
                 failures => format!(", {} failed", words::count(failures)),
             };
-            bar.set_message(format!("{}{failures}", words::plural(now.requests, "request")));
+            bar.set_message(format!(
+                "{}{failures}",
+                words::plural(now.requests, "request")
+            ));
         };
         let mut events = Vec::new();
-        let summary = load::run(plan, &progress, self.interrupt.flag(), |event| events.push(event));
+        let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
+            events.push(event)
+        });
         bar.finish_and_clear();
         self.feed.observe_all(events);
         Ok(summary?)
@@ -129,7 +137,11 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
     if let Ending::NothingConnected(failure) = ending {
         return format!("no connection could be made: {failure:?}");
     }
-    let at = |quantile| lane.service.quantile(quantile).map_or("-".to_owned(), words::time);
+    let at = |quantile| {
+        lane.service
+            .quantile(quantile)
+            .map_or("-".to_owned(), words::time)
+    };
     let mut text = format!(
         "{} requests/s, p50 {}, p99 {}, max {}",
         words::rate(lane.rate()),
@@ -137,7 +149,12 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
         at(0.99),
         at(1.0),
     );
-    let bad: u64 = lane.statuses.iter().filter(|(status, _)| *status >= 400).map(|&(_, n)| n).sum();
+    let bad: u64 = lane
+        .statuses
+        .iter()
+        .filter(|(status, _)| *status >= 400)
+        .map(|&(_, n)| n)
+        .sum();
     for (number, noun) in [(lane.failed(), "failure"), (bad, "error response")] {
         if number > 0 {
             text.push_str(&format!(", {}", words::plural(number, noun)));
@@ -149,7 +166,10 @@ fn describe(lane: &LaneSummary, ending: Ending) -> String {
 /// How much slower the subject was while it was observed.
 fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
     let mean = |summary: &Summary| {
-        let subject = summary.lanes.iter().find(|lane| lane.target == TargetId::Subject)?;
+        let subject = summary
+            .lanes
+            .iter()
+            .find(|lane| lane.target == TargetId::Subject)?;
         subject.service.mean()
     };
     let (without, with) = (mean(unobserved)?, mean(observed)?);

@@ -66,7 +66,14 @@ fn start_sampler(site: &Site) -> Result<Sampler, lagtrace_sources::privilege::Ho
 fn begin_counting(investigation: &mut Investigation<'_>) -> Vec<Counted> {
     let server = investigation.subject().server.as_ref();
     let is_shared = server.is_some_and(|server| server.namespace().is_own());
-    let mut places = vec![(if is_shared { CounterScope::Both } else { CounterScope::Client }, None)];
+    let mut places = vec![(
+        if is_shared {
+            CounterScope::Both
+        } else {
+            CounterScope::Client
+        },
+        None,
+    )];
     if let Some(pid) = server.filter(|_| !is_shared).and_then(first_pid) {
         places.push((CounterScope::Target, Some(pid)));
     }
@@ -102,10 +109,11 @@ fn tell(investigation: &mut Investigation<'_>, changes: Vec<CounterChange>) {
             .take(4)
             .map(|change| format!("{} +{}", change.name, change.after - change.before))
             .collect();
-        investigation.console.detail(&format!("counters, {side}: {}", most.join(", ")));
+        investigation
+            .console
+            .detail(&format!("counters, {side}: {}", most.join(", ")));
     }
     for change in changes {
         investigation.feed.observe_now(EventBody::Counter(change));
     }
 }
-

@@ -25,7 +25,10 @@ impl Investigation<'_> {
         match Recorder::start(&self.live_options()) {
             Ok(recorder) => self.recorder = Some(recorder),
             Err(failure) => {
-                let hint = failure.hint_text().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let hint = failure
+                    .hint_text()
+                    .map(|hint| format!(" ({hint})"))
+                    .unwrap_or_default();
                 let text = format!(
                     "Not measured: packets, which show which wait each of them ended: {failure}{hint}."
                 );
@@ -37,7 +40,11 @@ impl Investigation<'_> {
 
     /// Hands on the packets captured so far, with everything else.
     pub(super) fn analyze(&mut self) {
-        let packets = self.recorder.as_ref().map(Recorder::take).unwrap_or_default();
+        let packets = self
+            .recorder
+            .as_ref()
+            .map(Recorder::take)
+            .unwrap_or_default();
         self.feed.digest(&packets);
     }
 
@@ -50,7 +57,10 @@ impl Investigation<'_> {
         self.feed.digest(&packets);
         if skipped > 0 {
             let skipped = words::plural(skipped, "packet");
-            self.note("capture-memory-full", format!("{skipped} did not fit into memory and were not analysed."));
+            self.note(
+                "capture-memory-full",
+                format!("{skipped} did not fit into memory and were not analysed."),
+            );
         }
         self.tell_capture(outcome);
     }
@@ -63,7 +73,8 @@ impl Investigation<'_> {
                 None => "losses unknown".to_owned(),
             };
             let packets = words::plural(summary.packets, "packet");
-            self.console.outcome(STEP, &format!("{packets} on {}, {lost}", summary.name));
+            self.console
+                .outcome(STEP, &format!("{packets} on {}, {lost}", summary.name));
             let origin = Origin {
                 point,
                 clock: ClockId::Realtime,
@@ -76,14 +87,29 @@ impl Investigation<'_> {
                 body: EventBody::Capture(summary),
             });
         }
-        let Some(written) = outcome.written else { return };
+        let Some(written) = outcome.written else {
+            return;
+        };
         match written.fault {
             Some(fault) => {
-                let text = format!("Not all packets were kept: {}.", crate::failure::Failure::from(fault));
-                self.not_measured(STEP, Note { id: "packets-not-kept".to_owned(), text });
+                let text = format!(
+                    "Not all packets were kept: {}.",
+                    crate::failure::Failure::from(fault)
+                );
+                self.not_measured(
+                    STEP,
+                    Note {
+                        id: "packets-not-kept".to_owned(),
+                        text,
+                    },
+                );
             }
             None => {
-                let text = format!("{} kept in {}", words::plural(written.packets, "packet"), written.name);
+                let text = format!(
+                    "{} kept in {}",
+                    words::plural(written.packets, "packet"),
+                    written.name
+                );
                 self.console.outcome(STEP, &text);
             }
         }
@@ -93,7 +119,10 @@ impl Investigation<'_> {
         let network = &self.options.network;
         let mut names: Vec<String> = match &network.interface {
             Some(name) => vec![name.clone()],
-            None => self.open_sites().filter_map(|site| Some(site.route.as_ref()?.interface.clone())).collect(),
+            None => self
+                .open_sites()
+                .filter_map(|site| Some(site.route.as_ref()?.interface.clone()))
+                .collect(),
         };
         names.dedup();
         if names.is_empty() {
@@ -111,7 +140,10 @@ impl Investigation<'_> {
         let of_site = |address: std::net::SocketAddr| {
             format!("(tcp port {} and host {})", address.port(), address.ip())
         };
-        let parts: Vec<_> = self.open_sites().map(|site| of_site(site.target.address)).collect();
+        let parts: Vec<_> = self
+            .open_sites()
+            .map(|site| of_site(site.target.address))
+            .collect();
         parts.join(" or ")
     }
 }

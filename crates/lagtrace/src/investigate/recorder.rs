@@ -36,7 +36,8 @@ impl Recorder {
     /// Begins to capture.
     pub(super) fn start(options: &LiveOptions) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let capture = LiveCapture::start(options, Arc::clone(&stop)).map_err(crate::capture::refused)?;
+        let capture =
+            LiveCapture::start(options, Arc::clone(&stop)).map_err(crate::capture::refused)?;
         let shelf = Arc::new(Shelf::default());
         let keep = Arc::clone(&shelf);
         let thread = thread::Builder::new()
@@ -52,7 +53,11 @@ impl Recorder {
 
     /// What was captured since the last time.
     pub(super) fn take(&self) -> Packets {
-        let mut packets = self.shelf.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packets = self
+            .shelf
+            .packets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut packets)
     }
 
@@ -62,7 +67,11 @@ impl Recorder {
         self.stop.store(true, Ordering::Relaxed);
         let outcome = self.thread.join().unwrap_or_default();
         let skipped = self.shelf.skipped.load(Ordering::Relaxed);
-        let mut packets = self.shelf.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packets = self
+            .shelf
+            .packets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         (std::mem::take(&mut packets), outcome, skipped)
     }
 }

@@ -61,7 +61,9 @@ fn describe(samples: &[ProbeSample]) -> String {
         let mut times = Distribution::default();
         let of_method = samples.iter().filter(|sample| sample.method == method);
         let answered = of_method.filter(|s| matches!(s.answer, ProbeAnswer::Status(_)));
-        answered.filter_map(|sample| sample.rtt).for_each(|rtt| times.record(rtt));
+        answered
+            .filter_map(|sample| sample.rtt)
+            .for_each(|rtt| times.record(rtt));
         if let Some(median) = times.quantile(0.5) {
             let count = match times.count() {
                 1 => String::new(),
@@ -70,7 +72,9 @@ fn describe(samples: &[ProbeSample]) -> String {
             parts.push(format!("{} {name}{count}", words::time(median)));
         }
     }
-    let bad = samples.iter().find(|s| !matches!(s.answer, ProbeAnswer::Status(200..=299)));
+    let bad = samples
+        .iter()
+        .find(|s| !matches!(s.answer, ProbeAnswer::Status(200..=299)));
     parts.extend(bad.map(|sample| answer(sample.answer)));
     parts.join(", ")
 }

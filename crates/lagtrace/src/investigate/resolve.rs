@@ -36,7 +36,12 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<Option<(Vec<Site>, Vec<Event>)>> {
     let mut texts = vec![(TargetId::Subject, options.url.as_str())];
-    texts.extend(options.control.as_deref().map(|text| (TargetId::Twin, text)));
+    texts.extend(
+        options
+            .control
+            .as_deref()
+            .map(|text| (TargetId::Twin, text)),
+    );
     let mut search = Search {
         options,
         console,
@@ -156,12 +161,14 @@ impl Search<'_> {
             if self.answers(SocketAddr::new(address, port)) {
                 return Some(address);
             }
-            let text = format!("{address} did not accept a connection: the next address was tried.");
+            let text =
+                format!("{address} did not accept a connection: the next address was tried.");
             let note = EventBody::Note(Note {
                 id: "address-passed-over".to_owned(),
                 text,
             });
-            self.events.push(Event::here(conclusion::now(), Phase::Baseline, note));
+            self.events
+                .push(Event::here(conclusion::now(), Phase::Baseline, note));
         }
         Some(first)
     }

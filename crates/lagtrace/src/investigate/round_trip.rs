@@ -76,20 +76,25 @@ impl Investigation<'_> {
 
 /// The command that gives this program a capability.
 fn allow(capability: &str) -> String {
-    let program = std::env::current_exe().map_or("lagtrace".into(), |path| path.display().to_string());
+    let program =
+        std::env::current_exe().map_or("lagtrace".into(), |path| path.display().to_string());
     let name = capability.to_lowercase();
     format!(" Allow it with `sudo setcap {name}+ep {program}`.")
 }
 
 fn is_open(samples: &[ProbeSample]) -> bool {
-    samples.iter().any(|sample| sample.answer == ProbeAnswer::Open)
+    samples
+        .iter()
+        .any(|sample| sample.answer == ProbeAnswer::Open)
 }
 
 /// A series in a line.
 pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
     let mut times = Distribution::default();
     let answered = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);
-    answered.filter_map(|sample| sample.rtt).for_each(|rtt| times.record(rtt));
+    answered
+        .filter_map(|sample| sample.rtt)
+        .for_each(|rtt| times.record(rtt));
     let of = samples.len();
     let (Some(min), Some(mean), Some(max)) = (times.min(), times.mean(), times.max()) else {
         return match samples.last() {
@@ -98,7 +103,11 @@ pub(super) fn describe(samples: &[ProbeSample], by: &str) -> String {
         };
     };
     let is_kernel = samples.iter().all(|sample| sample.stamp == Stamp::Kernel);
-    let stamp = if is_kernel { ", stamped by the kernel" } else { "" };
+    let stamp = if is_kernel {
+        ", stamped by the kernel"
+    } else {
+        ""
+    };
     format!(
         "{} by {by} (min {}, max {}, {} of {of}{stamp})",
         words::time(mean),
@@ -113,7 +122,9 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),
         ProbeAnswer::Refused => "refused: nobody listens there, or a firewall says so".to_owned(),
-        ProbeAnswer::Unreachable(kind, code) => format!("unreachable: ICMP type {kind} code {code}"),
+        ProbeAnswer::Unreachable(kind, code) => {
+            format!("unreachable: ICMP type {kind} code {code}")
+        }
         ProbeAnswer::Silence => "no answer".to_owned(),
         ProbeAnswer::Status(status) => format!("status {status}"),
         ProbeAnswer::Closed => "closed before a whole response".to_owned(),

@@ -34,7 +34,10 @@ fn describe(route: &KernelRoute) -> String {
     };
     let interface = &route.interface;
     match (route.is_local, route.gateway) {
-        (true, _) => format!("{} is this host itself: traffic stays on {interface}", route.target),
+        (true, _) => format!(
+            "{} is this host itself: traffic stays on {interface}",
+            route.target
+        ),
         (false, Some(gateway)) => format!("{source} over {interface} to {gateway}"),
         (false, None) => format!("{source} over {interface}, on the same link"),
     }

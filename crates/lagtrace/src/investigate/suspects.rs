@@ -38,7 +38,10 @@ impl Investigation<'_> {
     fn tell_firewall(&mut self, step: &str, state: FirewallState) {
         let text = match state.blocking_rules {
             Some(0) => "no rule drops or rejects what goes there".to_owned(),
-            Some(rules) => format!("{} could match", words::plural(rules.into(), "blocking rule")),
+            Some(rules) => format!(
+                "{} could match",
+                words::plural(rules.into(), "blocking rule")
+            ),
             None => format!("not read: {}", state.because),
         };
         self.console.outcome(step, &text);

@@ -73,7 +73,11 @@ impl Investigation<'_> {
             Err(error) => self.refused("what-if", &error, "what TCP_NODELAY would change"),
             Ok((on, off)) => {
                 let part = |from, to| median(&samples, from, to);
-                let parts = [part(Timestamp::MIN, on), part(on, off), part(off, Timestamp::MAX)];
+                let parts = [
+                    part(Timestamp::MIN, on),
+                    part(on, off),
+                    part(off, Timestamp::MAX),
+                ];
                 self.tell(&parts);
             }
         }
@@ -178,14 +182,24 @@ impl<'s> Trial<'s> {
 fn own_flow(flow: FlowKey, target: Endpoint) -> OwnFlow {
     use lagtrace_core::flow::Direction::{Backward, Forward};
     let ends = (flow.source(Forward), flow.source(Backward));
-    let (local, remote) = if ends.0 == target { (ends.1, ends.0) } else { ends };
+    let (local, remote) = if ends.0 == target {
+        (ends.1, ends.0)
+    } else {
+        ends
+    };
     OwnFlow { local, remote }
 }
 
 /// The median of the requests sent from one instant to another.
-fn median(samples: &[lagtrace_core::event::RequestSample], from: Timestamp, to: Timestamp) -> String {
+fn median(
+    samples: &[lagtrace_core::event::RequestSample],
+    from: Timestamp,
+    to: Timestamp,
+) -> String {
     let mut times = Distribution::default();
-    let within = samples.iter().filter(|sample| sample.sent >= from && sample.sent < to);
+    let within = samples
+        .iter()
+        .filter(|sample| sample.sent >= from && sample.sent < to);
     within.for_each(|sample| times.record(sample.ended.since(sample.sent)));
     let requests = words::plural(times.count(), "request");
     match times.quantile(0.5) {

@@ -62,7 +62,10 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     print(&diagnoses, console)?;
-    if diagnoses.iter().all(|diagnosis| diagnosis.misses.is_empty()) {
+    if diagnoses
+        .iter()
+        .all(|diagnosis| diagnosis.misses.is_empty())
+    {
         Ok(Outcome::Clean)
     } else {
         Ok(Outcome::Found)
@@ -85,7 +88,10 @@ fn diagnose_all(
         if interrupt.is_requested() {
             break;
         }
-        console.outcome("service", &format!("{} on port {}", service.name, service.port));
+        console.outcome(
+            "service",
+            &format!("{} on port {}", service.name, service.port),
+        );
         match diagnose(options, lab, service, console) {
             Ok(diagnosis) => diagnoses.push(diagnosis),
             Err(_) if interrupt.is_requested() => break,
@@ -115,7 +121,10 @@ fn diagnose(
         .output()
         .context("start `lagtrace diagnose` in the lab")?;
     if output.stdout.is_empty() {
-        let told = format!("`lagtrace diagnose {url}` gave no report: {}", output.status);
+        let told = format!(
+            "`lagtrace diagnose {url}` gave no report: {}",
+            output.status
+        );
         return Err(Failure::new(told));
     }
     let report: Report =
@@ -157,7 +166,10 @@ fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
         [] => "The diagnosis is right: it says what is true of this service.".to_owned(),
         misses => format!("The diagnosis is wrong: {}.", misses.join("; ")),
     };
-    format!("\n=== {}: {}\n\n{letter}\n{truth}\n", diagnosis.service, diagnosis.url)
+    format!(
+        "\n=== {}: {}\n\n{letter}\n{truth}\n",
+        diagnosis.service, diagnosis.url
+    )
 }
 
 fn as_json(diagnosis: &Diagnosis) -> Value {

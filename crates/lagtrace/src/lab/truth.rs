@@ -42,7 +42,10 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     if lines.is_empty() {
         lines.push("to be found: nothing".to_owned());
     }
-    let lists = [("may be found", &truth.allowed), ("must not be found", &truth.must_not)];
+    let lists = [
+        ("may be found", &truth.allowed),
+        ("must not be found", &truth.must_not),
+    ];
     for (title, causes) in lists {
         if !causes.is_empty() {
             lines.push(format!("{title}: {}", causes.join(", ")));
@@ -61,7 +64,11 @@ fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
 
 fn expected(expectation: &Expectation) -> String {
     let culprits: Vec<_> = expectation.culprit.iter().map(|&c| name(c)).collect();
-    format!("{} ({})", expectation.cause.join(" or "), culprits.join(" or "))
+    format!(
+        "{} ({})",
+        expectation.cause.join(" or "),
+        culprits.join(" or ")
+    )
 }
 
 fn owner(culprit: Culprit) -> Owner {
@@ -140,13 +147,22 @@ mod tests {
 
     #[test]
     fn order_culprit_and_false_claims_count() {
-        let early = report(&[("nagle-delayed-ack", Owner::Server), ("packet-loss", Owner::Path)]);
+        let early = report(&[
+            ("nagle-delayed-ack", Owner::Server),
+            ("packet-loss", Owner::Path),
+        ]);
         assert_eq!(
             misses(&truth(), &early),
             ["found too early: nagle-delayed-ack (server)"]
         );
-        let wrong = report(&[("packet-loss", Owner::Path), ("nagle-delayed-ack", Owner::Client)]);
-        assert_eq!(misses(&truth(), &wrong), ["not found: nagle-delayed-ack (server)"]);
+        let wrong = report(&[
+            ("packet-loss", Owner::Path),
+            ("nagle-delayed-ack", Owner::Client),
+        ]);
+        assert_eq!(
+            misses(&truth(), &wrong),
+            ["not found: nagle-delayed-ack (server)"]
+        );
         let false_claims = report(&[
             ("packet-loss", Owner::Path),
             ("nagle-delayed-ack", Owner::Server),

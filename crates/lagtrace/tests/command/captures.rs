@@ -36,7 +36,10 @@ fn an_empty_file_and_a_text_are_no_captures() {
         let path = folder.path().join(name);
         fs::write(&path, content).unwrap();
         let run = lagtrace(["analyze", path.to_str().unwrap()]).expect(2);
-        assert!(run.stderr.starts_with("error: ") && run.stdout.is_empty(), "{run:#?}");
+        assert!(
+            run.stderr.starts_with("error: ") && run.stdout.is_empty(),
+            "{run:#?}"
+        );
     }
 }
 
@@ -84,8 +87,13 @@ fn live_packets_go_to_a_file_that_can_be_analysed() {
     let url = server.url();
     let load = ["-c", "2", "-d", "1s", "--rate", "50", "-w", file];
     lagtrace(["diagnose", &url, "-q"].iter().chain(&load)).expect(0);
-    let report = lagtrace(["analyze", file, "--format", "json"]).expect(0).json();
-    assert!(report["exchanges"]["count"].as_u64().unwrap() > 5, "{report:#}");
+    let report = lagtrace(["analyze", file, "--format", "json"])
+        .expect(0)
+        .json();
+    assert!(
+        report["exchanges"]["count"].as_u64().unwrap() > 5,
+        "{report:#}"
+    );
 }
 
 #[test]
@@ -100,12 +108,25 @@ fn a_full_disk_is_named_and_ends_with_2() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    lagtrace(["diagnose", &url, "-q", "-c", "2", "-d", "1s", "--no-capture"]).expect(0);
+    lagtrace([
+        "diagnose",
+        &url,
+        "-q",
+        "-c",
+        "2",
+        "-d",
+        "1s",
+        "--no-capture",
+    ])
+    .expect(0);
     capture.wait().unwrap();
     let output = capture.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("error: ") && said.contains("No space left"), "{said}");
+    assert!(
+        said.contains("error: ") && said.contains("No space left"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -131,6 +152,9 @@ fn interfaces_and_filters_that_are_none() {
         &["capture", "-i", "lo", "-d", "1s", "tcp", "prot", "80"],
     ] {
         let run = run(Command::new(PROGRAM).args(arguments)).expect(2);
-        assert!(run.stderr.contains("error: ") && run.stderr.contains("hint: "), "{run:#?}");
+        assert!(
+            run.stderr.contains("error: ") && run.stderr.contains("hint: "),
+            "{run:#?}"
+        );
     }
 }

@@ -8,7 +8,9 @@ use super::program::{Run, during};
 use super::server::{OK, Server};
 
 fn interrupt(process: u32) {
-    let status = Command::new("kill").args(["-INT", &process.to_string()]).status();
+    let status = Command::new("kill")
+        .args(["-INT", &process.to_string()])
+        .status();
     assert!(status.unwrap().success());
 }
 
@@ -31,7 +33,10 @@ fn the_report_holds_what_was_measured() {
         assert!(run.took < Duration::from_secs(9), "{run:#?}");
         assert!(matches!(run.code, Some(0 | 1)), "{millis}: {run:#?}");
         let report = run.json();
-        assert!(report["exchanges"]["count"].as_u64().unwrap() > 0, "{millis}");
+        assert!(
+            report["exchanges"]["count"].as_u64().unwrap() > 0,
+            "{millis}"
+        );
     }
 }
 

@@ -55,7 +55,15 @@ fn the_case_is_solved() {
 
 #[test]
 fn the_case_is_solved_without_rights() {
-    let load = ["nagle-delayed-ack", "--unprivileged", "--", "-d", "3s", "-c", "20"];
+    let load = [
+        "nagle-delayed-ack",
+        "--unprivileged",
+        "--",
+        "-d",
+        "3s",
+        "-c",
+        "20",
+    ];
     if let Some(run) = lab_run("the_case_is_solved_without_rights", &load) {
         let services = expect_truth(&run);
         let case = services.iter().find(|s| s["service"] == "latency").unwrap();

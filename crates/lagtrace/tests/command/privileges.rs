@@ -20,7 +20,9 @@ fn without_rights_the_diagnosis_goes_on() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
-    command.arg(&program).args(["diagnose", &server.url(), "--format", "json"]);
+    command
+        .arg(&program)
+        .args(["diagnose", &server.url(), "--format", "json"]);
     command.args(["-c", "2", "-d", "1s"]);
     let run = run(&mut command).expect(0);
     let report = run.json();

@@ -61,13 +61,19 @@ impl Run {
 /// The ids of a report's findings.
 pub(crate) fn findings(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().unwrap();
-    findings.iter().map(|f| f["cause"].as_str().unwrap()).collect()
+    findings
+        .iter()
+        .map(|f| f["cause"].as_str().unwrap())
+        .collect()
 }
 
 /// The ids of a report's notes.
 pub(crate) fn notes(report: &Value) -> Vec<&str> {
     let notes = report["notes"].as_array().unwrap();
-    notes.iter().map(|note| note["id"].as_str().unwrap()).collect()
+    notes
+        .iter()
+        .map(|note| note["id"].as_str().unwrap())
+        .collect()
 }
 
 /// Starts the program, does something while it runs, and waits for its end.
@@ -113,7 +119,10 @@ pub(crate) fn has_tool(test: &str, tool: &str) -> bool {
 
 fn may_run(test: &str, need: &str, is_there: bool) -> bool {
     let is_required = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|all| all == "1");
-    assert!(is_there || !is_required, "{test} needs {need}, and nothing may be skipped");
+    assert!(
+        is_there || !is_required,
+        "{test} needs {need}, and nothing may be skipped"
+    );
     if !is_there {
         eprintln!("skipped: needs {need} ({test})");
     }

@@ -75,7 +75,9 @@ fn accept(listener: &TcpListener, manner: Manner, stop: &Arc<AtomicBool>) {
 fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool) {
     let mut buffer = [0; 4096];
     stream.set_nodelay(true).ok();
-    stream.set_read_timeout(Some(Duration::from_millis(200))).ok();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .ok();
     while !stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => return,

@@ -27,15 +27,28 @@ fn a_healthy_server_has_no_finding() {
     let report = run.json();
     assert_eq!(findings(&report), Vec::<&str>::new());
     assert!(report["exchanges"]["count"].as_u64().unwrap() > 0);
-    for step in ["resolve", "route", "round trip", "request", "load", "timers"] {
-        assert!(run.stderr.contains(&format!("\n{step} ")) || run.stderr.starts_with(step), "{step}");
+    for step in [
+        "resolve",
+        "route",
+        "round trip",
+        "request",
+        "load",
+        "timers",
+    ] {
+        assert!(
+            run.stderr.contains(&format!("\n{step} ")) || run.stderr.starts_with(step),
+            "{step}"
+        );
     }
 }
 
 #[test]
 fn nobody_listening_is_said_at_once() {
     // A port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let run = diagnose(&format!("http://{address}/")).expect(1);
     assert_eq!(findings(&run.json()), ["connection-refused"]);
     assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
@@ -79,9 +92,19 @@ fn a_report_can_be_compared_with_itself_and_verified() {
     let arguments = ["diagnose", &server.url(), "--format", "json", "-o", before];
     lagtrace(arguments.iter().chain(&load)).expect(0);
     lagtrace(["compare", before, before]).expect(0);
-    let arguments = ["diagnose", &server.url(), "--format", "json", "--verify", before];
+    let arguments = [
+        "diagnose",
+        &server.url(),
+        "--format",
+        "json",
+        "--verify",
+        before,
+    ];
     let verified = lagtrace(arguments.iter().chain(&load));
     let document = verified.json();
-    assert!(document["comparison"]["outcome"].is_string(), "{verified:#?}");
+    assert!(
+        document["comparison"]["outcome"].is_string(),
+        "{verified:#?}"
+    );
     assert!(document["report"]["exchanges"]["count"].as_u64().unwrap() > 0);
 }
