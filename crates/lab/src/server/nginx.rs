@@ -9,6 +9,9 @@ use crate::error::Error;
 use crate::run::open_up;
 use crate::scenario::Service;
 
+/// How many workers it has: like the machines on which the case was told, more than one.
+pub(crate) const WORKERS: usize = 2;
+
 /// Where a service's nginx writes its stamps, within the folder of the lab's run.
 pub(crate) fn access_log(folder: &Path, service: &str) -> PathBuf {
     folder.join("nginx").join(format!("{service}.access.log"))
@@ -69,7 +72,7 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
     let home = home.display();
     let mut text = format!(
         "user {user};\n\
-         worker_processes 2;\n\
+         worker_processes {WORKERS};\n\
          worker_rlimit_nofile 16384;\n\
          daemon off;\n\
          pid {home}/nginx.pid;\n\
