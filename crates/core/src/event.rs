@@ -244,6 +244,8 @@ pub enum RequestFailure {
     NotHttp,
     /// Our own side failed (out of descriptors or ports).
     Local,
+    /// The run ended first, after a grace: it was in flight or overdue.
+    Cut,
 }
 
 /// Requests of one cluster of a load run: one second of one group of
@@ -259,11 +261,15 @@ pub struct LoadCluster {
     /// Last byte minus intended start (open loop) or minus send (closed
     /// loop). Timeouts are in it with their age.
     pub latency: Distribution,
+    /// Last byte minus send: `latency` without the wait for a free connection,
+    /// and the same in closed loop.
+    pub service: Distribution,
     /// First response byte minus send.
     pub first_byte: Distribution,
     /// Last response byte minus first response byte, for whole responses.
     pub body: Distribution,
-    /// Failures by kind; a failed request is counted in `latency` only if it timed out.
+    /// Failures by kind; a failed request is counted in `latency` only if it
+    /// timed out or was cut.
     pub failures: Vec<(RequestFailure, u64)>,
     /// Whole responses by HTTP status.
     pub statuses: Vec<(u16, u64)>,
@@ -376,6 +382,17 @@ pub struct TcpSample {
     pub send_queue_bytes: u32,
 }
 
+/// Whose work a kernel counter counts: each network namespace has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CounterScope {
+    /// Our namespace's, in which the target does not run.
+    Client,
+    /// The target's namespace on this host, in which we do not run.
+    Target,
+    /// One namespace for both: the figure holds both shares.
+    Both,
+}
+
 /// A counter of the kernel, before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterChange {
@@ -385,8 +402,8 @@ pub struct CounterChange {
     pub before: u64,
     /// After it.
     pub after: u64,
-    /// Whether the target runs on this host too, so that its share is in the figure.
-    pub includes_target: bool,
+    /// Whose work is in the figure.
+    pub scope: CounterScope,
 }
 
 /// The accept queue of a listener (`ss -ltn`).

@@ -81,6 +81,11 @@ impl FlowKey {
         }
     }
 
+    /// Both ends, the lower one first.
+    pub fn ends(&self) -> (Endpoint, Endpoint) {
+        (self.low, self.high)
+    }
+
     /// The end that sends in `direction`.
     pub fn source(&self, direction: Direction) -> Endpoint {
         match direction {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Bits of a value that a bucket keeps: a value is off by less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
@@ -13,10 +13,18 @@ const SIGNIFICANT_BITS: u32 = 10;
 /// A value stands for the bucket that holds it: the bucket's upper end, at
 /// most 0.1 % above the true duration. Bounded: about 1,024 buckets for each
 /// power of two that occurs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Distribution {
     buckets: Vec<(u64, u64)>,
+}
+
+/// A report may come from anywhere: its pairs are sorted and joined again, so
+/// that what the other methods rely on holds.
+impl<'de> Deserialize<'de> for Distribution {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Vec::<(u64, u64)>::deserialize(from).map(Self::from_buckets)
+    }
 }
 
 impl Distribution {
@@ -61,9 +69,23 @@ impl Distribution {
         *self = Self::from_buckets(self.buckets.iter().chain(&other.buckets).copied());
     }
 
-    /// How many observations there are.
+    /// Takes `other`'s observations away; what was never there stays away.
+    pub fn subtract(&mut self, other: &Self) {
+        for &(value, count) in &other.buckets {
+            if let Ok(at) = self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
+                if let Some(bucket) = self.buckets.get_mut(at) {
+                    bucket.1 = bucket.1.saturating_sub(count);
+                }
+            }
+        }
+        self.buckets.retain(|&(_, count)| count > 0);
+    }
+
+    /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|&(_, count)| count).sum()
+        self.buckets
+            .iter()
+            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
     }
 
     /// Whether nothing was observed.
@@ -76,12 +98,11 @@ impl Distribution {
         &self.buckets
     }
 
-    /// Sum of all observations in nanoseconds.
+    /// Sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
-        self.buckets
-            .iter()
-            .map(|&(value, count)| u128::from(value) * u128::from(count))
-            .sum()
+        self.buckets.iter().fold(0, |sum: u128, &(value, count)| {
+            sum.saturating_add(u128::from(value) * u128::from(count))
+        })
     }
 
     /// The mean; `None` when empty.
@@ -126,12 +147,11 @@ impl Distribution {
     /// Share of the observations that lie above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
         let limit = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        let above: u64 = self
+        let above = self
             .buckets
             .iter()
             .filter(|&&(value, _)| value > limit)
-            .map(|&(_, n)| n)
-            .sum();
+            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count));
         let count = self.count();
         if count == 0 {
             0.0
@@ -208,5 +228,19 @@ mod tests {
         distribution.record(Duration::ZERO);
         assert_eq!(distribution.count(), 2);
         assert_eq!(distribution.min(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn pairs_from_elsewhere_are_put_in_order() {
+        let read: Distribution =
+            serde_json::from_str("[[44,2],[7,1],[44,3],[900,0]]").expect("pairs of numbers");
+        assert_eq!(read.buckets(), [(7, 1), (44, 5)]);
+    }
+
+    #[test]
+    fn absurd_counts_saturate() {
+        let absurd = Distribution::from_buckets([(u64::MAX, u64::MAX), (7, u64::MAX)]);
+        assert_eq!((absurd.count(), absurd.sum_ns()), (u64::MAX, u128::MAX));
+        assert!(absurd.mean().is_some());
     }
 }

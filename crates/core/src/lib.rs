@@ -7,9 +7,25 @@
 //! traffic is a fact in the report, never an `Err`.
 #![forbid(unsafe_code)]
 
+pub mod analyzer;
+pub mod cause;
+pub mod compare;
+mod conclude;
+mod connection;
+pub mod decode;
 pub mod event;
+pub mod exchange;
 pub mod experiment;
+mod facts;
 pub mod flow;
 pub mod histogram;
+mod http;
+mod mark;
+mod own;
+pub mod report;
 pub mod segment;
+mod service;
+mod shard;
+mod tile;
 pub mod time;
+pub mod wait;

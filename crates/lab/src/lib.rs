@@ -1,1 +1,63 @@
-//! placeholder
+//! Causes of latency on demand: two real hosts, a path between them, real and faulty servers.
+//!
+//! A [`Scenario`] says what there is and what is true about it; [`Lab::bring_up`] makes it so:
+//!
+//! * each host is a network namespace that `ip netns` knows, with IPv4 and IPv6;
+//! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
+//!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
+//! * the server runs real nginx, and small servers of our own for what nginx does not do
+//!   ([`server`]).
+//!
+//! ```no_run
+//! use lagtrace_lab::{Family, Helper, Lab, Scenario};
+//!
+//! # fn main() -> Result<(), lagtrace_lab::Error> {
+//! let scenario = Scenario::by_name("nagle-delayed-ack")?;
+//! let lab = Lab::bring_up(&scenario, &Helper::this_program("lab-helper"))?;
+//! let url = lab.url(scenario.target(), Family::V4);
+//! let status = lab.client().command("curl")?.arg(url).status();
+//! # let _ = status;
+//! lab.take_down()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A lab consists of processes besides the caller's: a keeper, the path's emulator, servers.
+//! All but nginx are the calling program itself, started again ([`Helper`]); it passes their
+//! arguments to [`helper_main`]. The keeper takes the lab down when its owner ends, however
+//! it ends. Should the keeper be killed too, the record in `/run/lagtrace-lab` tells the next
+//! run what to remove.
+//!
+//! The machine's own network is never touched: no device, address, route, rule or setting of
+//! it is made or changed, not for a moment.
+//!
+//! The lab makes faults and knows the truth; it never analyses.
+
+mod bring_up;
+mod error;
+mod firewall;
+mod helper;
+mod hold;
+mod host;
+mod keeper;
+mod lab;
+mod link;
+mod namespace;
+pub mod path;
+mod process;
+mod recording;
+mod run;
+pub mod scenario;
+pub mod server;
+mod tool;
+
+pub use error::Error;
+pub use firewall::Firewall;
+pub use helper::{Helper, helper_main};
+pub use host::{Host, Side};
+pub use lab::{Family, Lab};
+pub use path::emulator::PathCounters;
+pub use process::Process;
+pub use recording::{Recorded, Recording, RecordingOptions};
+pub use run::{Member, Run, runs, take_down};
+pub use scenario::{Culprit, Expectation, Scenario, Service, Truth};

@@ -1,0 +1,148 @@
+//! Causes of latency: one file and one page each.
+//!
+//! A rule is an accumulator: it is fed exchanges and setups as they close, and
+//! concludes once, when everything that was observed is known, so that
+//! evidence that arrives later can retract what earlier evidence suggested.
+
+mod attempts;
+pub(crate) mod evidence;
+mod held;
+mod loss;
+pub(crate) mod tally;
+
+use core::fmt;
+
+use crate::connection::Setup;
+use crate::event::TargetId;
+use crate::exchange::Exchange;
+use crate::facts::Facts;
+use crate::flow::Endpoint;
+use crate::report::{Finding, Remark};
+use crate::service::Ledger;
+
+/// A class of latency: what it is called and how it is told to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Stable kebab-case id.
+    pub id: &'static str,
+    /// Its name in a sentence's form.
+    pub title: &'static str,
+    /// The page that `lagtrace explain` prints, in Markdown.
+    pub page: &'static str,
+}
+
+/// What a rule comes to.
+#[derive(Clone, Debug)]
+pub(crate) enum Conclusion {
+    Nothing,
+    Note(Remark),
+    Finding(Box<Finding>),
+}
+
+/// Everything a rule may look at when it concludes.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) endpoint: Endpoint,
+    /// Which of the run's targets it is; `None` in a capture on its own.
+    pub(crate) target: Option<TargetId>,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) facts: &'a Facts,
+    /// Whether the ledger was made from packets, or from our own stamps.
+    pub(crate) has_packets: bool,
+}
+
+/// One cause's accumulator.
+pub(crate) trait Rule: Default + fmt::Debug {
+    /// An exchange closed.
+    fn observe(&mut self, exchange: &Exchange) {
+        let _ = exchange;
+    }
+
+    /// A handshake ended.
+    fn observe_setup(&mut self, setup: &Setup) {
+        let _ = setup;
+    }
+
+    /// Takes over what another shard gathered.
+    fn merge(&mut self, other: Self);
+
+    /// Weighs everything.
+    fn conclude(&self, case: &Case<'_>) -> Conclusion;
+}
+
+/// Declares the rules: their modules, the struct that holds them all, and the
+/// list of causes.
+macro_rules! causes {
+    ($($module:ident $id:literal $title:literal;)*) => {
+        $(mod $module;)*
+
+        /// The accumulators of all causes for one service.
+        #[derive(Debug, Default)]
+        pub(crate) struct Rules {
+            $($module: $module::Rule,)*
+        }
+
+        impl Rules {
+            pub(crate) fn observe(&mut self, exchange: &Exchange) {
+                $(self.$module.observe(exchange);)*
+            }
+
+            pub(crate) fn observe_setup(&mut self, setup: &Setup) {
+                $(self.$module.observe_setup(setup);)*
+            }
+
+            pub(crate) fn merge(&mut self, other: Self) {
+                $(self.$module.merge(other.$module);)*
+            }
+
+            pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {
+                vec![$(self.$module.conclude(case),)*]
+            }
+        }
+
+        const CAUSES: &[Cause] = &[
+            $(Cause { id: $id, title: $title, page: include_str!(concat!("cause/", $id, ".md")) },)*
+        ];
+    };
+}
+
+causes! {
+    nagle_delayed_ack "nagle-delayed-ack" "Nagle's algorithm on the server waits for the client's delayed ACK";
+    nagle_delayed_ack_request "nagle-delayed-ack-request" "Nagle's algorithm on the client waits for the server's delayed ACK";
+    nagle_round_trip "nagle-round-trip" "Nagle's algorithm costs a round trip";
+    delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
+    server_think "server-think" "The server takes its time before it answers";
+    server_pause "server-pause" "The server pauses in the middle of its answer";
+    client_think "client-think" "The client pauses within its request";
+    path_distance "path-distance" "The distance between the ends";
+    path_queueing "path-queueing" "Packets queue on the path";
+    packet_loss "packet-loss" "The path loses packets";
+    retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
+    fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
+    syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    connection_refused "connection-refused" "Nobody listens on the port";
+    firewall_drop "firewall-drop" "Connection attempts are dropped silently";
+    host_unreachable "host-unreachable" "The network says that the host cannot be reached";
+    no_response "no-response" "The server accepts requests and does not answer";
+    connection_closed "connection-closed" "The server closes before it answers";
+    not_http "not-http" "The answer is no HTTP";
+    http_error "http-error" "The server answers with errors";
+}
+
+/// Whether an experiment showed that stalls within responses end with our
+/// acknowledgement (`true`) or not; `None` where none was run or it was unclear.
+pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
+    let result = nagle_delayed_ack::quick_ack(facts, target)?;
+    Some(nagle_delayed_ack::removes_stall(&result))
+}
+
+/// Every cause that this version knows, in the order they are weighed.
+pub fn all() -> &'static [Cause] {
+    CAUSES
+}
+
+/// The cause with this id.
+pub fn by_id(id: &str) -> Option<&'static Cause> {
+    CAUSES.iter().find(|cause| cause.id == id)
+}

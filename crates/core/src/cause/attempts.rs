@@ -1,0 +1,117 @@
+//! Connection attempts and requests that came to nothing: what our own probes
+//! and load say of one target.
+
+use std::collections::BTreeMap;
+
+use super::Case;
+use crate::event::{ProbeAnswer, ProbeMethod, RequestFailure};
+use crate::report::{Evidence, EvidenceKind};
+
+/// Probes and load requests of a target, by outcome.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempts {
+    /// Handshake probes by answer; those from raw sockets are packets seen.
+    raw: BTreeMap<ProbeAnswer, u64>,
+    connects: BTreeMap<ProbeAnswer, u64>,
+    requests: BTreeMap<ProbeAnswer, u64>,
+    failures: BTreeMap<RequestFailure, u64>,
+    /// Whole responses by status.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+}
+
+impl Attempts {
+    /// Of a case's target; `None` for a capture on its own.
+    pub(crate) fn of(case: &Case<'_>) -> Option<Self> {
+        let target = case.target?;
+        let mut attempts = Self::default();
+        for (key, group) in case
+            .facts
+            .probes
+            .iter()
+            .filter(|(key, _)| key.target == target)
+        {
+            let answers = match key.method {
+                ProbeMethod::TcpSyn => &mut attempts.raw,
+                ProbeMethod::TcpConnect => &mut attempts.connects,
+                ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
+            };
+            for (&answer, &count) in &group.answers {
+                *answers.entry(answer).or_default() += count;
+            }
+        }
+        let load = case.facts.loads.all(target);
+        attempts.failures = load.failures;
+        attempts.statuses = load.statuses;
+        for (&answer, &count) in &attempts.requests {
+            if let ProbeAnswer::Status(status) = answer {
+                *attempts.statuses.entry(status).or_default() += count;
+            }
+        }
+        Some(attempts)
+    }
+
+    /// Whether any handshake or request ever succeeded.
+    pub(crate) fn has_connected(&self) -> bool {
+        let open = |answers: &BTreeMap<ProbeAnswer, u64>| answers.contains_key(&ProbeAnswer::Open);
+        open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
+    }
+
+    /// Whether any response was whole.
+    pub(crate) fn has_response(&self) -> bool {
+        !self.statuses.is_empty()
+    }
+
+    /// Evidence that handshakes were answered in a way that `is_meant` picks.
+    pub(crate) fn handshakes(
+        &self,
+        is_meant: impl Fn(ProbeAnswer) -> bool,
+        what: &str,
+    ) -> Vec<Evidence> {
+        let kinds = [
+            (&self.raw, EvidenceKind::Wire, "SYNs from a raw socket"),
+            (&self.connects, EvidenceKind::OwnSocket, "connect() calls"),
+        ];
+        kinds
+            .into_iter()
+            .filter_map(|(answers, kind, how)| {
+                let count = sum(answers, &is_meant);
+                let of: u64 = answers.values().sum();
+                let text = format!("{count} of {of} {how} {what}");
+                (count > 0).then(|| Evidence::mechanism(kind, text).count(count))
+            })
+            .collect()
+    }
+
+    /// Evidence that requests ended in a way that the two predicates pick.
+    pub(crate) fn requests(
+        &self,
+        is_answer: impl Fn(ProbeAnswer) -> bool,
+        is_failure: impl Fn(RequestFailure) -> bool,
+        what: &str,
+    ) -> Vec<Evidence> {
+        let failed: u64 = self
+            .failures
+            .iter()
+            .filter(|(f, _)| is_failure(**f))
+            .map(|(_, n)| n)
+            .sum();
+        let count = failed + sum(&self.requests, &is_answer);
+        let text = format!("{count} of our own requests {what}");
+        let evidence =
+            (count > 0).then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(count));
+        evidence.into_iter().collect()
+    }
+}
+
+fn sum(answers: &BTreeMap<ProbeAnswer, u64>, is_meant: impl Fn(ProbeAnswer) -> bool) -> u64 {
+    answers
+        .iter()
+        .filter(|(answer, _)| is_meant(**answer))
+        .map(|(_, count)| count)
+        .sum()
+}
+
+/// How often something was seen, by the evidence that counts.
+pub(crate) fn repeats(evidence: &[Evidence]) -> u64 {
+    evidence.iter().filter_map(|item| item.count).sum()
+}

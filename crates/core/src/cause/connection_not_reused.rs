@@ -1,0 +1,112 @@
+//! `connection-not-reused`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::{Exchange, Outcome};
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Of all exchanges, this share must have paid for a connection.
+const SHARE: f64 = 0.5;
+
+/// Watches connections that carry one exchange.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Latencies with the setup's cost where one was paid.
+    with_setup: Distribution,
+    without: Distribution,
+    whole: u64,
+    client_asked: u64,
+    server_asked: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        if !matches!(exchange.outcome, Outcome::Complete(_)) {
+            return;
+        }
+        self.whole += 1;
+        self.client_asked += u64::from(exchange.closing.client_asked);
+        self.server_asked += u64::from(exchange.closing.server_asked);
+        let setup = exchange.setup.unwrap_or_default();
+        self.without.record(exchange.latency());
+        self.with_setup.record(exchange.latency() + setup);
+        if exchange.setup.is_some() {
+            self.tally.add(exchange, Cost::exactly(setup), setup);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.with_setup.merge(&other.with_setup);
+        self.without.merge(&other.without);
+        self.whole += other.whole;
+        self.client_asked += other.client_asked;
+        self.server_asked += other.server_asked;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_common = self.tally.affected as f64 >= self.whole as f64 * SHARE;
+        let is_repeated = self.tally.affected >= evidence::REPEATS;
+        if !is_common || !is_repeated || !evidence::betters(&self.with_setup, &self.without) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn culprit(&self) -> Owner {
+        if self.client_asked * 2 >= self.tally.affected {
+            Owner::Client
+        } else if self.server_asked * 2 >= self.tally.affected {
+            Owner::Server
+        } else {
+            Owner::Unknown
+        }
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let culprit = self.culprit();
+        let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
+        let total = u64::try_from(self.with_setup.sum_ns()).unwrap_or(u64::MAX).max(1);
+        finding.share = self.tally.cost.likely as f64 / total as f64;
+        let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "{} of {} exchanges followed a handshake of their own ({setup}, median); the client \
+             asked to close after {}, the server after {}",
+            self.tally.affected, self.whole, self.client_asked, self.server_asked
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.tally.affected)
+                .median(&self.tally.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.summary = format!(
+            "Each request opens a connection of its own and pays {setup} (median) for it, {} of \
+             the time including it.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "syn-loss",
+            "the handshakes took no longer than the path's round trip",
+        ));
+        finding.overturned_by = "exchanges that reuse these connections later on".to_owned();
+        finding.fix = match culprit {
+            Owner::Client => vec![fix("client", "keep connections alive and pool them")],
+            Owner::Server => vec![fix(
+                "server",
+                "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), \
+                 no `Connection: close`",
+            )],
+            _ => vec![fix("client and server", "keep connections alive on both sides")],
+        };
+        finding
+    }
+}

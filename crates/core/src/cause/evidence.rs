@@ -1,0 +1,290 @@
+//! Builds findings: evidence, materiality, verdict.
+
+use core::time::Duration;
+
+use super::tally::{Tally, nanos};
+use super::{Case, by_id};
+use crate::histogram::Distribution;
+use crate::report::{
+    Affected, Evidence, EvidenceKind, Figures, Finding, Fix, PredictedLatency, Prediction,
+    RuledOut, Verdict,
+};
+use crate::wait::{Owner, WaitKind};
+
+/// A cause is a finding only if its removal betters the mean or the p99 by
+/// this share …
+pub(crate) const MATERIAL_SHARE: f64 = 0.05;
+/// … and by this time.
+pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
+/// Repeats from which one kind of evidence makes a strong verdict.
+pub(crate) const REPEATS: u64 = 5;
+
+/// Whether removing what `tally` counted would matter.
+pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
+    betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
+}
+
+/// Whether `after` is better than `before` by a material share and time.
+pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
+    let is_material = |before: Option<Duration>, after: Option<Duration>| {
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let saved = before.saturating_sub(after);
+        saved >= MATERIAL_TIME && saved.as_secs_f64() >= before.as_secs_f64() * MATERIAL_SHARE
+    };
+    is_material(before.mean(), after.mean())
+        || is_material(before.quantile(0.99), after.quantile(0.99))
+}
+
+/// A finding for `cause` with what `tally` counted; evidence is still to come.
+pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
+    let total = case.ledger.total().max(1);
+    let predicted = tally.without(&case.ledger.latency);
+    Finding {
+        cause: id.to_owned(),
+        title: by_id(id)
+            .map(|cause| cause.title.to_owned())
+            .unwrap_or_default(),
+        verdict: Verdict::Possible,
+        culprit,
+        waits: lengthened(id),
+        service: case.endpoint.to_string(),
+        cost_ns: tally.cost.likely,
+        cost_low_ns: tally.cost.low,
+        cost_high_ns: tally.cost.high,
+        wall_ns: tally.wall(),
+        share: (tally.cost.likely as f64 / total as f64).min(1.0),
+        affected: Affected {
+            exchanges: tally.affected,
+            of: case.ledger.count,
+        },
+        summary: String::new(),
+        evidence: Vec::new(),
+        ruled_out: Vec::new(),
+        overturned_by: String::new(),
+        fix: Vec::new(),
+        predicted: prediction(case, &predicted),
+        exemplars: tally.exemplars(),
+    }
+}
+
+/// The kinds of wait that a cause lengthens: where to look for it in a timeline.
+fn lengthened(id: &str) -> Vec<WaitKind> {
+    match id {
+        "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
+        "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
+        "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
+        "server-think" => vec![WaitKind::ServerThink],
+        "server-pause" => vec![WaitKind::ServerPause],
+        "client-think" => vec![WaitKind::RequestPause],
+        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],
+        _ => Vec::new(),
+    }
+}
+
+/// A finding about requests that no exchange could be made of.
+pub(crate) fn bare_finding(id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+    let mut finding = finding(id, culprit, case, &Tally::default());
+    finding.predicted = None;
+    finding
+}
+
+/// What to expect at the rate that was measured.
+pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Prediction> {
+    let figures = Figures::from(after);
+    if figures.count == 0 {
+        return None;
+    }
+    let rate = case.ledger.rate();
+    // Little's law: as many requests in flight, each done sooner. The service
+    // saturates before that, so it is the upper end.
+    let before = case.ledger.latency.mean().unwrap_or_default().as_secs_f64();
+    let mean = after.mean().unwrap_or_default().as_secs_f64();
+    let closed_loop = (mean > 0.0 && rate > 0.0).then(|| (rate, rate * before / mean));
+    Some(Prediction {
+        at_rate: rate,
+        latency_ns: PredictedLatency {
+            p50: figures.p50,
+            p99: figures.p99,
+        },
+        closed_loop_rate: closed_loop,
+    })
+}
+
+/// The verdict that the evidence allows.
+///
+/// An intervention with its control proves; so do two kinds of evidence that
+/// both show the mechanism. One kind, repeated, with no look-alike left, is
+/// strong.
+pub(crate) fn judge(evidence: &[Evidence], repeats: u64, has_look_alike: bool) -> Verdict {
+    let mut kinds: Vec<EvidenceKind> = evidence
+        .iter()
+        .filter(|item| item.shows_mechanism)
+        .map(|item| item.kind)
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.contains(&EvidenceKind::Intervention) || kinds.len() >= 2 {
+        Verdict::Proven
+    } else if kinds.len() == 1 && repeats >= REPEATS && !has_look_alike {
+        Verdict::Strong
+    } else {
+        Verdict::Possible
+    }
+}
+
+impl Evidence {
+    /// Evidence that shows the mechanism itself.
+    pub(crate) fn mechanism(kind: EvidenceKind, text: impl Into<String>) -> Self {
+        Self {
+            shows_mechanism: true,
+            ..Self::circumstance(kind, text)
+        }
+    }
+
+    /// A circumstance that fits.
+    pub(crate) fn circumstance(kind: EvidenceKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            shows_mechanism: false,
+            text: text.into(),
+            count: None,
+            median_ns: None,
+            packets: Vec::new(),
+            display_filter: None,
+            location: None,
+        }
+    }
+
+    pub(crate) fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    pub(crate) fn median(mut self, of: &Distribution) -> Self {
+        self.median_ns = of.quantile(0.5).map(nanos);
+        self
+    }
+
+    pub(crate) fn packets(mut self, packets: &[u64]) -> Self {
+        self.packets = packets
+            .iter()
+            .copied()
+            .filter(|&number| number > 0)
+            .collect();
+        if !self.packets.is_empty() {
+            let list: Vec<String> = self.packets.iter().map(u64::to_string).collect();
+            self.display_filter = Some(format!("frame.number in {{{}}}", list.join(", ")));
+        }
+        self
+    }
+
+    pub(crate) fn at(mut self, location: Option<String>) -> Self {
+        self.location = location;
+        self
+    }
+}
+
+pub(crate) fn ruled_out(cause: &str, because: impl Into<String>) -> RuledOut {
+    RuledOut {
+        cause: cause.to_owned(),
+        because: because.into(),
+    }
+}
+
+pub(crate) fn fix(place: impl Into<String>, change: impl Into<String>) -> Fix {
+    Fix {
+        r#where: place.into(),
+        change: change.into(),
+    }
+}
+
+/// A duration for a sentence: three significant digits.
+pub(crate) fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let (value, unit) = if seconds >= 1.0 {
+        (seconds, "s")
+    } else if seconds >= 1e-3 {
+        (seconds * 1e3, "ms")
+    } else {
+        (seconds * 1e6, "µs")
+    };
+    let decimals = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// The median of a distribution, for a sentence.
+pub(crate) fn median(of: &Distribution) -> String {
+    human(of.quantile(0.5).unwrap_or_default())
+}
+
+/// A share for a sentence.
+pub(crate) fn percent(part: f64) -> String {
+    if part >= 0.1 || part == 0.0 {
+        format!("{:.0} %", part * 100.0)
+    } else {
+        format!("{:.1} %", part * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_kind_of_evidence_never_proves_but_an_intervention_does() {
+        let wire = || Evidence::mechanism(EvidenceKind::Wire, "");
+        let socket = || Evidence::mechanism(EvidenceKind::ForeignSocket, "");
+        let fits = || Evidence::circumstance(EvidenceKind::Configuration, "");
+        let tried = || Evidence::mechanism(EvidenceKind::Intervention, "");
+        let cases = [
+            (vec![wire()], 100, false, Verdict::Strong),
+            (vec![wire(), wire(), fits()], 100, false, Verdict::Strong),
+            (vec![wire()], 4, false, Verdict::Possible),
+            (vec![wire()], 100, true, Verdict::Possible),
+            (vec![fits()], 100, false, Verdict::Possible),
+            (vec![wire(), socket()], 100, false, Verdict::Proven),
+            (vec![tried()], 1, false, Verdict::Proven),
+        ];
+        for (evidence, repeats, has_look_alike, expected) in cases {
+            assert_eq!(
+                judge(&evidence, repeats, has_look_alike),
+                expected,
+                "{evidence:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gain_must_be_material_in_share_and_in_time() {
+        let all_at = |micros: u64| {
+            let mut latencies = Distribution::default();
+            latencies.record_many(Duration::from_micros(micros), 100);
+            latencies
+        };
+        assert!(betters(&all_at(44_000), &all_at(1_000)));
+        assert!(!betters(&all_at(900), &all_at(10)), "too little time");
+        assert!(
+            !betters(&all_at(100_000), &all_at(97_000)),
+            "too small a share"
+        );
+    }
+
+    #[test]
+    fn durations_read_well() {
+        let cases = [
+            (43_620_000, "43.6 ms"),
+            (212_000, "212 µs"),
+            (1_204_000_000, "1.20 s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(human(Duration::from_nanos(nanos)), text);
+        }
+    }
+}

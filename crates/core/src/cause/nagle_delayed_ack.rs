@@ -1,0 +1,220 @@
+//! `nagle-delayed-ack`: the case this project grew from.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::held::Held;
+use super::{Case, Conclusion};
+use crate::event::TargetId;
+use crate::exchange::{Exchange, Side};
+use crate::experiment::Experiment;
+use crate::facts::{ExperimentResult, Facts};
+use crate::report::{Evidence, EvidenceKind, Finding, RuledOut, Tally};
+use crate::wait::Owner;
+
+/// An experiment's median shift below this may be chance.
+pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
+
+/// Watches small parts of responses that follow small parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Held);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(Side::Server, exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let held = &self.0;
+        let is_seen = held.is_by_acknowledgement() && held.is_delayed();
+        if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
+            return Conclusion::Nothing;
+        }
+        let mut finding =
+            evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
+        finding.evidence = gather(held, case);
+        finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
+        finding.summary = summary(&finding, held, case);
+        finding.ruled_out = look_alikes(held, case);
+        finding.overturned_by =
+            "a small segment of this server leaving while an earlier small one is \
+             unacknowledged, TCP_NODELAY reading 1 on the accepted socket during a stall, or \
+             the stall staying when the client acknowledges at once"
+                .to_owned();
+        finding.fix = fixes(case);
+        Conclusion::Finding(Box::new(finding))
+    }
+}
+
+/// What was observed besides and speaks against it: the server's sockets have
+/// Nagle off, or acknowledging at once changed nothing.
+fn is_retracted(case: &Case<'_>) -> bool {
+    let Some(target) = case.target else { return false };
+    if quick_ack(case.facts, target).is_some_and(|result| !removes_stall(&result)) {
+        return true;
+    }
+    let nodelay = case.facts.server_sockets(target).nodelay;
+    nodelay.of >= evidence::REPEATS && nodelay.count * 10 >= nodelay.of * 9
+}
+
+/// The experiment in which our side never delays an ACK.
+pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentResult<'_>> {
+    facts.loads.outcomes(target).into_iter().find(|r| r.experiment == Experiment::QuickAck)
+}
+
+/// Whether acknowledging at once took most of the time between a response's
+/// first and last byte away; a round trip may stay.
+pub(crate) fn removes_stall(result: &ExperimentResult<'_>) -> bool {
+    let before = result.control.body.quantile(0.5).unwrap_or_default();
+    result.body_drop() >= LEAST_DROP.max(before / 4) && result.high < 0
+}
+
+fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
+    let mut list = Vec::new();
+    if case.has_packets {
+        list.push(held.wire("server", "client"));
+    }
+    if let Some(target) = case.target {
+        list.extend(own_stamps(case, target));
+        list.extend(quick_ack(case.facts, target).map(|result| intervention(&result)));
+        list.extend(server_sockets(case, target));
+        list.extend(configuration(case, target));
+    }
+    list.extend(counter(case));
+    list
+}
+
+/// The two pieces as our own requests saw them.
+fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
+    let body = &case.facts.loads.baseline(target)?.body;
+    let text = format!(
+        "our own requests got the response in two pieces, the second {} (median) after the first",
+        median(body)
+    );
+    // Two pieces with a pause between them: it fits, and fits a server that pauses.
+    Some(Evidence::circumstance(EvidenceKind::OwnSocket, text).count(body.count()).median(body))
+}
+
+fn intervention(result: &ExperimentResult<'_>) -> Evidence {
+    let text = format!(
+        "with TCP_QUICKACK armed after every read the median time from first to last byte fell \
+         from {} to {}; it came back with each interleaved control ({} requests with, {} without)",
+        median(&result.control.body),
+        median(&result.treated.body),
+        result.treated.latency.count(),
+        result.control.latency.count(),
+    );
+    Evidence::mechanism(EvidenceKind::Intervention, text).count(result.treated.latency.count())
+}
+
+fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
+    let sockets = case.facts.server_sockets(target);
+    let mut list = Vec::new();
+    let Tally { count, of } = sockets.nodelay;
+    if of > 0 && count * 10 <= of {
+        let text = format!(
+            "TCP_NODELAY is off on the server's accepted sockets: set in {count} of {of} readings \
+             on {} sockets",
+            sockets.sockets()
+        );
+        list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(of));
+    }
+    let Tally { count, of } = sockets.holding;
+    if count > 0 {
+        let text = format!(
+            "in {} of {of} readings the server's kernel held unsent bytes (up to {}) although the \
+             windows were open and only a small segment was unacknowledged",
+            percent(count as f64 / of.max(1) as f64),
+            sockets.held_bytes,
+        );
+        list.push(Evidence::mechanism(EvidenceKind::ForeignSocket, text).count(count));
+    }
+    list
+}
+
+fn configuration(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
+    let line = case.facts.setting(target, "tcp_nodelay").filter(|line| line.value == "off")?;
+    let place = line.set_at.as_ref().map(|at| format!("{}:{}", at.file, at.line));
+    let text = format!(
+        "{} has `tcp_nodelay off` for this server and location ({})",
+        line.program, line.scope
+    );
+    Some(Evidence::circumstance(EvidenceKind::Configuration, text).at(place))
+}
+
+fn counter(case: &Case<'_>) -> Option<Evidence> {
+    let count = case.facts.counter("TcpExt:DelayedACKs").filter(|&count| count > 0)?;
+    let text = format!("this kernel sent {count} delayed ACKs meanwhile (harmless ones included)");
+    Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
+}
+
+fn summary(finding: &Finding, held: &Held, case: &Case<'_>) -> String {
+    let typical = median(&held.tally.saved);
+    let whole = case.ledger.latency.quantile(0.5).map(human).unwrap_or_default();
+    format!(
+        "The server writes its response in small parts. Nagle's algorithm holds each until the \
+         one before is acknowledged, and the client's kernel delays that acknowledgement, \
+         typically {}. It costs {typical} of the {whole} that a request takes (medians), {} of \
+         all request time.",
+        median(&held.ack_delay),
+        percent(finding.share),
+    )
+}
+
+fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
+    let mut list = Vec::new();
+    if case.has_packets {
+        let stalls = held.released();
+        list.push(ruled_out(
+            "server-pause",
+            format!(
+                "a server that pauses does not wait for the ACK: of {} second parts {stalls} left \
+                 with it, {} later, {} before",
+                stalls + held.late + held.eager,
+                held.late,
+                held.eager
+            ),
+        ));
+        list.push(ruled_out("packet-loss", "no segment had to be sent again in these stalls"));
+        list.push(ruled_out("receive-window", "the client's window had room for the second part"));
+    }
+    if case.target.and_then(|target| quick_ack(case.facts, target)).is_some() {
+        list.push(ruled_out(
+            "server-pause",
+            "how soon the client acknowledges would change nothing for a server that pauses",
+        ));
+    }
+    list
+}
+
+fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
+    let mut list = Vec::new();
+    let line = case.target.and_then(|target| case.facts.setting(target, "tcp_nodelay"));
+    match line.filter(|line| line.value == "off") {
+        Some(line) => {
+            let place = match &line.set_at {
+                Some(at) => format!("{}:{}", at.file, at.line),
+                None => line.program.clone(),
+            };
+            list.push(fix(place, "tcp_nodelay on;"));
+        }
+        None => list.push(fix(
+            "server",
+            "set TCP_NODELAY on every accepted socket (nginx: tcp_nodelay on)",
+        )),
+    }
+    list.push(fix(
+        "server",
+        "or write header and body in one call (writev, MSG_MORE, a buffer; nginx: sendfile with \
+         tcp_nopush on)",
+    ));
+    list.push(fix(
+        "client",
+        "where the server cannot be changed: `ip route change … quickack 1` towards it",
+    ));
+    list
+}

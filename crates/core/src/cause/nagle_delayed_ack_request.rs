@@ -1,0 +1,56 @@
+//! `nagle-delayed-ack-request`.
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::held::Held;
+use super::{Case, Conclusion};
+use crate::exchange::{Exchange, Side};
+use crate::wait::Owner;
+
+/// Watches small parts of requests that follow small parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Held);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(Side::Client, exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let held = &self.0;
+        let is_seen = held.is_by_acknowledgement() && held.is_delayed();
+        if !is_seen || !evidence::is_material(case, &held.tally) {
+            return Conclusion::Nothing;
+        }
+        let mut finding =
+            evidence::finding("nagle-delayed-ack-request", Owner::Client, case, &held.tally);
+        finding.evidence.push(held.wire("client", "server"));
+        finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
+        finding.summary = format!(
+            "The client writes its request in small parts. Nagle's algorithm holds each until \
+             the server acknowledges the one before, which its kernel delays, typically {}. It \
+             costs {} of all request time, and the server's own log does not show it.",
+            median(&held.ack_delay),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "client-think",
+            format!(
+                "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
+                 {} before",
+                held.released(), held.late, held.eager
+            ),
+        ));
+        finding.overturned_by = "a small segment of this client leaving while an earlier small \
+                                 one is unacknowledged"
+            .to_owned();
+        finding.fix = vec![
+            fix("client", "set TCP_NODELAY on the connection"),
+            fix("client", "or write the request's head and body in one call"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

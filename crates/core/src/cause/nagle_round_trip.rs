@@ -1,0 +1,83 @@
+//! `nagle-round-trip`.
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::held::Held;
+use super::{Case, Conclusion, nagle_delayed_ack};
+use crate::exchange::{Exchange, Side};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Watches both sides' small parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    server: Held,
+    client: Held,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.server.observe(Side::Server, exchange);
+        self.client.observe(Side::Client, exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.server.merge(other.server);
+        self.client.merge(other.client);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let sides = [(&self.server, Side::Server), (&self.client, Side::Client)];
+        for (held, side) in sides {
+            // With delayed ACKs among them the larger cause has them all.
+            let is_seen = held.is_by_acknowledgement() && !held.is_delayed();
+            if is_seen && evidence::is_material(case, &held.tally) && has_round_trip(case) {
+                return Conclusion::Finding(Box::new(finding(case, held, side)));
+            }
+        }
+        Conclusion::Nothing
+    }
+}
+
+/// On a path without distance an ACK comes back at once: what leaves with it
+/// may as well have been written just then.
+fn has_round_trip(case: &Case<'_>) -> bool {
+    case.ledger.round_trip.is_some_and(|trip| trip >= nagle_delayed_ack::LEAST_DROP)
+}
+
+fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
+    let (culprit, sender, receiver) = match side {
+        Side::Server => (Owner::Server, "server", "client"),
+        Side::Client => (Owner::Client, "client", "server"),
+    };
+    let mut finding = evidence::finding("nagle-round-trip", culprit, case, &held.tally);
+    let text = format!(
+        "{} times the {sender}'s second small segment left as soon as the {receiver}'s prompt \
+         acknowledgement of the first arrived, one round trip later",
+        held.tally.affected
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(held.tally.affected)
+            .median(&held.tally.saved)
+            .packets(&held.packets.unwrap_or_default()),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, held.tally.affected, false);
+    finding.summary = format!(
+        "The {sender} writes in small parts, and Nagle's algorithm holds each until the one \
+         before is acknowledged: one more round trip, {} (median), {} of all request time.",
+        median(&held.tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "nagle-delayed-ack",
+        format!("the acknowledgements came at once; {} were delayed", held.delayed),
+    ));
+    finding.overturned_by = format!(
+        "a small segment of the {sender} leaving while an earlier small one is unacknowledged"
+    );
+    finding.fix = vec![
+        fix(sender, "set TCP_NODELAY on the connection"),
+        fix(sender, "or write head and body in one call"),
+    ];
+    finding
+}

@@ -1,0 +1,46 @@
+//! `packet-loss`.
+
+use super::evidence::{fix, human, percent, ruled_out};
+use super::loss::{Kind, Losses};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+
+/// Counts losses that many connections share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Losses);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let Some(mut finding) = self.0.finding("packet-loss", Kind::Path, case) else {
+            return Conclusion::Nothing;
+        };
+        let typical = human(self.0.tally.saved.quantile(0.5).unwrap_or_default());
+        finding.summary = format!(
+            "The path loses packets. {} of the exchanges had to wait for something to be sent \
+             again, typically {typical}; short responses have nothing behind them that would \
+             reveal the loss sooner than a timer.",
+            percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
+        );
+        finding.ruled_out.push(ruled_out(
+            "reordering",
+            "segments that were merely late (within a millisecond or a quarter of the round trip) \
+             are not counted",
+        ));
+        finding.overturned_by =
+            "a capture at the other end that shows every one of these segments arriving".to_owned();
+        finding.fix = vec![
+            fix("path", "find the hop that loses: a policer, a full queue, a bad link or duplex"),
+            fix("path", "shape below the policer's rate, or raise the allowance"),
+            fix("server", "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

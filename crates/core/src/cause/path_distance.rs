@@ -1,0 +1,50 @@
+//! `path-distance`: a note, because nothing here can be removed.
+
+use core::time::Duration;
+
+use super::evidence::{human, percent};
+use super::{Case, Conclusion};
+use crate::report::Remark;
+use crate::wait::WaitKind;
+
+/// Nearer ends are no distance.
+const NOTABLE: Duration = Duration::from_millis(1);
+/// A smaller share of the time is not worth a remark.
+const SHARE: f64 = 0.1;
+
+/// Looks at the time spent travelling.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _other: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let Some(trip) = case.ledger.round_trip.filter(|&trip| trip >= NOTABLE) else {
+            return Conclusion::Nothing;
+        };
+        let travelling: u64 = case
+            .ledger
+            .waits
+            .by_kind
+            .iter()
+            .filter(|((kind, _), _)| *kind == WaitKind::RoundTrip)
+            .map(|(_, total)| total)
+            .sum();
+        let share = travelling as f64 / case.ledger.total().max(1) as f64;
+        if share < SHARE {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Note(Remark {
+            id: "path-distance".to_owned(),
+            text: format!(
+                "{}: the ends are {} apart (round trip). Each request needs one round trip, a \
+                 fresh connection one more: {} of all request time is distance. Only fewer round \
+                 trips or a nearer server shorten that.",
+                case.endpoint,
+                human(trip),
+                percent(share)
+            ),
+        })
+    }
+}

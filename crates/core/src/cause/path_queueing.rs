@@ -1,0 +1,113 @@
+//! `path-queueing`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::event::{ProbeMethod, TargetId};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// A round trip that grows by this factor …
+const FACTOR: u32 = 2;
+/// … and by this much has met a queue.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Watches round trips that outgrow the least one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    trips: Distribution,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let trip = waited(exchange, WaitKind::RoundTrip);
+        if trip == Duration::ZERO {
+            return;
+        }
+        self.trips.record(trip);
+        let least = self.trips.min().unwrap_or_default();
+        let queued = trip.saturating_sub(least);
+        if trip >= least * FACTOR && queued >= NOTABLE {
+            self.tally.add(exchange, Cost::exactly(queued), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.trips.merge(&other.trips);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let probed = loaded_probes(case);
+        let is_seen = evidence::is_material(case, &self.tally);
+        if !is_seen && probed.is_none() {
+            return Conclusion::Nothing;
+        }
+        if !is_seen && self.tally.affected * 2 < case.ledger.count {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, probed)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
+        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &self.tally);
+        let text = format!(
+            "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
+             more than the least round trip, {}",
+            self.tally.affected,
+            median(&self.tally.saved),
+            human(self.trips.min().unwrap_or_default())
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.tally.affected)
+                .median(&self.tally.saved),
+        );
+        finding.evidence.extend(probed);
+        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.summary = format!(
+            "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
+             {} of all request time.",
+            human(self.trips.min().unwrap_or_default()),
+            median(&self.tally.saved),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "server-think",
+            "the server's kernel answers before its program does, and it was its answers that came late",
+        ));
+        finding.overturned_by =
+            "round trips to other hosts behind the same path staying short meanwhile".to_owned();
+        finding.fix = vec![
+            fix("path", "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate"),
+            fix("server", "pace what it sends (fq, BBR)"),
+        ];
+        finding
+    }
+}
+
+/// SYN/ACKs, which no program delays, came later while the load ran.
+fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {
+    let target = case.target.unwrap_or(TargetId::Subject);
+    let median_of = |method, is_loaded| {
+        case.facts.probes_of(target, method, is_loaded)?.rtt.quantile(0.5)
+    };
+    let (idle, loaded) = [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
+        .into_iter()
+        .find_map(|method| Some((median_of(method, false)?, median_of(method, true)?)))?;
+    let grew = loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR;
+    let text = format!(
+        "handshakes took {} (median) when idle and {} while the load ran",
+        human(idle),
+        human(loaded)
+    );
+    grew.then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text))
+}

@@ -1,0 +1,119 @@
+//! `server-pause`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::held::{Held, may_be_released};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion, nagle_delayed_ack};
+use crate::exchange::{Exchange, Side};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// Shorter pauses are a server's ordinary work.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Watches gaps within responses that no acknowledgement ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    /// Pauses that certainly are.
+    pauses: Tally,
+    /// With those that ended near an acknowledgement, which is chance where
+    /// Nagle's algorithm is not at work.
+    all: Tally,
+    held: Held,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.held.observe(Side::Server, exchange);
+        let all = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
+        let held = exchange.holds.iter().filter(|h| h.sender == Side::Server && may_be_released(h));
+        let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
+        if paused >= NOTABLE {
+            self.pauses.add(exchange, Cost::exactly(paused), Duration::ZERO);
+        }
+        if all >= NOTABLE {
+            self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.pauses.merge(other.pauses);
+        self.all.merge(other.all);
+        self.held.merge(other.held);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = if self.held.is_by_acknowledgement() { &self.pauses } else { &self.all };
+        if !evidence::is_material(case, tally) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, tally)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
+        let mut finding = evidence::finding("server-pause", Owner::Server, case, tally);
+        let text = format!(
+            "{} responses stopped for {} (median) between two parts, and went on with no \
+             acknowledgement that could have released the second",
+            tally.affected,
+            median(&tally.saved)
+        );
+        let kind = if case.has_packets { EvidenceKind::Wire } else { EvidenceKind::OwnSocket };
+        finding
+            .evidence
+            .push(Evidence::mechanism(kind, text).count(tally.affected).median(&tally.saved));
+        let tried = case.target.and_then(|t| nagle_delayed_ack::quick_ack(case.facts, t));
+        if let Some(result) = &tried {
+            let text = format!(
+                "acknowledging at once (TCP_QUICKACK) changed nothing: first to last byte {} with \
+                 it, {} without",
+                median(&result.treated.body),
+                median(&result.control.body)
+            );
+            finding.evidence.push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+        }
+        // Without packets or the experiment a held part looks the same.
+        let has_look_alike = !case.has_packets && tried.is_none();
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
+        finding.summary = format!(
+            "The server begins its response and then pauses for {} (median) before it goes on, \
+             {} of all request time. It waits for itself or for something behind it.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out("nagle-delayed-ack", self.why_not_nagle()));
+        finding.overturned_by = "the server's own trace showing that the second part was written \
+                                 before the pause"
+            .to_owned();
+        finding.fix = vec![
+            fix("server", "produce the whole response before the first write, or stream evenly"),
+            fix("server", "find what the handler waits for between its writes"),
+        ];
+        finding
+    }
+
+    fn why_not_nagle(&self) -> String {
+        let held = &self.held;
+        let released = held.released();
+        if held.eager > released {
+            return format!(
+                "{} small parts left while an earlier one was unacknowledged: Nagle's algorithm \
+                 is off",
+                held.eager
+            );
+        }
+        let spread = human(held.reaction.quantile(0.5).unwrap_or_default());
+        format!(
+            "of {} second parts only {released} left with an acknowledgement (typically {spread} \
+             after it), {} later and {} before: chance, not cause",
+            released + held.late + held.eager,
+            held.late,
+            held.eager
+        )
+    }
+}

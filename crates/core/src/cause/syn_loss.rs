@@ -1,0 +1,115 @@
+//! `syn-loss`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::event::{ProbeAnswer, TargetId};
+use crate::histogram::Distribution;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// Watches SYNs that were answered only when repeated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    established: u64,
+    repeated: u64,
+    lost: Distribution,
+    packets: Vec<u64>,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        if setup.outcome != Some(SetupOutcome::Established) {
+            return;
+        }
+        self.established += 1;
+        if setup.retransmissions == 0 {
+            return;
+        }
+        self.repeated += 1;
+        let recovery = setup.waits.iter().filter(|wait| wait.kind == WaitKind::Recovery);
+        self.lost.record(recovery.map(|wait| wait.duration()).sum());
+        if self.packets.len() < 5 {
+            self.packets.push(setup.first_packet);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.established += other.established;
+        self.repeated += other.repeated;
+        self.lost.merge(&other.lost);
+        self.packets.extend(other.packets);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let probed = probed(case);
+        if self.repeated == 0 && probed.is_none() {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, probed)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
+        let mut finding = evidence::bare_finding("syn-loss", Owner::Path, case);
+        let cost = u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX);
+        finding.cost_ns = cost;
+        finding.cost_low_ns = cost;
+        finding.cost_high_ns = cost;
+        finding.wall_ns = cost;
+        finding.share = (cost as f64 / (case.ledger.total().max(1) + cost) as f64).min(1.0);
+        finding.affected = Affected { exchanges: self.repeated, of: self.established };
+        if self.repeated > 0 {
+            let text = format!(
+                "{} of {} connections were made only by a repeated SYN, {} (median) late",
+                self.repeated,
+                self.established,
+                evidence::median(&self.lost)
+            );
+            finding.evidence.push(
+                Evidence::mechanism(EvidenceKind::Wire, text)
+                    .count(self.repeated)
+                    .median(&self.lost)
+                    .packets(&self.packets),
+            );
+        }
+        finding.evidence.extend(probed);
+        let repeats = self.repeated;
+        finding.verdict = evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
+        finding.summary = format!(
+            "Connection attempts are lost: {} of the connections needed a second SYN and started \
+             {} (median) late. From this side a lost SYN and a lost answer look the same.",
+            percent(self.repeated as f64 / self.established.max(1) as f64),
+            human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
+        );
+        finding.ruled_out.push(ruled_out("firewall-drop", "the repeated SYN was answered"));
+        finding.overturned_by =
+            "a capture on the server that shows every SYN answered at once".to_owned();
+        finding.fix = vec![
+            fix("server", "check the listen queues (nstat -az TcpExtListenDrops) and rate limits on SYNs"),
+            fix("path", "find where packets are lost"),
+            fix("client", "reuse connections; race addresses (Happy Eyeballs)"),
+        ];
+        finding
+    }
+}
+
+/// Our own probes needed a second SYN.
+fn probed(case: &Case<'_>) -> Option<Evidence> {
+    let target = case.target.unwrap_or(TargetId::Subject);
+    let (mut repeated, mut open) = (0, 0);
+    for (key, group) in &case.facts.probes {
+        if key.target == target && key.endpoint == case.endpoint {
+            repeated += group.syn_retransmissions;
+            open += group.answers.get(&ProbeAnswer::Open).copied().unwrap_or_default();
+        }
+    }
+    let text = format!("our own probes had to repeat {repeated} SYNs for {open} answers");
+    (repeated > 0 && open > 0)
+        .then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text).count(repeated))
+}

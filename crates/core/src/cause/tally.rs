@@ -1,0 +1,254 @@
+//! What a cause cost, exchange by exchange.
+
+use core::time::Duration;
+
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::{Exemplar, WaitSpan};
+use crate::time::Timestamp;
+use crate::wait::Bound;
+
+/// Exemplars kept for one finding.
+const EXEMPLARS: usize = 5;
+/// Disjoint intervals kept; beyond that the nearest are joined.
+const MAX_INTERVALS: usize = 4096;
+
+/// Sums of what was lost to one cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) cost: Cost,
+    pub(crate) affected: u64,
+    /// Latencies of the exchanges affected.
+    before: Distribution,
+    /// The same without the cause.
+    after: Distribution,
+    /// What each lost.
+    pub(crate) saved: Distribution,
+    wall: Intervals,
+    worst: Worst,
+}
+
+/// A cost with its bounds, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) low: u64,
+    pub(crate) likely: u64,
+    pub(crate) high: u64,
+}
+
+impl Cost {
+    /// A cost that is known as well as the stamps are.
+    pub(crate) fn exactly(duration: Duration) -> Self {
+        let nanos = nanos(duration);
+        Self {
+            low: nanos,
+            likely: nanos,
+            high: nanos,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.low = self.low.saturating_add(other.low);
+        self.likely = self.likely.saturating_add(other.likely);
+        self.high = self.high.saturating_add(other.high);
+    }
+}
+
+impl Tally {
+    /// The cause touched `exchange`, which would have saved `cost` without it.
+    /// `charged` is setup time that the exchange bears besides its own.
+    pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost, charged: Duration) {
+        let latency = exchange.latency() + charged;
+        let saved = Duration::from_nanos(cost.likely).min(latency);
+        self.cost.add(cost);
+        self.affected += 1;
+        self.before.record(exchange.latency());
+        self.after
+            .record(latency.saturating_sub(saved).min(exchange.latency()));
+        self.saved.record(saved);
+        self.wall.add(exchange.begin, exchange.end);
+        self.worst.offer(cost.likely, exchange);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.cost.add(other.cost);
+        self.affected += other.affected;
+        self.before.merge(&other.before);
+        self.after.merge(&other.after);
+        self.saved.merge(&other.saved);
+        self.wall.merge(other.wall);
+        self.worst.merge(other.worst);
+    }
+
+    /// The latencies of all exchanges if the cause were gone.
+    pub(crate) fn without(&self, all: &Distribution) -> Distribution {
+        let mut rest = all.clone();
+        rest.subtract(&self.before);
+        rest.merge(&self.after);
+        rest
+    }
+
+    /// Time during which at least one affected exchange ran.
+    pub(crate) fn wall(&self) -> u64 {
+        self.wall.total()
+    }
+
+    /// The exchanges that lost most.
+    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
+        self.worst
+            .list
+            .iter()
+            .map(|(_, exemplar)| exemplar.clone())
+            .collect()
+    }
+}
+
+/// The exchanges with the most of something, worst first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Worst {
+    list: Vec<(u64, Exemplar)>,
+}
+
+impl Worst {
+    pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
+        let is_full = self.list.len() >= EXEMPLARS;
+        if is_full && self.list.last().is_some_and(|(least, _)| *least >= weight) {
+            return;
+        }
+        self.list.push((weight, exemplar(exchange)));
+        self.settle();
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.settle();
+    }
+
+    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
+        self.list
+            .iter()
+            .map(|(_, exemplar)| exemplar.clone())
+            .collect()
+    }
+
+    fn settle(&mut self) {
+        self.list.sort_by(|(a, x), (b, y)| {
+            b.cmp(a)
+                .then_with(|| (x.start_ns, &x.client).cmp(&(y.start_ns, &y.client)))
+        });
+        self.list.truncate(EXEMPLARS);
+    }
+}
+
+/// An exchange as the report shows it.
+pub(crate) fn exemplar(exchange: &Exchange) -> Exemplar {
+    let waits = exchange.waits.iter().map(|wait| WaitSpan {
+        kind: wait.kind,
+        owner: wait.owner,
+        duration_ns: nanos(wait.duration()),
+        error_ns: match wait.bound {
+            Bound::Observed => None,
+            Bound::Inferred(error) => Some(nanos(error)),
+        },
+        released_by_packet: wait.released_by,
+    });
+    Exemplar {
+        client: exchange.client.to_string(),
+        server: exchange.server.to_string(),
+        request: exchange.request.clone().unwrap_or_default(),
+        outcome: exchange.outcome.to_string(),
+        start_ns: exchange.begin.as_nanos(),
+        latency_ns: nanos(exchange.latency()),
+        first_packet: Some(exchange.first_packet).filter(|&number| number > 0),
+        last_packet: Some(exchange.last_packet).filter(|&number| number > 0),
+        waits: waits.collect(),
+    }
+}
+
+/// A union of intervals. Where there are too many, the nearest are joined, so
+/// that the total errs upward.
+#[derive(Clone, Debug, Default)]
+struct Intervals {
+    sorted: Vec<(Timestamp, Timestamp)>,
+    added: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Intervals {
+    fn add(&mut self, start: Timestamp, end: Timestamp) {
+        self.added.push((start, end));
+        if self.added.len() >= MAX_INTERVALS {
+            self.settle();
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.added.extend(other.sorted);
+        self.added.extend(other.added);
+        self.settle();
+    }
+
+    fn total(&self) -> u64 {
+        let mut settled = self.clone();
+        settled.settle();
+        settled
+            .sorted
+            .iter()
+            .map(|&(start, end)| nanos(end.since(start)))
+            .sum()
+    }
+
+    fn settle(&mut self) {
+        self.sorted.append(&mut self.added);
+        self.sorted.sort_unstable();
+        let mut joined = Duration::ZERO;
+        self.join(joined);
+        while self.sorted.len() > MAX_INTERVALS {
+            joined = (joined * 2).max(Duration::from_micros(100));
+            self.join(joined);
+        }
+    }
+
+    /// Joins neighbours no further apart than `distance`.
+    fn join(&mut self, distance: Duration) {
+        self.sorted.dedup_by(|next, kept| {
+            let is_near = next.0 <= kept.1 + distance;
+            if is_near {
+                kept.1 = kept.1.max(next.1);
+            }
+            is_near
+        });
+    }
+}
+
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn overlapping_intervals_count_once() {
+        let mut intervals = Intervals::default();
+        for (start, end) in [(0, 10), (5, 15), (30, 40), (15, 16)] {
+            intervals.add(at(start), at(end));
+        }
+        assert_eq!(intervals.total(), 26_000_000);
+    }
+
+    #[test]
+    fn too_many_intervals_err_upward_and_stay_bounded() {
+        let mut intervals = Intervals::default();
+        for n in 0..50_000 {
+            intervals.add(at(n * 10), at(n * 10 + 1));
+        }
+        intervals.settle();
+        assert!(intervals.sorted.len() <= MAX_INTERVALS);
+        assert!(intervals.total() >= 50_000_000_000);
+    }
+}

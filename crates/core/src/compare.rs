@@ -1,0 +1,218 @@
+//! Two reports of the same service, before and after a change.
+//!
+//! In go two [`Report`]s, out comes a [`Comparison`]: whether the service is
+//! better, no worse or worse, how sure that is, which findings went and
+//! whether they went *because* the change reached what it was meant to change,
+//! and whether the latency that was predicted came true. No clock, no
+//! randomness: equal reports give equal bytes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Remark, Report};
+
+mod bootstrap;
+mod change;
+mod generator;
+mod load;
+mod mechanism;
+mod prediction;
+mod remarks;
+
+pub use change::{Judgement, LatencyChange, LatencyFigure, QuantityChange};
+pub use load::Side;
+pub use mechanism::{Fate, FindingChange, Lever, LeverPlace, Mechanism};
+pub use prediction::{PredictedFigure, PredictionCheck};
+
+use bootstrap::{Estimate, Sample};
+use generator::SplitMix64;
+
+/// Version of the comparison's stable part.
+pub const SCHEMA: u32 = 1;
+/// Resamples of each run.
+const RESAMPLES: usize = 1_000;
+/// Any number does; this one is used always.
+const SEED: u64 = 0x6c61_6774_7261_6365;
+
+/// What changed between two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Version of the stable part, [`SCHEMA`].
+    pub schema: u32,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// The run before.
+    pub before: Side,
+    /// The run after.
+    pub after: Side,
+    /// Whether both ran at the same rate, within a tenth.
+    pub is_equal_rate: bool,
+    /// How the intervals were made; `None`: the reports carry too few
+    /// clusters, and figures are compared without intervals.
+    pub intervals: Option<Intervals>,
+    /// Latency figures; empty when either run has no whole exchange.
+    pub latency: Vec<LatencyChange>,
+    /// Whole exchanges a second.
+    pub rate: QuantityChange,
+    /// Failed and timed out requests, as a part of all.
+    pub failures: QuantityChange,
+    /// What became of the findings, in the order of the reports.
+    pub findings: Vec<FindingChange>,
+    /// Whether the predicted latency came true; `None` where nothing was
+    /// predicted for what vanished.
+    pub prediction: Option<PredictionCheck>,
+    /// What a reader should know besides.
+    pub remarks: Vec<Remark>,
+}
+
+/// How confidence intervals were made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Intervals {
+    /// Their nominal coverage, 0.95.
+    pub confidence: f64,
+    /// Resamples of each run.
+    pub resamples: u64,
+    /// The generator's seed.
+    pub seed: u64,
+    /// Clusters of the run before.
+    pub clusters_before: u64,
+    /// Clusters of the run after.
+    pub clusters_after: u64,
+}
+
+/// The verdict over all figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Some figure is better, none is worse.
+    Better,
+    /// No figure is worse.
+    NoWorse,
+    /// Some figures are better, others worse.
+    Mixed,
+    /// Some figure is worse, none is better.
+    Worse,
+    /// Too little was measured to tell.
+    Undecided,
+}
+
+impl Comparison {
+    /// Whether the run after is at least as good as the one before, as far as
+    /// both can tell: what decides the exit code.
+    pub fn is_no_worse(&self) -> bool {
+        matches!(self.outcome, Outcome::Better | Outcome::NoWorse)
+    }
+}
+
+/// Compares a run after a change with the one before it.
+pub fn compare(before: &Report, after: &Report) -> Comparison {
+    let (sides, is_equal_rate) = load::sides(before, after);
+    let resampled = Resampled::new(before, after, RESAMPLES);
+    let latency = change::latencies(before, after, resampled.as_ref());
+    let rate = change::rate(&sides, resampled.as_ref());
+    let failures = change::failures(&sides, resampled.as_ref());
+    let findings = mechanism::trace(before, after);
+    let outcome = conclude(&sides, &latency, &[&rate, &failures]);
+    let [before_side, after_side] = sides;
+    let mut comparison = Comparison {
+        schema: SCHEMA,
+        outcome,
+        is_equal_rate,
+        intervals: resampled.as_ref().map(Resampled::method),
+        latency,
+        rate,
+        failures,
+        prediction: prediction::check(before, after, &findings),
+        findings,
+        remarks: Vec::new(),
+        before: before_side,
+        after: after_side,
+    };
+    comparison.remarks = remarks::collect(before, after, &comparison);
+    comparison
+}
+
+/// Both runs with the figures of their resamples.
+struct Resampled {
+    before: Sample,
+    after: Sample,
+    before_estimates: Vec<Estimate>,
+    after_estimates: Vec<Estimate>,
+}
+
+impl Resampled {
+    fn new(before: &Report, after: &Report, resamples: usize) -> Option<Self> {
+        let sample = |report: &Report| Sample::new(&report.details.as_ref()?.clusters);
+        let (before, after) = (sample(before)?, sample(after)?);
+        let mut generator = SplitMix64::new(SEED);
+        Some(Self {
+            before_estimates: before.resample(resamples, &mut generator),
+            after_estimates: after.resample(resamples, &mut generator),
+            before,
+            after,
+        })
+    }
+
+    /// The interval of the difference of one figure.
+    fn interval(&self, figure: impl Fn(&Estimate) -> f64) -> (f64, f64) {
+        self.paired(|before, after| figure(after) - figure(before))
+    }
+
+    /// The interval of what `difference` makes of both runs.
+    fn paired(&self, difference: impl Fn(&Estimate, &Estimate) -> f64) -> (f64, f64) {
+        let observed = difference(&self.before.estimate(), &self.after.estimate());
+        let resampled = self
+            .before_estimates
+            .iter()
+            .zip(&self.after_estimates)
+            .map(|(before, after)| difference(before, after))
+            .collect();
+        let widening = self.before.widening().max(self.after.widening());
+        bootstrap::interval(observed, resampled, widening)
+    }
+
+    fn method(&self) -> Intervals {
+        Intervals {
+            confidence: 0.95,
+            resamples: self.before_estimates.len() as u64,
+            seed: SEED,
+            clusters_before: self.before.clusters() as u64,
+            clusters_after: self.after.clusters() as u64,
+        }
+    }
+}
+
+/// Weighs the single judgements.
+///
+/// A closed loop loads a faster service more, which lengthens its tail: such a
+/// tail is no worsening while the mean is better.
+fn conclude(sides: &[Side; 2], latency: &[LatencyChange], rest: &[&QuantityChange]) -> Outcome {
+    let [before, after] = sides;
+    match (before.requests, after.requests) {
+        (0, 0) => return Outcome::Undecided,
+        (0, _) => return Outcome::Better,
+        (_, 0) => return Outcome::Worse,
+        _ => {}
+    }
+    let is_mean_better = latency
+        .iter()
+        .any(|c| c.figure == LatencyFigure::Mean && c.judgement == Judgement::Better);
+    let is_tail_excused = is_mean_better && after.rate > before.rate * (1.0 + load::EQUAL_RATE);
+    let mut judgements: Vec<Judgement> = rest.iter().map(|c| c.judgement).collect();
+    judgements.extend(
+        latency
+            .iter()
+            .filter(|c| !(is_tail_excused && c.figure.is_tail()))
+            .map(|c| c.judgement),
+    );
+    let has = |judgement| judgements.contains(&judgement);
+    match (has(Judgement::Better), has(Judgement::Worse)) {
+        (true, true) => Outcome::Mixed,
+        (true, false) => Outcome::Better,
+        (false, true) => Outcome::Worse,
+        (false, false) => Outcome::NoWorse,
+    }
+}
+
+#[cfg(test)]
+mod tests;

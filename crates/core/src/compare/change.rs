@@ -1,0 +1,230 @@
+//! Single figures, before and after, and what to make of the difference.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Resampled;
+use super::bootstrap::Estimate;
+use super::load::{Side, are_equal};
+use crate::report::{Figures, Report};
+
+/// A difference below this part of the smaller figure does not matter.
+const MATERIAL_SHARE: f64 = 0.05;
+/// Nor does one below this many nanoseconds.
+const MATERIAL_NS: f64 = 100_000.0;
+/// Nor failures that change by less than this part of all requests.
+const MATERIAL_FAILURES: f64 = 0.001;
+
+/// What to make of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// Better, by more than chance and by enough to matter. Where there are
+    /// no intervals: by enough to matter.
+    Better,
+    /// Worse, likewise.
+    Worse,
+    /// The interval holds zero, and the difference would not matter.
+    NoDifference,
+    /// More than chance, and too little to matter.
+    Immaterial,
+    /// It would matter, but the interval holds zero: too noisy to tell.
+    Uncertain,
+    /// Both runs did not offer the same rate, so their rates say nothing.
+    NotJudged,
+}
+
+/// The latency figures that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyFigure {
+    /// The mean.
+    Mean,
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th percentile.
+    P99,
+}
+
+impl LatencyFigure {
+    const ALL: [Self; 4] = [Self::Mean, Self::P50, Self::P90, Self::P99];
+
+    /// Whether it describes the slow requests only.
+    pub(super) fn is_tail(self) -> bool {
+        matches!(self, Self::P90 | Self::P99)
+    }
+
+    fn of_estimate(self, estimate: &Estimate) -> f64 {
+        let [p50, p90, p99] = estimate.quantiles;
+        match self {
+            Self::Mean => estimate.mean,
+            Self::P50 => p50,
+            Self::P90 => p90,
+            Self::P99 => p99,
+        }
+    }
+
+    fn of_figures(self, figures: &Figures) -> f64 {
+        let ns = match self {
+            Self::Mean => figures.mean,
+            Self::P50 => figures.p50,
+            Self::P90 => figures.p90,
+            Self::P99 => figures.p99,
+        };
+        ns as f64
+    }
+}
+
+/// A latency figure before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyChange {
+    /// Which one.
+    pub figure: LatencyFigure,
+    /// Before.
+    pub before_ns: u64,
+    /// After.
+    pub after_ns: u64,
+    /// After minus before, negative when it got faster.
+    pub difference_ns: i64,
+    /// Lower end of the 95 % interval of the difference; `None` without clusters.
+    pub low_ns: Option<i64>,
+    /// Its upper end.
+    pub high_ns: Option<i64>,
+    /// What to make of it.
+    pub judgement: Judgement,
+}
+
+/// A figure that is no latency, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuantityChange {
+    /// Before.
+    pub before: f64,
+    /// After.
+    pub after: f64,
+    /// After minus before.
+    pub difference: f64,
+    /// Lower end of the 95 % interval of the difference; `None` without clusters.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// What to make of it.
+    pub judgement: Judgement,
+}
+
+/// Compares the latency figures: those of the clusters where both runs have
+/// them, else the reports' own.
+pub(super) fn latencies(
+    before: &Report,
+    after: &Report,
+    resampled: Option<&Resampled>,
+) -> Vec<LatencyChange> {
+    if before.exchanges.count == 0 || after.exchanges.count == 0 {
+        return Vec::new();
+    }
+    let [old, new] = [before, after].map(|report| &report.exchanges.latency_ns);
+    let compare = |figure: LatencyFigure| {
+        let of = |estimate: &Estimate| figure.of_estimate(estimate);
+        let values = match resampled {
+            Some(runs) => [&runs.before, &runs.after].map(|run| of(&run.estimate())),
+            None => [figure.of_figures(old), figure.of_figures(new)],
+        };
+        latency(figure, values, resampled.map(|runs| runs.interval(of)))
+    };
+    LatencyFigure::ALL.map(compare).into()
+}
+
+fn latency(
+    figure: LatencyFigure,
+    [before, after]: [f64; 2],
+    interval: Option<(f64, f64)>,
+) -> LatencyChange {
+    let material = (before.min(after) * MATERIAL_SHARE).max(MATERIAL_NS);
+    LatencyChange {
+        figure,
+        before_ns: before as u64,
+        after_ns: after as u64,
+        difference_ns: (after - before) as i64,
+        low_ns: interval.map(|(low, _)| low.floor() as i64),
+        high_ns: interval.map(|(_, high)| high.ceil() as i64),
+        judgement: judge(after - before, interval, material),
+    }
+}
+
+/// Compares the rates. Rates that were offered say nothing unless they were
+/// equal; a closed loop's rate is the service's own.
+pub(super) fn rate(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
+    let [before, after] = sides;
+    let interval = resampled.map(|runs| {
+        // A resample has as many seconds as its run: its rate is to the run's
+        // as its requests are to the run's.
+        let factor = |requests: f64, of: f64, rate: f64| rate * requests / of.max(1.0);
+        let old_requests = runs.before.estimate().requests;
+        let new_requests = runs.after.estimate().requests;
+        runs.paired(|old, new| {
+            factor(new.requests, new_requests, after.rate)
+                - factor(old.requests, old_requests, before.rate)
+        })
+    });
+    let material = before.rate.min(after.rate) * MATERIAL_SHARE;
+    let is_judged = match (before.offered_rate, after.offered_rate) {
+        (Some(one), Some(other)) => are_equal(one, other),
+        (None, None) => true,
+        _ => false,
+    };
+    let judged = judge(
+        before.rate - after.rate,
+        interval.map(|(low, high)| (-high, -low)),
+        material,
+    );
+    let judgement = if is_judged {
+        judged
+    } else {
+        Judgement::NotJudged
+    };
+    quantity(before.rate, after.rate, interval, judgement)
+}
+
+/// Compares the failed parts.
+pub(super) fn failures(sides: &[Side; 2], resampled: Option<&Resampled>) -> QuantityChange {
+    let [before, after] = sides.each_ref().map(Side::failed_share);
+    let is_counted =
+        |run: &super::Sample, side: &Side| side.failed == 0 || run.estimate().failed > 0.0;
+    let [old, new] = sides;
+    let interval = resampled
+        .filter(|runs| is_counted(&runs.before, old) && is_counted(&runs.after, new))
+        .map(|runs| runs.paired(|old, new| new.failed - old.failed))
+        .map(|(low, high)| (low.min(after - before), high.max(after - before)));
+    let judgement = judge(after - before, interval, MATERIAL_FAILURES);
+    quantity(before, after, interval, judgement)
+}
+
+fn quantity(
+    before: f64,
+    after: f64,
+    interval: Option<(f64, f64)>,
+    judgement: Judgement,
+) -> QuantityChange {
+    QuantityChange {
+        before,
+        after,
+        difference: after - before,
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        judgement,
+    }
+}
+
+/// Judges a difference of which less is better.
+fn judge(difference: f64, interval: Option<(f64, f64)>, material: f64) -> Judgement {
+    let is_significant = interval.is_none_or(|(low, high)| low > 0.0 || high < 0.0);
+    let is_material = difference.abs() >= material && difference != 0.0;
+    match (is_significant, is_material) {
+        (true, true) if difference < 0.0 => Judgement::Better,
+        (true, true) => Judgement::Worse,
+        (true, false) if interval.is_some() => Judgement::Immaterial,
+        (_, false) => Judgement::NoDifference,
+        (false, true) => Judgement::Uncertain,
+    }
+}

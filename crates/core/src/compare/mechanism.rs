@@ -1,0 +1,186 @@
+//! What became of the findings, and whether the change reached its target.
+//!
+//! A finding that is gone proves no fix: the load may have missed it. It was
+//! the fix when what causes it is seen changed: the option on the live
+//! sockets, or at least the line in the configuration.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Finding, Report, Verdict};
+
+mod lever;
+
+pub use lever::{Lever, LeverPlace};
+
+/// What became of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// Found before, not after.
+    Vanished,
+    /// Found in both.
+    Stayed,
+    /// Found after only.
+    Appeared,
+    /// Found before; the run after has no whole exchange that could show it.
+    NotMeasured,
+}
+
+/// Whether what causes a finding was seen to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// The live sockets were seen without the remedy before and with it after.
+    Changed,
+    /// The configuration changed; live sockets were not read on both sides.
+    Configured,
+    /// What was read did not change.
+    Unchanged,
+    /// Nothing that would tell was read in both runs.
+    NotSeen,
+}
+
+/// A finding in two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingChange {
+    /// The cause's id.
+    pub cause: String,
+    /// Its title.
+    pub title: String,
+    /// The server's address and port it was found at.
+    pub service: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// How sure it was before; `None` when it appeared.
+    pub verdict_before: Option<Verdict>,
+    /// How sure it is after; `None` when it is gone.
+    pub verdict_after: Option<Verdict>,
+    /// Its part of all exchanges' time before, 0 to 1.
+    pub share_before: f64,
+    /// Its part after.
+    pub share_after: f64,
+    /// Whether what causes it was seen to change; `None` where the question
+    /// does not arise.
+    pub mechanism: Option<Mechanism>,
+    /// What was read of that, before and after.
+    pub levers: Vec<Lever>,
+    /// All this in a sentence or two.
+    pub explanation: String,
+}
+
+/// Follows every finding of both reports.
+pub(super) fn trace(before: &Report, after: &Report) -> Vec<FindingChange> {
+    let is_same_subject = before.subject == after.subject;
+    let matches = |one: &Finding, other: &Finding| {
+        one.cause == other.cause && (!is_same_subject || one.service == other.service)
+    };
+    let old = before.findings.iter().map(|finding| {
+        let now = after.findings.iter().find(|other| matches(finding, other));
+        follow(finding, now, before, after)
+    });
+    let new = after
+        .findings
+        .iter()
+        .filter(|finding| !before.findings.iter().any(|other| matches(finding, other)))
+        .map(appeared);
+    old.chain(new).collect()
+}
+
+fn follow(
+    finding: &Finding,
+    now: Option<&Finding>,
+    before: &Report,
+    after: &Report,
+) -> FindingChange {
+    let is_blind = before.exchanges.count > 0 && after.exchanges.count == 0;
+    let fate = match now {
+        Some(_) => Fate::Stayed,
+        None if is_blind => Fate::NotMeasured,
+        None => Fate::Vanished,
+    };
+    let levers = lever::read(finding, before, after);
+    let mechanism = (fate != Fate::NotMeasured).then(|| weigh(&levers));
+    FindingChange {
+        cause: finding.cause.clone(),
+        title: finding.title.clone(),
+        service: finding.service.clone(),
+        fate,
+        verdict_before: Some(finding.verdict),
+        verdict_after: now.map(|f| f.verdict),
+        share_before: finding.share,
+        share_after: now.map_or(0.0, |f| f.share),
+        mechanism,
+        explanation: explain(fate, mechanism, &levers),
+        levers,
+    }
+}
+
+fn appeared(finding: &Finding) -> FindingChange {
+    FindingChange {
+        cause: finding.cause.clone(),
+        title: finding.title.clone(),
+        service: finding.service.clone(),
+        fate: Fate::Appeared,
+        verdict_before: None,
+        verdict_after: Some(finding.verdict),
+        share_before: 0.0,
+        share_after: finding.share,
+        mechanism: None,
+        levers: Vec::new(),
+        explanation: "It was not found before.".to_owned(),
+    }
+}
+
+/// Sockets decide; the configuration speaks where sockets were not read.
+fn weigh(levers: &[Lever]) -> Mechanism {
+    let of = |place| levers.iter().filter(move |lever| lever.place == place);
+    if of(LeverPlace::Sockets).next().is_some() {
+        let is_changed = of(LeverPlace::Sockets).any(|lever| lever.has_changed);
+        return if is_changed {
+            Mechanism::Changed
+        } else {
+            Mechanism::Unchanged
+        };
+    }
+    match of(LeverPlace::Configuration).next() {
+        None => Mechanism::NotSeen,
+        Some(_) if of(LeverPlace::Configuration).any(|l| l.has_changed) => Mechanism::Configured,
+        Some(_) => Mechanism::Unchanged,
+    }
+}
+
+fn explain(fate: Fate, mechanism: Option<Mechanism>, levers: &[Lever]) -> String {
+    let conclusion = match (fate, mechanism) {
+        (Fate::NotMeasured, _) => {
+            return "The run after has no whole exchange that could show it.".to_owned();
+        }
+        (Fate::Vanished, Some(Mechanism::Changed)) => {
+            "It is gone because the change reached the live sockets"
+        }
+        (Fate::Vanished, Some(Mechanism::Configured)) => {
+            "It is gone and the configuration changed; the live sockets were not read in both runs"
+        }
+        (Fate::Vanished, Some(Mechanism::Unchanged)) => {
+            "It is gone, but what causes it was read and did not change: this was not the fix"
+        }
+        (Fate::Vanished, _) => "It is gone, but the mechanism was not seen to change",
+        (Fate::Stayed, Some(Mechanism::Changed)) => {
+            "It is still there although the change reached the live sockets: \
+             the change is not the whole remedy, or the diagnosis is wrong"
+        }
+        (Fate::Stayed, Some(Mechanism::Configured)) => {
+            "It is still there although the configuration changed: has the program read it?"
+        }
+        (Fate::Stayed, Some(Mechanism::Unchanged)) => {
+            "It is still there: the change has not reached it"
+        }
+        _ => "It is still there",
+    };
+    let read: Vec<String> = levers.iter().map(ToString::to_string).collect();
+    if read.is_empty() {
+        format!("{conclusion}.")
+    } else {
+        format!("{conclusion}: {}.", read.join("; "))
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether what the run before predicted came true.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::load::are_equal;
+use super::mechanism::{Fate, FindingChange};
+use crate::report::{Prediction, Report};
+
+/// A prediction within this part of what is measured holds.
+const TOLERANCE_SHARE: f64 = 0.2;
+/// So does one within this many nanoseconds.
+const TOLERANCE_NS: u64 = 500_000;
+
+/// A prediction beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictionCheck {
+    /// The cause whose removal it supposed.
+    pub cause: String,
+    /// Requests per second it holds for.
+    pub at_rate: f64,
+    /// Requests per second that were measured after.
+    pub measured_rate: f64,
+    /// The median.
+    pub p50: PredictedFigure,
+    /// The 99th percentile.
+    pub p99: PredictedFigure,
+    /// Whether both came true; `None` where the run after had another rate,
+    /// for which nothing was predicted.
+    pub holds: Option<bool>,
+    /// The predicted range of the closed loop's rate.
+    pub closed_loop_rate: Option<(f64, f64)>,
+    /// Whether the measured rate lies in it; `None` where none was predicted
+    /// or the run after was no closed loop.
+    pub closed_loop_holds: Option<bool>,
+}
+
+/// A predicted figure beside the measured one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictedFigure {
+    /// As predicted.
+    pub predicted_ns: u64,
+    /// As measured.
+    pub measured_ns: u64,
+    /// Whether they agree within 20 % or 0.5 ms.
+    pub agrees: bool,
+}
+
+impl PredictedFigure {
+    fn new(predicted_ns: u64, measured_ns: u64) -> Self {
+        let off = predicted_ns.abs_diff(measured_ns);
+        let agrees = off <= TOLERANCE_NS || off as f64 <= measured_ns as f64 * TOLERANCE_SHARE;
+        Self {
+            predicted_ns,
+            measured_ns,
+            agrees,
+        }
+    }
+}
+
+/// Checks the prediction of the one finding that vanished. Where several
+/// vanished together each prediction supposes the others still there, so none
+/// can be checked.
+pub(super) fn check(
+    before: &Report,
+    after: &Report,
+    findings: &[FindingChange],
+) -> Option<PredictionCheck> {
+    let mut vanished = findings
+        .iter()
+        .filter(|finding| finding.fate == Fate::Vanished);
+    let (Some(only), None) = (vanished.next(), vanished.next()) else {
+        return None;
+    };
+    let finding = before
+        .findings
+        .iter()
+        .find(|f| f.cause == only.cause && f.service == only.service)?;
+    let prediction = finding.predicted.as_ref()?;
+    (after.exchanges.count > 0).then(|| weigh(&only.cause, prediction, after))
+}
+
+fn weigh(cause: &str, prediction: &Prediction, after: &Report) -> PredictionCheck {
+    let measured = &after.exchanges.latency_ns;
+    let p50 = PredictedFigure::new(prediction.latency_ns.p50, measured.p50);
+    let p99 = PredictedFigure::new(prediction.latency_ns.p99, measured.p99);
+    let rate = after.exchanges.rate;
+    let is_closed_loop = super::load::offered_rate(after).is_none();
+    PredictionCheck {
+        cause: cause.to_owned(),
+        at_rate: prediction.at_rate,
+        measured_rate: rate,
+        p50,
+        p99,
+        holds: are_equal(prediction.at_rate, rate).then_some(p50.agrees && p99.agrees),
+        closed_loop_rate: prediction.closed_loop_rate,
+        closed_loop_holds: prediction
+            .closed_loop_rate
+            .filter(|_| is_closed_loop)
+            .map(|(low, high)| (low..=high).contains(&rate)),
+    }
+}

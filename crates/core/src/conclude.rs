@@ -1,0 +1,304 @@
+//! Turns what was folded into the report.
+
+mod layers;
+mod tables;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::cause::{Case, Conclusion};
+use crate::connection::SetupOutcome;
+use crate::event::TargetId;
+use crate::experiment::Experiment;
+use crate::facts::Facts;
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+use crate::own;
+use crate::report::{
+    Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
+    Setups, StatusCount, WaitShare,
+};
+use crate::service::{Ledger, Service, Shares};
+use crate::wait::WaitKind;
+
+/// Shorter waits are not worth an experiment.
+const WORTH_TRYING: Duration = Duration::from_millis(5);
+/// A pause after which the kernel acknowledges at once again, where the
+/// delayed ACK takes 40 ms.
+const LONGER_THAN_DELAYED_ACK: Duration = Duration::from_millis(60);
+/// Findings reported at most.
+const MAX_FINDINGS: usize = 32;
+/// Notes reported at most.
+const MAX_NOTES: usize = 128;
+
+/// Everything there is to conclude from.
+pub(crate) struct Evidence {
+    pub(crate) targets: Vec<(TargetId, Endpoint)>,
+    pub(crate) services: BTreeMap<Endpoint, Service>,
+    pub(crate) facts: Facts,
+    pub(crate) capture: Option<crate::report::Capture>,
+}
+
+/// Concludes.
+pub(crate) fn conclude(mut evidence: Evidence) -> Report {
+    let is_from_packets = complete_targets(&mut evidence);
+    let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    rank(&mut findings);
+    notes.extend(evidence.facts.notes.iter().cloned());
+    notes.extend(tables::capture_notes(&evidence));
+    notes.sort();
+    notes.dedup();
+    notes.truncate(MAX_NOTES);
+    let facts = &evidence.facts;
+    let subject = ledger(&evidence, TargetId::Subject);
+    Report {
+        schema: SCHEMA,
+        exchanges: exchanges(&subject, facts, TargetId::Subject),
+        setups: setups(&subject),
+        twin: twin(&evidence),
+        phases: tables::phases(facts),
+        probes: tables::probes(facts),
+        hops: Vec::new(),
+        sockets: tables::sockets(facts),
+        counters: tables::counters(facts),
+        configuration: tables::configuration(facts),
+        experiments: tables::experiments(facts),
+        layers: layers::layers(&evidence, &findings),
+        details: Some(details(&subject, facts)),
+        capture: evidence.capture.clone(),
+        findings,
+        notes,
+        ..Report::default()
+    }
+}
+
+/// The interventions worth trying: none where a request is as quick as the
+/// path allows.
+pub(crate) fn next_experiments(
+    facts: &Facts,
+    services: &BTreeMap<Endpoint, Service>,
+    targets: &[(TargetId, Endpoint)],
+) -> Vec<Experiment> {
+    let Some(&(_, endpoint)) = targets
+        .iter()
+        .find(|(target, _)| *target == TargetId::Subject)
+    else {
+        return Vec::new();
+    };
+    let load = facts.loads.baseline(TargetId::Subject);
+    let ledger = services.get(&endpoint).map(|service| &service.ledger);
+    let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
+        || ledger.is_some_and(|ledger| ledger.waits.has(WaitKind::ResponseHeld));
+    let latency = load
+        .map(|load| &load.latency)
+        .or(ledger.map(|ledger| &ledger.latency));
+    let travel = facts.round_trip(TargetId::Subject).unwrap_or_default();
+    let median = latency
+        .and_then(|latency| latency.quantile(0.5))
+        .unwrap_or_default();
+    let mut list = Vec::new();
+    if stalls {
+        list.push(Experiment::QuickAck);
+        list.push(Experiment::ConnectionClose);
+    }
+    if stalls || is_long(Some(median.saturating_sub(travel))) {
+        list.push(Experiment::FreshConnection);
+        list.push(Experiment::ThinkTime {
+            pause: LONGER_THAN_DELAYED_ACK,
+        });
+    }
+    list
+}
+
+fn is_long(duration: Option<Duration>) -> bool {
+    duration.is_some_and(|duration| duration >= WORTH_TRYING)
+}
+
+/// Makes sure that every target has a service: from packets, else from our
+/// own stamps. Which ones are from packets.
+fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
+    let from_packets: Vec<Endpoint> = evidence
+        .services
+        .iter()
+        .filter(|(_, service)| service.ledger.has_exchanges())
+        .map(|(&endpoint, _)| endpoint)
+        .collect();
+    for &(target, endpoint) in &evidence.targets {
+        let service = evidence.services.entry(endpoint).or_default();
+        if !service.ledger.has_exchanges() {
+            for exchange in own::exchanges(&evidence.facts, target, endpoint) {
+                service.take(&exchange);
+            }
+        }
+    }
+    from_packets
+}
+
+fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
+    let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    for (&endpoint, service) in &evidence.services {
+        let target = evidence
+            .targets
+            .iter()
+            .find(|(_, e)| *e == endpoint)
+            .map(|&(t, _)| t);
+        let case = Case {
+            endpoint,
+            target,
+            ledger: &service.ledger,
+            facts: &evidence.facts,
+            has_packets: from_packets.contains(&endpoint),
+        };
+        for conclusion in service.rules.conclude(&case) {
+            match conclusion {
+                Conclusion::Nothing => {}
+                Conclusion::Note(remark) => notes.push(remark),
+                Conclusion::Finding(finding) if target == Some(TargetId::Twin) => {
+                    notes.push(twin_remark(&finding));
+                }
+                Conclusion::Finding(finding) => findings.push(*finding),
+            }
+        }
+    }
+    (findings, notes)
+}
+
+fn twin_remark(finding: &Finding) -> Remark {
+    Remark {
+        id: "twin-finding".to_owned(),
+        text: format!(
+            "The control {} is no healthy twin: {} ({}).",
+            finding.service, finding.title, finding.cause
+        ),
+    }
+}
+
+/// Causes without which no request succeeds come first, then by cost.
+fn rank(findings: &mut Vec<Finding>) {
+    const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
+    findings.sort_by(|a, b| {
+        let key = |f: &Finding| {
+            let is_blocking = BLOCKING.contains(&f.cause.as_str());
+            (!is_blocking, core::cmp::Reverse(f.cost_ns))
+        };
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
+    });
+    findings.truncate(MAX_FINDINGS);
+}
+
+/// The figures of a target, or of every service of a capture.
+fn ledger(evidence: &Evidence, target: TargetId) -> Ledger {
+    let mut sum = Ledger::default();
+    for (endpoint, service) in &evidence.services {
+        let is_meant =
+            evidence.targets.is_empty() || evidence.targets.contains(&(target, *endpoint));
+        if is_meant {
+            sum.merge(service.ledger.clone());
+        }
+    }
+    sum
+}
+
+fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
+    let mut exchanges = Exchanges {
+        count: ledger.count,
+        errors: ledger.errors,
+        timeouts: ledger.timeouts,
+        cut: ledger.cut,
+        rate: ledger.rate(),
+        measured_by: "packets".to_owned(),
+        latency_ns: Figures::from(&ledger.latency),
+        waits: shares(&ledger.waits),
+        slowest: ledger.slowest.exemplars(),
+        statuses: statuses(&ledger.statuses),
+    };
+    if let Some(load) = facts.loads.baseline(target) {
+        let seconds = facts.loads.baseline_seconds(target);
+        exchanges.count = load.whole();
+        exchanges.errors = load.errors();
+        exchanges.timeouts = load.timeouts();
+        exchanges.rate = if seconds > 0.0 {
+            load.whole() as f64 / seconds
+        } else {
+            0.0
+        };
+        exchanges.measured_by = "own stamps".to_owned();
+        exchanges.latency_ns = Figures::from(&load.latency);
+        exchanges.statuses = load.outcomes();
+    }
+    exchanges
+}
+
+fn twin(evidence: &Evidence) -> Option<Exchanges> {
+    let has_twin = evidence
+        .targets
+        .iter()
+        .any(|(target, _)| *target == TargetId::Twin);
+    let ledger = has_twin.then(|| ledger(evidence, TargetId::Twin))?;
+    Some(exchanges(&ledger, &evidence.facts, TargetId::Twin))
+}
+
+fn details(ledger: &Ledger, facts: &Facts) -> Details {
+    let load = facts.loads.baseline(TargetId::Subject);
+    let clusters = facts
+        .loads
+        .clusters
+        .iter()
+        .filter(|(target, _)| *target == TargetId::Subject);
+    Details {
+        clusters: clusters.map(|(_, cluster)| cluster.clone()).collect(),
+        latency: load.map_or_else(|| ledger.latency.clone(), |load| load.latency.clone()),
+        body: load.map_or_else(Distribution::default, |load| load.body.clone()),
+    }
+}
+
+fn setups(ledger: &Ledger) -> Setups {
+    let setups = &ledger.setups;
+    let name = |outcome: &SetupOutcome| match outcome {
+        SetupOutcome::Established => "established",
+        SetupOutcome::Refused => "refused",
+        SetupOutcome::Unanswered => "unanswered",
+        SetupOutcome::Cut => "cut",
+    };
+    Setups {
+        count: setups.count,
+        outcomes: setups
+            .outcomes
+            .iter()
+            .map(|(outcome, &count)| SetupCount {
+                outcome: name(outcome).to_owned(),
+                count,
+            })
+            .collect(),
+        latency_ns: Figures::from(&setups.latency),
+        waits: shares(&setups.waits),
+    }
+}
+
+fn shares(shares: &Shares) -> Vec<WaitShare> {
+    let total: u64 = shares.by_kind.values().sum();
+    let mut list: Vec<WaitShare> = shares
+        .by_kind
+        .iter()
+        .map(|(&(kind, owner), &total_ns)| WaitShare {
+            kind,
+            owner,
+            total_ns,
+            share: total_ns as f64 / total.max(1) as f64,
+        })
+        .collect();
+    list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
+    list
+}
+
+fn statuses(counts: &BTreeMap<String, u64>) -> Vec<StatusCount> {
+    counts
+        .iter()
+        .map(|(status, &count)| StatusCount {
+            status: status.clone(),
+            count,
+        })
+        .collect()
+}

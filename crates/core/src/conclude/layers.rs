@@ -1,0 +1,316 @@
+//! Layer by layer: what is cleared, what is accused, what was not looked at.
+
+use super::Evidence;
+use crate::cause::evidence::{human, median};
+use crate::event::{ProbeMethod, TargetId};
+use crate::facts::Facts;
+use crate::report::{Finding, Layer, LayerState};
+
+/// Counters whose rise accuses nobody by itself but clears their layer when
+/// they stay where they are.
+const QUEUE_COUNTERS: [&str; 4] = [
+    "TcpExt:ListenOverflows",
+    "TcpExt:ListenDrops",
+    "TcpExt:TCPReqQFullDrop",
+    "TcpExt:TCPReqQFullDoCookies",
+];
+
+/// One line for each layer that the run has anything to say about.
+pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
+    let facts = &evidence.facts;
+    let mut layers = Vec::new();
+    if !evidence.targets.is_empty() {
+        layers.extend(name(facts));
+        layers.extend(route(facts));
+        layers.push(round_trip(facts));
+        layers.push(firewall(facts));
+        layers.push(backlog(facts));
+    }
+    layers.push(connection(evidence));
+    layers.push(transport(evidence));
+    layers.push(server(evidence));
+    if !evidence.targets.is_empty() {
+        layers.push(configuration(facts, findings));
+    }
+    for layer in &mut layers {
+        accuse(layer, findings);
+    }
+    layers
+}
+
+/// The layer that a cause lies in.
+fn layer_of(cause: &str) -> &'static str {
+    match cause {
+        "path-queueing" => "round-trip",
+        "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
+            "connection"
+        }
+        "firewall-drop" => "firewall",
+        "nagle-delayed-ack"
+        | "nagle-delayed-ack-request"
+        | "nagle-round-trip"
+        | "packet-loss"
+        | "retransmission-timeout"
+        | "fast-retransmit" => "transport",
+        _ => "server",
+    }
+}
+
+fn accuse(layer: &mut Layer, findings: &[Finding]) {
+    let accusers: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| layer_of(&finding.cause) == layer.layer)
+        .collect();
+    if let Some(worst) = accusers.first() {
+        layer.state = LayerState::Accused;
+        let ids: Vec<&str> = accusers
+            .iter()
+            .map(|finding| finding.cause.as_str())
+            .collect();
+        layer.line = worst.title.clone();
+        layer.because = format!("findings: {}", ids.join(", "));
+    }
+}
+
+fn layer(name: &str, state: LayerState, line: String, because: impl Into<String>) -> Layer {
+    Layer {
+        layer: name.to_owned(),
+        state,
+        line,
+        because: because.into(),
+    }
+}
+
+fn name(facts: &Facts) -> Option<Layer> {
+    let resolution = facts.resolutions.first()?;
+    let (state, line) = match &resolution.failure {
+        None => (
+            LayerState::Cleared,
+            format!("{} resolved in {}", resolution.name, human(resolution.took)),
+        ),
+        Some(failure) => (
+            LayerState::Accused,
+            format!("{} did not resolve: {failure}", resolution.name),
+        ),
+    };
+    Some(layer(
+        "name",
+        state,
+        line,
+        "the system's own resolver, timed",
+    ))
+}
+
+fn route(facts: &Facts) -> Option<Layer> {
+    let route = facts.routes.first()?;
+    let via = route
+        .gateway
+        .map(|gateway| format!(" via {gateway}"))
+        .unwrap_or_default();
+    let source = route
+        .source
+        .map(|source| format!(" from {source}"))
+        .unwrap_or_default();
+    let line = match route.is_local {
+        true => format!(
+            "{} is this host itself: its traffic goes over {}",
+            route.target, route.interface
+        ),
+        false => format!("{}{via} through {}{source}", route.target, route.interface),
+    };
+    Some(layer(
+        "route",
+        LayerState::Cleared,
+        line,
+        "the kernel's own choice",
+    ))
+}
+
+fn round_trip(facts: &Facts) -> Layer {
+    let target = TargetId::Subject;
+    let group = [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
+        .into_iter()
+        .find_map(|method| Some((method, facts.probes_of(target, method, false)?)))
+        .filter(|(_, group)| !group.rtt.is_empty());
+    let Some((method, group)) = group else {
+        let line = "no handshake was answered".to_owned();
+        return layer("round-trip", LayerState::NotMeasured, line, "TCP probes");
+    };
+    let loaded = facts
+        .probes_of(target, method, true)
+        .filter(|loaded| !loaded.rtt.is_empty())
+        .map(|loaded| format!(", {} under load", median(&loaded.rtt)))
+        .unwrap_or_default();
+    let line = format!(
+        "{} (median of {}){loaded}",
+        median(&group.rtt),
+        group.rtt.count()
+    );
+    let because = match method {
+        ProbeMethod::TcpSyn => "SYN to SYN/ACK by the kernel's stamps",
+        _ => "connect() and TCP_INFO",
+    };
+    layer("round-trip", LayerState::Cleared, line, because)
+}
+
+fn firewall(facts: &Facts) -> Layer {
+    let Some(state) = &facts.firewall else {
+        let line = "packet filter rules were not read".to_owned();
+        return layer("firewall", LayerState::NotMeasured, line, "not asked for");
+    };
+    let (verdict, line) = match state.blocking_rules {
+        Some(0) => (
+            LayerState::Cleared,
+            "no rule drops or rejects this traffic".to_owned(),
+        ),
+        Some(count) => (
+            LayerState::Cleared,
+            format!("{count} rules could match, yet connections are made"),
+        ),
+        None => (
+            LayerState::NotMeasured,
+            "the rules could not be read".to_owned(),
+        ),
+    };
+    layer("firewall", verdict, line, state.because.clone())
+}
+
+fn backlog(facts: &Facts) -> Layer {
+    let fullest = facts
+        .listeners
+        .iter()
+        .max_by_key(|listener| listener.queued);
+    let overflows: u64 = QUEUE_COUNTERS
+        .iter()
+        .flat_map(|name| {
+            facts
+                .counters
+                .iter()
+                .filter(move |change| change.name == *name)
+        })
+        .map(|change| change.after.saturating_sub(change.before))
+        .sum();
+    let Some(listener) = fullest else {
+        let line = "the server's listen queues cannot be seen from here".to_owned();
+        return layer(
+            "backlog",
+            LayerState::NotMeasured,
+            line,
+            "no listener of the target on this host",
+        );
+    };
+    let line = format!(
+        "at most {} of {} connections waited to be accepted on {}, {} half open; {overflows} overflows",
+        listener.queued, listener.limit, listener.local, listener.embryonic
+    );
+    let is_full = overflows > 0 || listener.queued > listener.limit;
+    let state = if is_full {
+        LayerState::Accused
+    } else {
+        LayerState::Cleared
+    };
+    layer(
+        "backlog",
+        state,
+        line,
+        "sock_diag and kernel counters during the load",
+    )
+}
+
+fn connection(evidence: &Evidence) -> Layer {
+    let ledger = super::ledger(evidence, TargetId::Subject);
+    let setups = &ledger.setups;
+    let load = evidence.facts.loads.all(TargetId::Subject);
+    if setups.count == 0 && load.connects == 0 {
+        let line = "no connection was seen being made".to_owned();
+        return layer(
+            "connection",
+            LayerState::NotMeasured,
+            line,
+            "packets and own sockets",
+        );
+    }
+    let line = match setups.count {
+        0 => format!("{} connections made", load.connects),
+        count => format!(
+            "{count} connections seen, handshake {} (median)",
+            median(&setups.latency)
+        ),
+    };
+    layer("connection", LayerState::Cleared, line, "handshakes")
+}
+
+fn transport(evidence: &Evidence) -> Layer {
+    let ledger = super::ledger(evidence, TargetId::Subject);
+    let repaired: u64 = ledger.recoveries.values().sum();
+    if evidence.capture.is_none() {
+        let line = "packets were not captured".to_owned();
+        let is_tried = !evidence.facts.loads.outcomes(TargetId::Subject).is_empty();
+        let state = if is_tried {
+            LayerState::Cleared
+        } else {
+            LayerState::NotMeasured
+        };
+        let because = if is_tried {
+            "experiments on our own sockets"
+        } else {
+            "no packets"
+        };
+        let line = if is_tried {
+            "nothing waits for our acknowledgements".to_owned()
+        } else {
+            line
+        };
+        return layer("transport", state, line, because);
+    }
+    let line = format!(
+        "{} exchanges, {repaired} losses repaired within them",
+        ledger.count
+    );
+    layer("transport", LayerState::Cleared, line, "packets")
+}
+
+fn server(evidence: &Evidence) -> Layer {
+    let ledger = super::ledger(evidence, TargetId::Subject);
+    if ledger.count == 0 {
+        let line = "no whole response was seen".to_owned();
+        return layer(
+            "server",
+            LayerState::NotMeasured,
+            line,
+            "the waits of its exchanges",
+        );
+    }
+    let line = "it answers without a pause that would matter".to_owned();
+    layer(
+        "server",
+        LayerState::Cleared,
+        line,
+        "the waits of its exchanges",
+    )
+}
+
+fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
+    let Some(line) = facts.setting(TargetId::Subject, "tcp_nodelay") else {
+        let line = "no configuration of the server was read".to_owned();
+        return layer(
+            "configuration",
+            LayerState::NotMeasured,
+            line,
+            "needs a readable nginx on this host",
+        );
+    };
+    let place = line.set_at.as_ref().map_or_else(
+        || "built-in default".to_owned(),
+        |at| format!("{}:{}", at.file, at.line),
+    );
+    // Off is harmless where responses leave in one piece.
+    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == "nagle-delayed-ack");
+    let state = if is_cause {
+        LayerState::Accused
+    } else {
+        LayerState::Cleared
+    };
+    let text = format!("tcp_nodelay {} ({place})", line.value);
+    layer("configuration", state, text, line.scope.clone())
+}

@@ -1,0 +1,401 @@
+//! What one flow's segments amount to at one observation point.
+//!
+//! In come segments in the point's order; out come closed exchanges and the
+//! connection's setup. Facts only: causes are weighed elsewhere.
+
+pub(crate) mod half;
+mod pairing;
+pub(crate) mod rtt;
+mod setup;
+mod stream;
+
+use core::time::Duration;
+
+use half::{Arrival, Half, Span, carries_fin};
+use pairing::Pairing;
+pub use setup::{Setup, SetupOutcome};
+
+use crate::event::PointId;
+use crate::exchange::{Exchange, Side};
+use crate::flow::{Direction, Endpoint, FlowKey};
+use crate::http;
+use crate::mark::{Data, Mark};
+use crate::segment::{Segment, TcpFlags};
+use crate::time::Timestamp;
+
+/// What closed while a segment was taken in.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) setups: Vec<Setup>,
+    /// Connections that ended or were given up: their point, and where it
+    /// stands: 0 at the client, 1 at the server, 2 between or untold.
+    pub(crate) connections: Vec<(PointId, usize)>,
+}
+
+/// A connection at one observation point.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    flow: FlowKey,
+    point: PointId,
+    /// Which direction the client sends in; `None` until something tells.
+    client: Option<Direction>,
+    forward: Half,
+    backward: Half,
+    setup: Setup,
+    pairing: Pairing,
+    /// Last segment's time.
+    pub(crate) last_seen: Timestamp,
+    end: Option<End>,
+    /// Offsets that each side has sent and seen acknowledged, of small segments.
+    windows: [Option<u64>; 2],
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Finished,
+    Reset,
+}
+
+impl Connection {
+    pub(crate) fn new(first: &Segment) -> Self {
+        Self {
+            flow: first.flow,
+            point: first.point,
+            client: None,
+            forward: Half::default(),
+            backward: Half::default(),
+            setup: Setup::default(),
+            pairing: Pairing::default(),
+            last_seen: first.at,
+            end: None,
+            windows: [None, None],
+        }
+    }
+
+    /// Whether this SYN opens another connection with the same 5-tuple.
+    pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
+        let is_syn =
+            segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK);
+        is_syn && self.half(segment.direction).is_other_syn(segment)
+    }
+
+    /// Takes in one segment.
+    pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        self.last_seen = self.last_seen.max(segment.at);
+        self.learn_client(segment, payload);
+        if segment.flags.contains(TcpFlags::SYN) {
+            self.take_syn(segment);
+            return;
+        }
+        self.finish_handshake(segment, closed);
+        if segment.flags.contains(TcpFlags::RST) {
+            self.take_reset(segment, closed);
+            return;
+        }
+        let (ack, is_new_ack) = self.take_ack(segment);
+        let window = self.window(segment);
+        let mss = self
+            .half(segment.direction)
+            .mss(self.half(segment.direction.reverse()));
+        let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
+        let data = self.take_data(segment, mss, skipped);
+        if let Some(window) = window {
+            self.remember_window(segment.direction, ack, window);
+        }
+        let Some(by) = self.side(segment.direction) else {
+            return;
+        };
+        let mark = Mark {
+            at: segment.at,
+            number: segment.number,
+            by,
+            data,
+            ack,
+            is_new_ack,
+        };
+        self.pairing.mark(mark);
+        if let Some(data) = data {
+            let view = self.view();
+            self.pairing.data(by, mark, data, payload, &view);
+        }
+        if is_new_ack {
+            self.pairing.acknowledged(by.peer(), ack);
+        }
+        if carries_fin(segment) {
+            self.take_fin(segment, by, data);
+        }
+        self.collect(closed);
+    }
+
+    /// The capture ends, or the connection is given up: closes what is open.
+    pub(crate) fn give_up(&mut self, closed: &mut Closed) {
+        if self.setup.is_open() {
+            closed.setups.extend(self.setup.conclude(self.endpoints()));
+        }
+        closed.connections.push((self.point, self.vantage()));
+        self.pairing.finish(None);
+        self.collect(closed);
+    }
+
+    /// Whether nothing more is expected.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Where the point stands: 0 at the client, 1 at the server, 2 between
+    /// the two or untold. An end's own kernel answers within a tenth of the
+    /// whole round trip.
+    fn vantage(&self) -> usize {
+        let Some(client) = self.client else { return 2 };
+        let floor = |direction| self.half(direction).to_peer.floor();
+        let (Some(to_server), Some(to_client)) = (floor(client), floor(client.reverse())) else {
+            return 2;
+        };
+        let whole: Duration = to_server + to_client;
+        match (to_client * 10 <= whole, to_server * 10 <= whole) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => 2,
+        }
+    }
+
+    fn collect(&mut self, closed: &mut Closed) {
+        let view = self.view();
+        self.pairing
+            .collect(&view, &mut self.setup, &mut closed.exchanges);
+        if self.end.is_some() && self.pairing.is_idle() {
+            self.forward.retire();
+            self.backward.retire();
+            self.pairing.retire();
+        }
+    }
+
+    fn view(&self) -> View {
+        let client = self.client.unwrap_or(Direction::Forward);
+        let (own, peer) = (self.half(client), self.half(client.reverse()));
+        View {
+            client: self.flow.source(client),
+            server: self.flow.destination(client),
+            point: self.point,
+            to_server: own.to_peer,
+            to_client: peer.to_peer,
+            client_finished: own.fin.is_some(),
+            server_finished: peer.fin.is_some(),
+        }
+    }
+
+    fn endpoints(&self) -> (Endpoint, Endpoint) {
+        let client = self.client.unwrap_or(Direction::Forward);
+        (self.flow.source(client), self.flow.destination(client))
+    }
+
+    fn half(&self, direction: Direction) -> &Half {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    fn half_mut(&mut self, direction: Direction) -> &mut Half {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Backward => &mut self.backward,
+        }
+    }
+
+    fn side(&self, direction: Direction) -> Option<Side> {
+        let client = self.client?;
+        Some(if direction == client {
+            Side::Client
+        } else {
+            Side::Server
+        })
+    }
+
+    /// Who asks: the SYN's sender, else who speaks a request, else the higher port.
+    fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
+        if segment.flags.contains(TcpFlags::SYN) {
+            let is_reply = segment.flags.contains(TcpFlags::ACK);
+            let client = if is_reply {
+                segment.direction.reverse()
+            } else {
+                segment.direction
+            };
+            self.client = Some(client);
+            return;
+        }
+        if self.client.is_some() || payload.is_empty() {
+            return;
+        }
+        let (source, destination) = (
+            self.flow.source(segment.direction),
+            self.flow.destination(segment.direction),
+        );
+        let is_client = if http::begins_message(http::Role::Request, payload) && payload.len() > 8 {
+            true
+        } else if http::begins_message(http::Role::Response, payload) && payload.len() > 8 {
+            false
+        } else {
+            source.port >= destination.port
+        };
+        self.client = Some(if is_client {
+            segment.direction
+        } else {
+            segment.direction.reverse()
+        });
+    }
+
+    fn take_syn(&mut self, segment: &Segment) {
+        let is_reply = segment.flags.contains(TcpFlags::ACK);
+        self.half_mut(segment.direction).open(segment);
+        if is_reply {
+            self.setup.answer(segment.at, segment.ip.ttl);
+        } else {
+            self.setup.request(segment.at, segment.number);
+        }
+        if let Some(took) = self.setup.answered_within().filter(|_| is_reply) {
+            self.half_mut(segment.direction.reverse())
+                .measure_handshake(took);
+        }
+    }
+
+    /// The client's first segment after the SYN/ACK ends the handshake.
+    fn finish_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if !is_client || !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        let (took, is_clean) = self.setup.establish(segment.at);
+        if is_clean {
+            self.half_mut(segment.direction.reverse())
+                .measure_handshake(took);
+        }
+        let endpoints = self.endpoints();
+        closed.setups.extend(self.setup.conclude(endpoints));
+    }
+
+    fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
+        self.end = Some(End::Reset);
+        if self.setup.is_open() {
+            if self.client != Some(segment.direction) {
+                self.setup.refuse(segment.at, segment.ip.ttl);
+            }
+            let endpoints = self.endpoints();
+            closed.setups.extend(self.setup.conclude(endpoints));
+        }
+        self.pairing
+            .finish(Some((self.side(segment.direction), segment.at, true)));
+        self.collect(closed);
+    }
+
+    fn take_fin(&mut self, segment: &Segment, by: Side, data: Option<Data>) {
+        let half = self.half_mut(segment.direction);
+        let end = match data {
+            Some(data) => data.span.end,
+            None => half.offset(segment.seq),
+        };
+        half.finish(end);
+        self.pairing.fin(by, segment.at);
+        if self.forward.fin.is_some() && self.backward.fin.is_some() {
+            self.end = Some(End::Finished);
+            self.pairing.finish(Some((Some(by), segment.at, false)));
+        }
+    }
+
+    fn take_ack(&mut self, segment: &Segment) -> (u64, bool) {
+        let peer = segment.direction.reverse();
+        if !segment.flags.contains(TcpFlags::ACK) {
+            return (0, false);
+        }
+        let before = self.half(peer).acked;
+        if let Some(unseen) = self.half_mut(peer).acknowledge(segment.ack, segment.at) {
+            if let Some(side) = self.side(peer) {
+                self.pairing.torn(side, unseen, segment.at);
+            }
+        }
+        let after = self.half(peer).acked;
+        (after, after > before)
+    }
+
+    /// The window that the segment advertises, in bytes; `None` where the
+    /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
+    fn window(&self, segment: &Segment) -> Option<u64> {
+        let (own, peer) = (
+            self.half(segment.direction),
+            self.half(segment.direction.reverse()),
+        );
+        if !own.has_start || !peer.has_start {
+            return None;
+        }
+        let shift = match (own.window_scale, peer.window_scale) {
+            (Some(shift), Some(_)) => shift.min(14),
+            _ => 0,
+        };
+        Some(u64::from(segment.window) << shift)
+    }
+
+    /// The furthest byte that the sender of `direction` allows its peer to send.
+    fn remember_window(&mut self, direction: Direction, ack: u64, window: u64) {
+        if let Some(slot) = self
+            .windows
+            .get_mut(usize::from(direction == Direction::Backward))
+        {
+            *slot = Some(ack + window);
+        }
+    }
+
+    fn take_data(&mut self, segment: &Segment, mss: u32, skipped: u16) -> Option<Data> {
+        if segment.payload_len == 0 {
+            return None;
+        }
+        let peer_slot = usize::from(segment.direction == Direction::Forward);
+        let allowed = self.windows.get(peer_slot).copied().flatten();
+        let mss = self
+            .half(segment.direction)
+            .mss(self.half(segment.direction.reverse()));
+        let half = self.half_mut(segment.direction);
+        let before = half.next;
+        let in_flight = before.saturating_sub(half.acked);
+        let (span, arrival) = half.take(segment);
+        let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
+        Some(Data {
+            span,
+            arrival,
+            is_small: segment.payload_len % mss != 0,
+            has_fin: carries_fin(segment),
+            in_flight,
+            skipped,
+            filled_window,
+        })
+    }
+}
+
+/// What pairing needs to know of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    pub(crate) point: PointId,
+    pub(crate) to_server: rtt::RoundTrip,
+    pub(crate) to_client: rtt::RoundTrip,
+    pub(crate) client_finished: bool,
+    pub(crate) server_finished: bool,
+}
+
+/// Whether the segment brought bytes not seen before.
+pub(crate) fn is_progress(arrival: Arrival) -> bool {
+    matches!(
+        arrival,
+        Arrival::InOrder | Arrival::PastHole | Arrival::Fill
+    )
+}
+
+/// An empty stretch at `offset`.
+pub(crate) fn empty_span(offset: u64) -> Span {
+    Span {
+        start: offset,
+        end: offset,
+    }
+}

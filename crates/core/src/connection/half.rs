@@ -1,0 +1,348 @@
+//! One direction of a connection: what its sender sent, as one point saw it.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::connection::rtt::RoundTrip;
+use crate::segment::{Segment, TcpFlags};
+use crate::time::Timestamp;
+
+/// Holes remembered at a time; more are a capture that lost its thread.
+const MAX_HOLES: usize = 32;
+/// Segments remembered for round trips; older ones are no longer timed.
+const MAX_TIMED: usize = 64;
+/// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
+const DEFAULT_MSS: u32 = 1448;
+/// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
+const TIMESTAMP_BYTES: u32 = 12;
+
+/// How a data segment relates to what was seen before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The next bytes.
+    InOrder,
+    /// Bytes past some that were not seen.
+    PastHole,
+    /// Bytes that had been missing.
+    Fill,
+    /// Bytes seen before.
+    Repeat,
+    /// A keep-alive probe: one byte before the next (RFC 1122 §4.2.3.6).
+    KeepAlive,
+}
+
+/// A stretch of a direction's bytes: stream offsets, the SYN not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// One direction's facts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Half {
+    /// Sequence number of stream offset 0.
+    base: Option<u32>,
+    /// Whether offset 0 is the stream's true beginning.
+    pub(crate) has_start: bool,
+    /// End of the furthest byte seen.
+    pub(crate) next: u64,
+    /// Furthest byte that the peer acknowledged.
+    pub(crate) acked: u64,
+    /// Stretches below `next` that were not seen.
+    holes: Vec<Span>,
+    /// Bytes the peer acknowledged though they were never seen here.
+    pub(crate) unseen_bytes: u64,
+    /// MSS that this side offered.
+    pub(crate) offered_mss: Option<u16>,
+    /// Window shift that this side offered; `None`: not seen, or no scaling.
+    pub(crate) window_scale: Option<u8>,
+    /// Largest payload seen.
+    largest: u32,
+    has_timestamps: bool,
+    timed: VecDeque<Timed>,
+    /// From a segment of this side passing here to the peer's reply passing back.
+    pub(crate) to_peer: RoundTrip,
+    /// Segments with payload.
+    pub(crate) data_segments: u64,
+    /// Of those, retransmissions.
+    pub(crate) repeats: u64,
+    /// Offset of the FIN.
+    pub(crate) fin: Option<u64>,
+    identification: Identification,
+}
+
+/// A sender's IPv4 identifications. Linux counts them up by one for each
+/// segment of a connection (`ip_select_ident_segs()`), so a gap means
+/// segments that never came here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Identification {
+    expected: Option<u16>,
+    /// How many in a row came as expected.
+    regular: u8,
+}
+
+/// Segments in a row with consecutive identifications before a gap means anything.
+const REGULAR: u8 = 3;
+/// A jump over more than this is no count of lost segments.
+const MAX_SKIPPED: u16 = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    end: u64,
+    at: Timestamp,
+    is_repeated: bool,
+}
+
+impl Half {
+    /// The stream offset of a sequence number, by nearness to what was seen.
+    pub(crate) fn offset(&mut self, seq: u32) -> u64 {
+        let base = *self.base.get_or_insert(seq);
+        let near = base.wrapping_add(self.next as u32);
+        let delta = i64::from(seq.wrapping_sub(near) as i32);
+        self.next.saturating_add_signed(delta)
+    }
+
+    /// Notes what a SYN of this side says.
+    pub(crate) fn open(&mut self, syn: &Segment) {
+        self.base = Some(syn.seq.wrapping_add(1));
+        self.has_start = true;
+        self.offered_mss = syn.options.mss;
+        self.window_scale = syn.options.window_scale;
+        self.has_timestamps = syn.options.timestamps.is_some();
+    }
+
+    /// Whether this SYN opens another connection than the one seen so far.
+    pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
+        self.base
+            .is_some_and(|base| base != syn.seq.wrapping_add(1))
+    }
+
+    /// Payload of a full segment from this side, given what its peer offered.
+    pub(crate) fn mss(&self, peer: &Self) -> u32 {
+        let offered = match (self.offered_mss, peer.offered_mss) {
+            (Some(own), Some(peer)) => Some(u32::from(own.min(peer))),
+            (one, other) => one.or(other).map(u32::from),
+        };
+        let options = if self.has_timestamps {
+            TIMESTAMP_BYTES
+        } else {
+            0
+        };
+        match offered {
+            Some(mss) => mss.saturating_sub(options).max(1),
+            None if self.largest >= DEFAULT_MSS => DEFAULT_MSS,
+            None => DEFAULT_MSS.max(self.largest),
+        }
+    }
+
+    /// Segments of this side that were lost on the way here just before this
+    /// one, as far as the identifications tell; 0 where they do not.
+    pub(crate) fn count_skipped(&mut self, segment: &Segment, mss: u32) -> u16 {
+        let Some(id) = segment.ip.id else { return 0 };
+        let parts = u16::try_from(segment.payload_len.div_ceil(mss).max(1)).unwrap_or(1);
+        let state = &mut self.identification;
+        let skipped = state
+            .expected
+            .map_or(0, |expected| id.wrapping_sub(expected));
+        let was_regular = state.regular >= REGULAR;
+        match skipped {
+            0 => state.regular = state.regular.saturating_add(1),
+            1..=MAX_SKIPPED if was_regular => {}
+            // Something older, late: nothing to learn from it.
+            _ if was_regular && skipped > u16::MAX - MAX_SKIPPED => return 0,
+            _ => state.regular = 0,
+        }
+        state.expected = Some(id.wrapping_add(parts));
+        if was_regular && skipped <= MAX_SKIPPED {
+            skipped
+        } else {
+            0
+        }
+    }
+
+    /// Takes in a data segment: where its payload lies and how it relates.
+    pub(crate) fn take(&mut self, segment: &Segment) -> (Span, Arrival) {
+        let start = self.offset(segment.seq);
+        let span = Span {
+            start,
+            end: start + u64::from(segment.payload_len),
+        };
+        self.data_segments += 1;
+        self.largest = self.largest.max(segment.payload_len);
+        self.has_timestamps |= segment.options.timestamps.is_some();
+        let arrival = self.place(span);
+        match arrival {
+            Arrival::Repeat => {
+                self.repeats += 1;
+                self.spoil_timing(span);
+            }
+            Arrival::InOrder | Arrival::PastHole => self.time(span.end, segment.at, false),
+            Arrival::Fill | Arrival::KeepAlive => {}
+        }
+        (span, arrival)
+    }
+
+    /// Notes a FIN after the payload that ends at `end`.
+    pub(crate) fn finish(&mut self, end: u64) {
+        self.fin.get_or_insert(end);
+    }
+
+    fn place(&mut self, span: Span) -> Arrival {
+        if span.end > self.next {
+            let arrival = if span.start > self.next && (self.has_start || self.next > 0) {
+                self.remember_hole(Span {
+                    start: self.next,
+                    end: span.start,
+                });
+                Arrival::PastHole
+            } else {
+                Arrival::InOrder
+            };
+            self.next = span.end;
+            return arrival;
+        }
+        if self.fill(span) {
+            return Arrival::Fill;
+        }
+        if span.end - span.start <= 1 && span.end == self.next {
+            return Arrival::KeepAlive;
+        }
+        Arrival::Repeat
+    }
+
+    fn remember_hole(&mut self, hole: Span) {
+        if self.holes.len() == MAX_HOLES {
+            self.holes.remove(0);
+        }
+        self.holes.push(hole);
+    }
+
+    /// Cuts `span` out of the holes; whether it touched one.
+    fn fill(&mut self, span: Span) -> bool {
+        let mut touched = false;
+        let mut left = Vec::with_capacity(self.holes.len());
+        for hole in self.holes.drain(..) {
+            if span.end <= hole.start || span.start >= hole.end {
+                left.push(hole);
+                continue;
+            }
+            touched = true;
+            if hole.start < span.start {
+                left.push(Span {
+                    start: hole.start,
+                    end: span.start,
+                });
+            }
+            if span.end < hole.end {
+                left.push(Span {
+                    start: span.end,
+                    end: hole.end,
+                });
+            }
+        }
+        self.holes = left;
+        touched
+    }
+
+    /// Whether bytes of `span` are missing.
+    pub(crate) fn has_hole_in(&self, span: Span) -> bool {
+        self.holes
+            .iter()
+            .any(|hole| hole.start < span.end && hole.end > span.start)
+    }
+
+    /// Takes in the peer's acknowledgement; `Some` stretch that it covers
+    /// though it was never seen here: the capture missed it.
+    pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp) -> Option<Span> {
+        let offset = self.offset(ack);
+        if offset <= self.acked {
+            return None;
+        }
+        self.acked = offset;
+        self.measure(offset, at);
+        let payload_end = self.fin.map_or(offset, |fin| offset.min(fin));
+        let unseen_tail = (payload_end > self.next).then_some(Span {
+            start: self.next,
+            end: payload_end,
+        });
+        let torn = self.drop_acknowledged_holes(offset);
+        if let Some(tail) = unseen_tail {
+            self.next = tail.end;
+        }
+        let unseen = match (torn, unseen_tail) {
+            (Some(hole), Some(tail)) => Some(Span {
+                start: hole.start,
+                end: tail.end,
+            }),
+            (one, other) => one.or(other),
+        };
+        if let Some(span) = unseen {
+            self.unseen_bytes += span.end - span.start;
+        }
+        unseen
+    }
+
+    /// Holes that the peer has acknowledged will never be filled.
+    fn drop_acknowledged_holes(&mut self, offset: u64) -> Option<Span> {
+        let mut torn: Option<Span> = None;
+        self.holes.retain(|hole| {
+            let is_acked = hole.end <= offset;
+            if is_acked {
+                let start = torn.map_or(hole.start, |t| t.start.min(hole.start));
+                let end = torn.map_or(hole.end, |t| t.end.max(hole.end));
+                torn = Some(Span { start, end });
+            }
+            !is_acked
+        });
+        torn
+    }
+
+    fn time(&mut self, end: u64, at: Timestamp, is_repeated: bool) {
+        if self.timed.len() == MAX_TIMED {
+            self.timed.pop_front();
+        }
+        self.timed.push_back(Timed {
+            end,
+            at,
+            is_repeated,
+        });
+    }
+
+    /// A retransmitted segment's reply cannot be timed (Karn; RFC 6298 §3).
+    fn spoil_timing(&mut self, span: Span) {
+        for timed in &mut self.timed {
+            timed.is_repeated |= timed.end > span.start;
+        }
+    }
+
+    fn measure(&mut self, offset: u64, at: Timestamp) {
+        let mut last = None;
+        while let Some(timed) = self.timed.front().copied() {
+            if timed.end > offset {
+                break;
+            }
+            self.timed.pop_front();
+            last = Some(timed);
+        }
+        if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
+            self.to_peer.sample(at.since(timed.at));
+        }
+    }
+
+    /// Time from the SYN of this side to its answer.
+    pub(crate) fn measure_handshake(&mut self, took: Duration) {
+        self.to_peer.sample_handshake(took);
+    }
+
+    /// Frees what only an open connection needs.
+    pub(crate) fn retire(&mut self) {
+        self.holes = Vec::new();
+        self.timed = VecDeque::new();
+    }
+}
+
+/// The flags that take sequence space besides payload.
+pub(crate) fn carries_fin(segment: &Segment) -> bool {
+    segment.flags.contains(TcpFlags::FIN)
+}

@@ -1,0 +1,397 @@
+//! Pairs requests with responses on one connection.
+//!
+//! HTTP/1.x is read where it can be; anything else is paired by turns: a run
+//! of client bytes and the run of server bytes that follows. A hole in the
+//! capture cuts the exchanges it touches and never shifts the pairing.
+
+mod draft;
+
+use std::collections::VecDeque;
+
+use draft::Draft;
+
+use super::half::{Arrival, Span};
+use super::setup::Setup;
+use super::stream::Stream;
+use super::{View, empty_span, is_progress};
+use crate::exchange::{Exchange, Outcome, Side};
+use crate::http::{self, Messages, Role, Step};
+use crate::mark::{Data, Mark, Marks};
+use crate::time::Timestamp;
+
+/// Exchanges open at once on one connection at most (pipelining).
+const MAX_OPEN: usize = 1024;
+/// Capture holes remembered.
+const MAX_TORN: usize = 64;
+
+/// The exchanges of one connection.
+#[derive(Debug)]
+pub(crate) struct Pairing {
+    mode: Mode,
+    requests: Stream,
+    responses: Stream,
+    marks: Marks,
+    open: VecDeque<Draft>,
+    next_ordinal: u32,
+    torn: Vec<(Side, Span)>,
+    /// When the last response ended.
+    last_end: Option<Timestamp>,
+    /// How far each side acknowledged the server's bytes.
+    response_acked: u64,
+    /// A response is in progress whose request was not seen.
+    is_orphaned: bool,
+}
+
+/// How messages are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Undecided,
+    Http,
+    Turns,
+}
+
+/// How a connection ended: by whom, when, and whether by a reset.
+pub(crate) type Ending = (Option<Side>, Timestamp, bool);
+
+impl Default for Pairing {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            requests: Stream::new(Role::Request),
+            responses: Stream::new(Role::Response),
+            marks: Marks::default(),
+            open: VecDeque::new(),
+            next_ordinal: 0,
+            torn: Vec::new(),
+            last_end: None,
+            response_acked: 0,
+            is_orphaned: false,
+        }
+    }
+}
+
+impl Pairing {
+    /// Remembers a segment for tiling.
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
+    }
+
+    /// Takes in a data segment that was just marked.
+    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
+        if data.arrival == Arrival::KeepAlive {
+            return;
+        }
+        if data.arrival == Arrival::Repeat {
+            self.extend_by_repeat(by, mark, data, view);
+            return;
+        }
+        if self.mode == Mode::Undecided {
+            if by == Side::Server {
+                return;
+            }
+            let is_http = http::begins_message(Role::Request, payload);
+            self.mode = if is_http { Mode::Http } else { Mode::Turns };
+        }
+        match self.mode {
+            Mode::Http => self.http_data(by, mark, data, payload),
+            _ => self.turn_data(by, mark, data),
+        }
+    }
+
+    /// The bytes of `span` passed the capture unseen.
+    pub(crate) fn torn(&mut self, by: Side, span: Span, at: Timestamp) {
+        if self.torn.len() == MAX_TORN {
+            self.torn.remove(0);
+        }
+        self.torn.push((by, span));
+        if self.mode != Mode::Http {
+            return;
+        }
+        let steps = self.read(by, |stream, on| stream.skip(span.end, on));
+        for (offset, step) in steps {
+            self.step(by, offset, step, at, 0, true);
+        }
+    }
+
+    /// The peer of `sender` acknowledged its bytes up to `offset`.
+    pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
+        if sender == Side::Server {
+            self.response_acked = self.response_acked.max(offset);
+        }
+    }
+
+    /// A FIN: it ends a body that lasts until the connection closes.
+    pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
+        if by == Side::Client {
+            return;
+        }
+        let is_close_delimited = self.responses.messages.ends_with_connection();
+        let position = self.responses.position();
+        if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
+            draft.server_asked = true;
+            if is_close_delimited {
+                draft.complete(position, at, draft.last_number);
+                draft.ends_with_fin = true;
+            }
+        }
+    }
+
+    /// No more will come: `None` because the capture ended.
+    pub(crate) fn finish(&mut self, ending: Option<Ending>) {
+        if self.mode == Mode::Turns {
+            if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+                draft.complete_turn();
+            }
+        }
+        for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
+            draft.give_up(ending);
+        }
+        self.response_acked = u64::MAX;
+    }
+
+    /// Whether no exchange is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Frees the memory.
+    pub(crate) fn retire(&mut self) {
+        self.marks.retire();
+        self.requests.retire();
+        self.responses.retire();
+        self.torn = Vec::new();
+        self.open = VecDeque::new();
+    }
+
+    /// Tiles and hands out the exchanges that are closed.
+    pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
+        while let Some(front) = self.open.front() {
+            let is_settled =
+                front.is_cut() || self.response_acked >= front.response.end || self.open.len() > 1;
+            if front.is_awaited() || !is_settled {
+                break;
+            }
+            let Some(draft) = self.open.pop_front() else {
+                break;
+            };
+            let behind = self.last_end.filter(|_| draft.was_behind);
+            let exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            self.last_end = Some(exchange.end);
+            into.push(exchange);
+        }
+        match self.open.front() {
+            Some(front) => {
+                let begin = front.begin;
+                self.marks.forget_before(begin);
+            }
+            None => {
+                self.marks.clear();
+                self.torn.clear();
+            }
+        }
+    }
+
+    /// Where a sender's retransmission is seen, a response ends when its bytes
+    /// were last sent: the earlier copy was lost behind this point.
+    fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
+        let is_near_server = matches!(
+            (view.to_server.floor(), view.to_client.floor()),
+            (Some(server), Some(client)) if server <= client
+        );
+        if by == Side::Client || !is_near_server {
+            return;
+        }
+        for draft in self
+            .open
+            .iter_mut()
+            .filter(|draft| !draft.is_awaited() && !draft.is_cut())
+        {
+            if data.span.start < draft.response.end && data.span.end > draft.response.start {
+                draft.end = mark.at;
+                draft.last_number = mark.number;
+            }
+        }
+    }
+
+    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+        let begins_request = by == Side::Client && http::begins_message(Role::Request, payload);
+        let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
+        if begins_request && has_lost_thread {
+            self.resynchronise(data.span.start, mark.ack);
+        }
+        let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
+        for (offset, step) in steps {
+            self.step(by, offset, step, mark.at, mark.number, false);
+        }
+        if by == Side::Server {
+            if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
+                draft.last_number = mark.number;
+            }
+        }
+    }
+
+    /// A request begins and nothing before it can be told apart.
+    fn resynchronise(&mut self, request: u64, response: u64) {
+        for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
+            draft.cut();
+        }
+        self.is_orphaned = false;
+        self.requests.restart(request);
+        self.responses.restart(response);
+    }
+
+    /// Runs a stream and gathers its steps, telling it which responses have no body.
+    fn read(
+        &mut self,
+        by: Side,
+        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Messages, u64, Step)),
+    ) -> Vec<(u64, Step)> {
+        let mut steps = Vec::new();
+        let mut awaited = self
+            .open
+            .iter()
+            .filter(|draft| draft.is_awaited())
+            .map(|draft| draft.is_head_request());
+        let mut has_no_body = awaited.next().unwrap_or(false);
+        let mut on = |messages: &mut Messages, offset: u64, step: Step| {
+            if by == Side::Server {
+                match &step {
+                    Step::Head(_) if has_no_body => messages.no_body(),
+                    Step::Ended => has_no_body = awaited.next().unwrap_or(false),
+                    _ => {}
+                }
+            }
+            steps.push((offset, step));
+        };
+        match by {
+            Side::Client => run(&mut self.requests, &mut on),
+            Side::Server => run(&mut self.responses, &mut on),
+        }
+        steps
+    }
+
+    fn step(&mut self, by: Side, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
+        match by {
+            Side::Client => self.request_step(offset, step, at, torn),
+            Side::Server => self.response_step(offset, step, at, number, torn),
+        }
+    }
+
+    fn request_step(&mut self, offset: u64, step: Step, at: Timestamp, torn: bool) {
+        match step {
+            Step::Began => {
+                let (begin, number) = self.first_sent(offset).unwrap_or((at, 0));
+                self.begin(offset, begin, number);
+            }
+            Step::Head(head) => {
+                if let Some(draft) = self.open.back_mut() {
+                    draft.client_asked = head.asks_to_close;
+                    draft.line = head.request;
+                }
+            }
+            Step::Ended => {
+                if let Some(draft) = self.open.back_mut() {
+                    draft.request.end = offset;
+                    draft.is_request_torn |= torn;
+                }
+            }
+            Step::Lost => {
+                for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
+                    draft.cut();
+                }
+            }
+            Step::NeedMore => {}
+        }
+    }
+
+    fn response_step(&mut self, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
+        if step == Step::Began {
+            self.is_orphaned = !self.open.iter().any(Draft::is_awaited);
+        }
+        if self.is_orphaned {
+            return;
+        }
+        let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
+            return;
+        };
+        match step {
+            Step::Began => draft.response = empty_span(offset),
+            Step::Head(head) => {
+                draft.status = head.status;
+                draft.server_asked |= head.asks_to_close;
+            }
+            Step::Ended if torn => draft.cut(),
+            Step::Ended if draft.is_interim() => draft.status = None,
+            Step::Ended => draft.complete(offset, at, number),
+            Step::Lost => draft.cut(),
+            Step::NeedMore => {}
+        }
+    }
+
+    /// When and as which packet the client first sent the byte at `offset`.
+    fn first_sent(&self, offset: u64) -> Option<(Timestamp, u64)> {
+        let covers = |mark: &&Mark| {
+            mark.by == Side::Client
+                && mark
+                    .data
+                    .is_some_and(|d| d.span.start <= offset && d.span.end > offset)
+        };
+        self.marks
+            .as_slice()
+            .iter()
+            .find(covers)
+            .map(|mark| (mark.at, mark.number))
+    }
+
+    fn begin(&mut self, offset: u64, at: Timestamp, number: u64) {
+        if self.open.len() >= MAX_OPEN {
+            return;
+        }
+        let was_behind = self.open.iter().any(Draft::is_awaited);
+        self.open.push_back(Draft::new(
+            self.next_ordinal,
+            offset,
+            at,
+            number,
+            was_behind,
+        ));
+        self.next_ordinal = self.next_ordinal.saturating_add(1);
+    }
+
+    fn turn_data(&mut self, by: Side, mark: Mark, data: Data) {
+        if !is_progress(data.arrival) {
+            return;
+        }
+        match by {
+            Side::Client => {
+                let is_new_turn = self.open.back().is_none_or(Draft::has_response);
+                if is_new_turn {
+                    if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+                        draft.complete_turn();
+                    }
+                    self.begin(data.span.start, mark.at, mark.number);
+                }
+                if let Some(draft) = self.open.back_mut() {
+                    draft.request.end = draft.request.end.max(data.span.end);
+                }
+            }
+            Side::Server => {
+                if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+                    draft.extend_turn(data.span, mark.at, mark.number);
+                }
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// Whether it still waits for its response's end.
+    fn is_awaited(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.outcome == Some(Outcome::Cut)
+    }
+}

@@ -1,0 +1,128 @@
+//! One direction's bytes in order, for reading messages.
+
+use std::collections::BTreeMap;
+
+use super::half::Span;
+use crate::http::{Messages, Role, Step};
+
+/// Bytes kept while earlier ones are missing.
+const MAX_PENDING: usize = 256 * 1024;
+
+/// Puts payloads in order and reads messages from them.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// End of what was handed to the parser.
+    delivered: Option<u64>,
+    pending: BTreeMap<u64, (Vec<u8>, u64)>,
+    pending_bytes: usize,
+    pub(crate) messages: Messages,
+}
+
+impl Stream {
+    pub(crate) fn new(role: Role) -> Self {
+        Self {
+            delivered: None,
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            messages: Messages::new(role),
+        }
+    }
+
+    /// Takes in a payload at `span`, of which `bytes` were captured.
+    pub(crate) fn take(
+        &mut self,
+        span: Span,
+        bytes: &[u8],
+        mut on: impl FnMut(&mut Messages, u64, Step),
+    ) {
+        let delivered = *self.delivered.get_or_insert(span.start);
+        if span.end <= delivered {
+            return;
+        }
+        if span.start > delivered {
+            self.put_by(span, bytes);
+            return;
+        }
+        let known = usize::try_from(delivered - span.start).unwrap_or(usize::MAX);
+        self.deliver(bytes.get(known..).unwrap_or_default(), span.end, &mut on);
+        self.drain(&mut on);
+    }
+
+    /// The bytes up to `end` will not come: the capture missed them.
+    pub(crate) fn skip(&mut self, end: u64, mut on: impl FnMut(&mut Messages, u64, Step)) {
+        let delivered = *self.delivered.get_or_insert(end);
+        if end > delivered {
+            // Up to what is put by, if anything; the rest likewise after it.
+            while let Some(&start) = self.pending.keys().next().filter(|&&start| start < end) {
+                self.deliver(&[], start, &mut on);
+                self.drain(&mut on);
+            }
+            if self.delivered.is_some_and(|delivered| delivered < end) {
+                self.deliver(&[], end, &mut on);
+            }
+            self.drain(&mut on);
+        }
+    }
+
+    /// Where the next byte for the parser lies.
+    pub(crate) fn position(&self) -> u64 {
+        self.delivered.unwrap_or_default()
+    }
+
+    /// Reads on from `offset` as from a message's beginning.
+    pub(crate) fn restart(&mut self, offset: u64) {
+        self.delivered = Some(offset);
+        self.pending.clear();
+        self.pending_bytes = 0;
+        self.messages.reset();
+    }
+
+    pub(crate) fn retire(&mut self) {
+        self.pending = BTreeMap::new();
+        self.pending_bytes = 0;
+        self.messages.reset();
+    }
+
+    fn put_by(&mut self, span: Span, bytes: &[u8]) {
+        if self.pending_bytes + bytes.len() > MAX_PENDING {
+            return;
+        }
+        self.pending_bytes += bytes.len();
+        if let Some((old, _)) = self.pending.insert(span.start, (bytes.to_vec(), span.end)) {
+            self.pending_bytes -= old.len();
+        }
+    }
+
+    fn drain(&mut self, on: &mut impl FnMut(&mut Messages, u64, Step)) {
+        while let Some((&start, _)) = self.pending.first_key_value() {
+            if start > self.position() {
+                break;
+            }
+            let Some((_, (bytes, end))) = self.pending.pop_first() else {
+                break;
+            };
+            self.pending_bytes -= bytes.len();
+            if end > self.position() {
+                let known = usize::try_from(self.position() - start).unwrap_or(usize::MAX);
+                self.deliver(bytes.get(known..).unwrap_or_default(), end, on);
+            }
+        }
+    }
+
+    /// Hands the stretch up to `end` to the parser: `bytes`, then unknown ones.
+    fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Messages, u64, Step)) {
+        let length = end.saturating_sub(self.position());
+        let captured = (bytes.len() as u64).min(length);
+        let mut rest = bytes.get(..captured as usize).unwrap_or_default();
+        let mut missing = length - captured;
+        loop {
+            let step = self.messages.step(&mut rest, &mut missing);
+            if step == Step::NeedMore {
+                break;
+            }
+            let at = end - missing - rest.len() as u64;
+            on(&mut self.messages, at, step);
+        }
+        self.delivered = Some(end);
+    }
+}

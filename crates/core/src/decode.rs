@@ -1,0 +1,97 @@
+//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP.
+//!
+//! A [`Container`] is fed the bytes of a capture file, split anywhere, and
+//! yields [`Record`]s; [`packet`] turns a record of a file or of a live capture
+//! into a segment and its payload, borrowed from the record. Nothing here
+//! allocates per packet or does I/O, and no byte sequence makes it panic or
+//! keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
+//! [`Packet::Other`] or a [`Damage`], never an `Err`.
+
+mod byte_order;
+mod container;
+mod damage;
+mod ip;
+mod link;
+mod pcap;
+mod pcapng;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+pub use container::{Container, Found, MAX_CAPTURED, Step};
+pub use damage::{Damage, Fault};
+pub use link::LinkType;
+
+use crate::event::PointId;
+use crate::segment::Segment;
+use crate::time::Timestamp;
+
+/// One captured frame, its bytes borrowed from the buffer they were read into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// When it was captured; `None` where the container does not say (simple
+    /// packet blocks of pcapng).
+    pub at: Option<Timestamp>,
+    /// How its bytes begin.
+    pub link: LinkType,
+    /// The interface within a pcapng section, from 0; 0 elsewhere.
+    pub interface: u16,
+    /// Length on the wire in bytes, at least `bytes.len()`.
+    pub original_len: u32,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Whether the snap length cut bytes off.
+    pub fn is_cut(&self) -> bool {
+        u64::from(self.original_len) > self.bytes.len() as u64
+    }
+}
+
+/// What a record amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A TCP segment and what was captured of its payload.
+    Tcp(Segment, &'a [u8]),
+    /// Anything else: another protocol, a later fragment, malformed or cut
+    /// within the fixed TCP header.
+    Other,
+}
+
+/// Reads the headers of a record seen at `point`.
+///
+/// A first fragment counts as a segment of what it holds; later fragments have
+/// no TCP header and are [`Packet::Other`]. Checksums are not verified: on the
+/// sending host they are mostly filled in after the capture.
+#[inline]
+pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
+    segment(record, point).map_or(Packet::Other, |(segment, payload)| {
+        Packet::Tcp(segment, payload)
+    })
+}
+
+#[inline]
+fn segment<'a>(record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8])> {
+    let at = record.at?;
+    let datagram = ip::read(link::network(record)?)?;
+    let (header, payload) = tcp::read(&datagram)?;
+    let (flow, direction) = header.flow(&datagram);
+    let segment = Segment {
+        at,
+        number: record.number,
+        point,
+        flow,
+        direction,
+        seq: header.seq,
+        ack: header.ack,
+        flags: header.flags,
+        window: header.window,
+        payload_len: header.payload_len,
+        options: header.options,
+        ip: datagram.facts,
+    };
+    Some((segment, payload))
+}

@@ -1,0 +1,200 @@
+//! Capture files of either format, fed in pieces of any size.
+
+use super::pcap::Pcap;
+use super::pcapng::Pcapng;
+use super::{Damage, Fault, LinkType, Record};
+use crate::time::Timestamp;
+
+/// The most bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
+pub const MAX_CAPTURED: u32 = 262_144;
+
+/// The incremental reader of a pcap or pcapng file.
+///
+/// The caller holds a buffer, offers it to [`next`](Self::next), drops the
+/// bytes that were consumed and appends more when more are needed. The records
+/// do not depend on how the file is split into buffers.
+#[derive(Debug, Default)]
+pub struct Container {
+    format: Format,
+    offset: u64,
+    records: u64,
+    damage: Option<Damage>,
+}
+
+/// What [`Container::next`] did with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// How many bytes of the buffer are done with, the record found included.
+    pub consumed: usize,
+    /// What was found.
+    pub found: Found<'a>,
+}
+
+/// What stands next in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A packet.
+    Record(Record<'a>),
+    /// Nothing whole: so many bytes are needed from the first unconsumed one
+    /// on, at most [`Container::LONGEST`]. At the end of the input see
+    /// [`Container::finish`].
+    NeedMore(usize),
+    /// Nothing that can be read, now or later.
+    Damaged(Damage),
+}
+
+/// A packet as a format's reader finds it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub(super) at: Option<Timestamp>,
+    pub(super) link: LinkType,
+    pub(super) interface: u16,
+    pub(super) original_len: u32,
+    pub(super) bytes: &'a [u8],
+}
+
+/// What a format's reader made of the bytes it was offered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Advance<'a> {
+    /// A packet that takes so many bytes.
+    Frame(usize, Frame<'a>),
+    /// So many bytes hold no packet: what follows them is to be looked at next.
+    Passed(usize),
+    /// So many bytes are needed, more than were offered.
+    NeedMore(usize),
+    /// The end of what can be read.
+    Bad(Fault),
+}
+
+#[derive(Debug, Default)]
+enum Format {
+    #[default]
+    Unknown,
+    Pcap(Pcap),
+    Pcapng(Pcapng),
+}
+
+impl Container {
+    /// The most bytes that are ever needed at once.
+    pub const LONGEST: usize = super::pcapng::MAX_HELD_BLOCK as usize;
+
+    /// A reader that stands before the first byte of a file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Finds what stands at the begin of `buffer`, which continues where the
+    /// bytes consumed so far ended.
+    #[inline]
+    pub fn next<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
+        let mut consumed = 0;
+        if let Some(damage) = self.damage {
+            let found = Found::Damaged(damage);
+            return Step { consumed, found };
+        }
+        loop {
+            let rest = buffer.get(consumed..).unwrap_or_default();
+            let advance = match &mut self.format {
+                Format::Pcap(pcap) => pcap.advance(rest),
+                Format::Pcapng(pcapng) => pcapng.advance(rest),
+                Format::Unknown => self.recognize(rest),
+            };
+            let found = match advance {
+                Advance::Frame(len, frame) => {
+                    consumed += len;
+                    self.offset += len as u64;
+                    Found::Record(self.number(frame))
+                }
+                Advance::Passed(len) => {
+                    consumed += len;
+                    self.offset += len as u64;
+                    continue;
+                }
+                Advance::NeedMore(len) => Found::NeedMore(len),
+                Advance::Bad(fault) => Found::Damaged(self.give_up(fault)),
+            };
+            return Step { consumed, found };
+        }
+    }
+
+    /// Says whether the input may end with `rest` as the bytes that were not
+    /// consumed: `None` when it ends properly.
+    pub fn finish(&mut self, rest: &[u8]) -> Option<Damage> {
+        if self.damage.is_some() {
+            return self.damage;
+        }
+        let fault = match &self.format {
+            Format::Unknown if rest.is_empty() => Fault::Empty,
+            Format::Unknown if rest.len() < 4 => Fault::NotCapture,
+            Format::Pcapng(pcapng) if pcapng.passed_of_block() > 0 => Fault::Truncated,
+            _ if rest.is_empty() => return None,
+            _ => Fault::Truncated,
+        };
+        Some(self.give_up(fault))
+    }
+
+    /// How many records were found so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How many packets the capturing program says it lost, from the interface
+    /// statistics of pcapng; `None` where the file does not say.
+    pub fn dropped(&self) -> Option<u64> {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.dropped(),
+            _ => None,
+        }
+    }
+
+    fn recognize<'a>(&mut self, bytes: &[u8]) -> Advance<'a> {
+        let Some(magic) = bytes.first_chunk::<4>() else {
+            return Advance::NeedMore(4);
+        };
+        if Pcapng::is_magic(*magic) {
+            self.format = Format::Pcapng(Pcapng::default());
+            return Advance::Passed(0);
+        }
+        if !Pcap::is_magic(*magic) {
+            return Advance::Bad(Fault::NotCapture);
+        }
+        let Some(header) = bytes.first_chunk() else {
+            return Advance::NeedMore(Pcap::FILE_HEADER);
+        };
+        match Pcap::open(header) {
+            Ok(pcap) => {
+                self.format = Format::Pcap(pcap);
+                Advance::Passed(Pcap::FILE_HEADER)
+            }
+            Err(fault) => Advance::Bad(fault),
+        }
+    }
+
+    #[inline]
+    fn number<'a>(&mut self, frame: Frame<'a>) -> Record<'a> {
+        self.records += 1;
+        let captured = u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX);
+        Record {
+            number: self.records,
+            at: frame.at,
+            link: frame.link,
+            interface: frame.interface,
+            original_len: frame.original_len.max(captured),
+            bytes: frame.bytes,
+        }
+    }
+
+    fn give_up(&mut self, fault: Fault) -> Damage {
+        let passed = match &self.format {
+            Format::Pcapng(pcapng) => pcapng.passed_of_block(),
+            _ => 0,
+        };
+        let damage = Damage {
+            offset: self.offset.saturating_sub(passed),
+            record: self.records + 1,
+            fault,
+        };
+        self.damage = Some(damage);
+        damage
+    }
+}

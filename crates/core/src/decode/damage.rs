@@ -1,0 +1,83 @@
+//! Where and why a container could not be read further.
+
+use core::fmt;
+
+/// The place at which reading a container ended early, and why.
+///
+/// A damaged capture is read up to here and never resynchronised: a guess at
+/// where the next record begins can invent packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Byte offset in the file of the record or block that could not be read.
+    pub offset: u64,
+    /// The number the next record would have had, from 1.
+    pub record: u64,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What is wrong with a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// There is not a single byte.
+    Empty,
+    /// The first bytes are those of no capture format that is read here.
+    NotCapture,
+    /// The input ends within a header, record or block.
+    Truncated,
+    /// A capture format's version (major, minor) that is not read here.
+    Version(u16, u16),
+    /// A record claims more captured bytes than any capture holds.
+    RecordTooLong(u32),
+    /// A pcapng block's total length is impossible or beyond the limit.
+    BlockLength(u32),
+    /// A pcapng block's length at its end differs from the one at its begin.
+    BlockLengthsDiffer(u32, u32),
+    /// A pcapng block's content is longer than the block.
+    BlockContent,
+    /// A pcapng section without a valid byte-order magic.
+    ByteOrderMagic,
+    /// A packet names an interface that its section does not describe.
+    UnknownInterface(u32),
+    /// A section describes more interfaces than are kept.
+    TooManyInterfaces,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, record, .. } = self;
+        match self.fault {
+            Fault::Empty => write!(f, "empty"),
+            Fault::NotCapture => write!(f, "neither pcap nor pcapng"),
+            Fault::Truncated => write!(
+                f,
+                "cut short: ends within what begins at byte {offset}, before record {record} is whole"
+            ),
+            fault => write!(
+                f,
+                "damaged at byte {offset}, where record {record} should follow: {fault}"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "empty"),
+            Self::NotCapture => write!(f, "neither pcap nor pcapng"),
+            Self::Truncated => write!(f, "cut short"),
+            Self::Version(major, minor) => write!(f, "unknown version {major}.{minor}"),
+            Self::RecordTooLong(len) => write!(f, "a packet of {len} captured bytes"),
+            Self::BlockLength(len) => write!(f, "a block of {len} bytes"),
+            Self::BlockLengthsDiffer(begin, end) => {
+                write!(f, "a block of {begin} bytes that ends as one of {end}")
+            }
+            Self::BlockContent => write!(f, "a block that is shorter than its content"),
+            Self::ByteOrderMagic => write!(f, "a section without byte order"),
+            Self::UnknownInterface(id) => write!(f, "a packet of undescribed interface {id}"),
+            Self::TooManyInterfaces => write!(f, "too many interfaces"),
+        }
+    }
+}

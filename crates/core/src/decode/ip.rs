@@ -1,0 +1,141 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers in front of TCP.
+
+use core::net::IpAddr;
+
+use super::byte_order::ByteOrder;
+use crate::segment::IpFacts;
+
+/// IANA protocol numbers.
+mod protocol {
+    pub(super) const HOP_BY_HOP: u8 = 0;
+    pub(super) const TCP: u8 = 6;
+    pub(super) const ROUTING: u8 = 43;
+    pub(super) const FRAGMENT: u8 = 44;
+    pub(super) const AUTHENTICATION: u8 = 51;
+    pub(super) const DESTINATION_OPTIONS: u8 = 60;
+}
+
+/// RFC 8200 §4.1 has each once, destination options twice: real chains are
+/// shorter than this.
+const MAX_EXTENSIONS: usize = 8;
+
+/// An IP packet that carries TCP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Datagram<'a> {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) facts: IpFacts,
+    /// The payload's length on the wire, in bytes.
+    pub(super) payload_len: u32,
+    /// What was captured of the payload.
+    pub(super) payload: &'a [u8],
+}
+
+/// Reads the packet that begins `bytes`; `wire_len` is what the frame had for
+/// it on the wire. `None` when it is not the begin of a TCP segment.
+///
+/// The header's own length is believed over the frame's: frames are padded,
+/// and some capturing programs forget how long a cut frame was. It is zero in
+/// what a sender hands to its segmentation offload beyond 64 KiB.
+#[inline]
+pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
+    match bytes.first()? >> 4 {
+        4 => read_v4(bytes, wire_len),
+        6 => read_v6(bytes, wire_len),
+        _ => None,
+    }
+}
+
+#[inline]
+fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
+    let header: &[u8; 20] = bytes.first_chunk()?;
+    let half = |at| ByteOrder::Big.u16(header, at);
+    let [version_ihl, service, _, _, _, _, _, _, ttl, protocol, ..] = *header;
+    let header_len = u32::from(version_ihl & 0x0f) * 4;
+    let total_len = match u32::from(half(2)?) {
+        0 => wire_len,
+        len => len,
+    };
+    let fragment_offset = half(6)? & 0x1fff;
+    if header_len < 20 || protocol != protocol::TCP || fragment_offset != 0 {
+        return None;
+    }
+    let payload_len = total_len.checked_sub(header_len)?;
+    Some(Datagram {
+        source: IpAddr::from(*header.get(12..)?.first_chunk::<4>()?),
+        destination: IpAddr::from(*header.last_chunk::<4>()?),
+        facts: IpFacts {
+            ttl,
+            id: half(4),
+            congestion_marked: service & 3 == 3,
+        },
+        payload_len,
+        payload: at_most(bytes.get(header_len as usize..)?, payload_len),
+    })
+}
+
+#[inline]
+fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
+    let (header, rest) = bytes.split_first_chunk::<40>()?;
+    let [_, class, _, _, _, _, next, hop_limit, addresses @ ..] = header;
+    let body_len = match u32::from(ByteOrder::Big.u16(header, 4)?) {
+        // A jumbogram (RFC 2675), or one that offload has still to cut.
+        0 => wire_len.checked_sub(40)?,
+        len => len,
+    };
+    let chain = pass_extensions(*next, at_most(rest, body_len))?;
+    let payload_len = body_len.checked_sub(u32::try_from(chain.len).ok()?)?;
+    Some(Datagram {
+        source: IpAddr::from(*addresses.first_chunk::<16>()?),
+        destination: IpAddr::from(*addresses.last_chunk::<16>()?),
+        facts: IpFacts {
+            ttl: *hop_limit,
+            id: chain.fragment_id,
+            congestion_marked: (class >> 4) & 3 == 3,
+        },
+        payload_len,
+        payload: at_most(rest.get(chain.len..)?, payload_len),
+    })
+}
+
+/// The extension headers in front of a TCP header.
+struct Chain {
+    /// Their length in bytes.
+    len: usize,
+    /// The lower half of the fragment header's identification.
+    fragment_id: Option<u16>,
+}
+
+#[inline]
+fn pass_extensions(mut next: u8, bytes: &[u8]) -> Option<Chain> {
+    let mut chain = Chain {
+        len: 0,
+        fragment_id: None,
+    };
+    for _ in 0..=MAX_EXTENSIONS {
+        if next == protocol::TCP {
+            return Some(chain);
+        }
+        let header: &[u8; 8] = bytes.get(chain.len..)?.first_chunk()?;
+        let [following, units, o0, o1, _, _, i0, i1] = *header;
+        chain.len += match next {
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
+                8 + usize::from(units) * 8
+            }
+            // RFC 4302 §2.2 counts in words, without the first two.
+            protocol::AUTHENTICATION => 8 + usize::from(units) * 4,
+            protocol::FRAGMENT if u16::from_be_bytes([o0, o1]) >> 3 == 0 => {
+                chain.fragment_id = Some(u16::from_be_bytes([i0, i1]));
+                8
+            }
+            _ => return None,
+        };
+        next = following;
+    }
+    None
+}
+
+#[inline]
+fn at_most(bytes: &[u8], len: u32) -> &[u8] {
+    bytes.get(..len as usize).unwrap_or(bytes)
+}

@@ -1,0 +1,93 @@
+//! Link layers: where the IP packet in a frame begins.
+//!
+//! Source: the link-layer header types that libpcap registers, and for VLAN
+//! tags IEEE 802.1Q.
+
+use super::Record;
+
+/// How the bytes of a frame begin: the `LINKTYPE_` number of capture files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: the address family in the capturing host's byte order.
+    pub const NULL: Self = Self(0);
+    /// Ethernet without preamble and mostly without frame check sequence.
+    pub const ETHERNET: Self = Self(1);
+    /// An IP packet of either version.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback: the address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture, as of the `any` device.
+    pub const LINUX_SLL: Self = Self(113);
+    /// An IPv4 packet.
+    pub const IPV4: Self = Self(228);
+    /// An IPv6 packet.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture, version 2.
+    pub const LINUX_SLL2: Self = Self(276);
+
+    /// The file's number for libpcap's number `dlt`, which differs between
+    /// systems for raw IP.
+    pub const fn from_dlt(dlt: u16) -> Self {
+        match dlt {
+            12 | 14 => Self::RAW,
+            _ => Self(dlt),
+        }
+    }
+}
+
+const VLAN_TAG: usize = 4;
+/// Tags beyond these are no real network's.
+const MAX_VLAN_TAGS: usize = 4;
+
+/// The IP packet of a frame, and how long the frame says it is, link-layer
+/// padding included; `None` when the frame holds no IP packet.
+#[inline]
+pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
+    let bytes = record.bytes;
+    let header = match record.link {
+        LinkType::ETHERNET => ethertype_header(bytes, 12, 14)?,
+        LinkType::LINUX_SLL => ethertype_header(bytes, 14, 16)?,
+        LinkType::LINUX_SLL2 => ethertype_header(bytes, 0, 20)?,
+        LinkType::NULL | LinkType::LOOP => family_header(bytes)?,
+        // 12 and 14 are what some systems call raw IP in their own files.
+        LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
+        _ => return None,
+    };
+    let wire_len = record
+        .original_len
+        .saturating_sub(u32::try_from(header).unwrap_or(u32::MAX));
+    Some((bytes.get(header..)?, wire_len))
+}
+
+/// The length of a header of `len` bytes with the protocol's EtherType at
+/// `at`, and of the VLAN tags behind it.
+#[inline]
+fn ethertype_header(bytes: &[u8], at: usize, mut len: usize) -> Option<usize> {
+    let mut ethertype = *bytes.get(at..)?.first_chunk()?;
+    for _ in 0..=MAX_VLAN_TAGS {
+        match ethertype {
+            // IPv4, IPv6.
+            [0x08, 0x00] | [0x86, 0xdd] => return Some(len),
+            // 802.1Q, 802.1ad, and two of the time before that.
+            [0x81 | 0x91 | 0x92, 0x00] | [0x88, 0xa8] => {
+                ethertype = *bytes.get(len + 2..)?.first_chunk()?;
+                len += VLAN_TAG;
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A four-byte address family: 2 is IPv4 everywhere; IPv6 is 10 on Linux, 24
+/// on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin. The capturing host's
+/// byte order is unknown, but no family needs more than one byte.
+#[inline]
+fn family_header(bytes: &[u8]) -> Option<usize> {
+    match bytes.first_chunk()? {
+        [0, 0, 0, family] | [family, 0, 0, 0] if matches!(family, 2 | 10 | 24 | 28 | 30) => Some(4),
+        _ => None,
+    }
+}

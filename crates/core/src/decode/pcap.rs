@@ -1,0 +1,87 @@
+//! The classic capture format of libpcap.
+//!
+//! Source: the `pcap-savefile(5)` page; the 24-byte record headers of the
+//! "modified" format are those of libpcap's `sf-pcap.c`.
+
+use super::byte_order::ByteOrder;
+use super::container::{Advance, Frame, MAX_CAPTURED};
+use super::{Fault, LinkType};
+use crate::time::Timestamp;
+
+/// Seconds and microseconds.
+const MICROS: u32 = 0xa1b2_c3d4;
+/// Seconds and nanoseconds.
+const NANOS: u32 = 0xa1b2_3c4d;
+/// Seconds and microseconds, eight bytes more in each record header.
+const MODIFIED: u32 = 0xa1b2_cd34;
+
+/// What the header of a pcap file says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pcap {
+    order: ByteOrder,
+    nanos_per_tick: i64,
+    record_header: usize,
+    link: LinkType,
+}
+
+impl Pcap {
+    pub(super) const FILE_HEADER: usize = 24;
+
+    pub(super) fn is_magic(bytes: [u8; 4]) -> bool {
+        byte_order(bytes).is_some()
+    }
+
+    pub(super) fn open(header: &[u8; Self::FILE_HEADER]) -> Result<Self, Fault> {
+        let [m0, m1, m2, m3, rest @ ..] = header;
+        let (order, magic) = byte_order([*m0, *m1, *m2, *m3]).ok_or(Fault::NotCapture)?;
+        let version = order.u16(rest, 0).zip(order.u16(rest, 2));
+        if version != Some((2, 4)) {
+            let (major, minor) = version.unwrap_or_default();
+            return Err(Fault::Version(major, minor));
+        }
+        // The upper half of the field tells about frame check sequences.
+        let link = order.u32(rest, 16).unwrap_or_default() & 0xffff;
+        Ok(Self {
+            order,
+            nanos_per_tick: if magic == NANOS { 1 } else { 1_000 },
+            record_header: if magic == MODIFIED { 24 } else { 16 },
+            link: LinkType(link as u16),
+        })
+    }
+
+    #[inline]
+    pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
+        let Some((header, body)) = bytes.split_at_checked(self.record_header) else {
+            return Advance::NeedMore(self.record_header);
+        };
+        let field = |at| self.order.u32(header, at).unwrap_or_default();
+        let captured = field(8);
+        if captured > MAX_CAPTURED {
+            return Advance::Bad(Fault::RecordTooLong(captured));
+        }
+        let len = self.record_header + captured as usize;
+        let Some(bytes) = body.get(..captured as usize) else {
+            return Advance::NeedMore(len);
+        };
+        let ticks = i64::from(field(4)) * self.nanos_per_tick;
+        let nanos = i64::from(field(0)) * 1_000_000_000 + ticks;
+        let frame = Frame {
+            at: Some(Timestamp::from_nanos(nanos)),
+            link: self.link,
+            interface: 0,
+            original_len: field(12),
+            bytes,
+        };
+        Advance::Frame(len, frame)
+    }
+}
+
+/// The byte order that makes a known magic of `bytes`, and that magic.
+fn byte_order(bytes: [u8; 4]) -> Option<(ByteOrder, u32)> {
+    let is_known = |magic: &u32| [MICROS, NANOS, MODIFIED].contains(magic);
+    let little = Some(u32::from_le_bytes(bytes)).filter(is_known);
+    let big = Some(u32::from_be_bytes(bytes)).filter(is_known);
+    little
+        .map(|magic| (ByteOrder::Little, magic))
+        .or(big.map(|magic| (ByteOrder::Big, magic)))
+}

@@ -1,0 +1,125 @@
+//! What a section says about an interface: link type, clock, losses.
+
+use crate::decode::byte_order::ByteOrder;
+use crate::decode::{Fault, LinkType};
+use crate::time::Timestamp;
+
+const END_OF_OPTIONS: u16 = 0;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
+
+/// An interface description block, and what statistics said since.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interface {
+    pub(super) link: LinkType,
+    /// The most bytes captured of a packet; 0 without limit.
+    pub(super) snap_len: u32,
+    /// Packets lost here up to the last statistics; `None` before any.
+    pub(super) dropped: Option<u64>,
+    tick: Tick,
+    /// To be added to its timestamps.
+    offset_seconds: i64,
+}
+
+/// The length of one unit of an interface's timestamps.
+#[derive(Clone, Copy, Debug)]
+enum Tick {
+    /// So many nanoseconds.
+    Nanos(u64),
+    /// So small that this many are a nanosecond.
+    PerNano(u64),
+    /// A second divided by two to this power.
+    BinaryFraction(u32),
+}
+
+impl Interface {
+    pub(super) fn new(link: LinkType, snap_len: u32) -> Self {
+        Self {
+            link,
+            snap_len,
+            dropped: None,
+            tick: Tick::Nanos(1_000),
+            offset_seconds: 0,
+        }
+    }
+
+    pub(super) fn with_options(mut self, order: ByteOrder, options: &[u8]) -> Result<Self, Fault> {
+        for_each_option(order, options, |code, value| match code {
+            IF_TSRESOL => self.tick = value.first().map_or(self.tick, |raw| Tick::new(*raw)),
+            IF_TSOFFSET => self.offset_seconds = order.u64(value, 0).unwrap_or_default() as i64,
+            _ => {}
+        })?;
+        Ok(self)
+    }
+
+    /// Statistics are totals since the capture began: the last ones count.
+    pub(super) fn read_statistics(
+        &mut self,
+        order: ByteOrder,
+        options: &[u8],
+    ) -> Result<(), Fault> {
+        let mut dropped: Option<u64> = None;
+        for_each_option(order, options, |code, value| {
+            if matches!(code, ISB_IFDROP | ISB_OSDROP) {
+                let lost = order.u64(value, 0).unwrap_or_default();
+                dropped = Some(dropped.unwrap_or_default().saturating_add(lost));
+            }
+        })?;
+        self.dropped = dropped.or(self.dropped);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn instant(&self, ticks: u64) -> Timestamp {
+        let nanos = i64::try_from(self.tick.nanos(ticks)).unwrap_or(i64::MAX);
+        let offset = self.offset_seconds.saturating_mul(1_000_000_000);
+        Timestamp::from_nanos(nanos.saturating_add(offset))
+    }
+}
+
+impl Tick {
+    /// The `if_tsresol` option: a negative power of 2 when its highest bit is
+    /// set, of 10 otherwise.
+    fn new(raw: u8) -> Self {
+        let power = u32::from(raw & 0x7f);
+        if raw & 0x80 != 0 {
+            Self::BinaryFraction(power)
+        } else if power <= 9 {
+            Self::Nanos(10_u64.pow(9 - power))
+        } else {
+            Self::PerNano(10_u64.saturating_pow(power - 9))
+        }
+    }
+
+    #[inline]
+    fn nanos(self, ticks: u64) -> u64 {
+        match self {
+            Self::Nanos(nanos) => ticks.saturating_mul(nanos),
+            Self::PerNano(count) => ticks / count,
+            Self::BinaryFraction(power) => {
+                let nanos = (u128::from(ticks) * 1_000_000_000) >> power;
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+fn for_each_option(
+    order: ByteOrder,
+    mut options: &[u8],
+    mut visit: impl FnMut(u16, &[u8]),
+) -> Result<(), Fault> {
+    while !options.is_empty() {
+        let code = order.u16(options, 0).ok_or(Fault::BlockContent)?;
+        if code == END_OF_OPTIONS {
+            break;
+        }
+        let len = usize::from(order.u16(options, 2).ok_or(Fault::BlockContent)?);
+        let rest = options.get(4..).ok_or(Fault::BlockContent)?;
+        visit(code, rest.get(..len).ok_or(Fault::BlockContent)?);
+        options = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(())
+}

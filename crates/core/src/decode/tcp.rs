@@ -1,0 +1,132 @@
+//! TCP headers (RFC 9293 §3.1) and the options that matter for latency.
+
+use super::byte_order::ByteOrder;
+use super::ip::Datagram;
+use crate::flow::{Direction, Endpoint, FlowKey, Transport};
+use crate::segment::{TcpFlags, TcpOptions};
+
+/// Option kinds, from IANA's TCP parameters.
+mod kind {
+    pub(super) const END: u8 = 0;
+    pub(super) const NO_OPERATION: u8 = 1;
+    pub(super) const MSS: u8 = 2;
+    pub(super) const WINDOW_SCALE: u8 = 3;
+    pub(super) const SACK_PERMITTED: u8 = 4;
+    pub(super) const SACK: u8 = 5;
+    pub(super) const TIMESTAMPS: u8 = 8;
+}
+
+/// RFC 7323 §2.3: a greater shift is to be taken as this.
+const MAX_WINDOW_SCALE: u8 = 14;
+
+/// A TCP header's fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    source_port: u16,
+    destination_port: u16,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) flags: TcpFlags,
+    pub(super) window: u16,
+    pub(super) payload_len: u32,
+    pub(super) options: TcpOptions,
+}
+
+impl Header {
+    #[inline]
+    pub(super) fn flow(&self, datagram: &Datagram<'_>) -> (FlowKey, Direction) {
+        FlowKey::new(
+            Transport::Tcp,
+            Endpoint::new(datagram.source, self.source_port),
+            Endpoint::new(datagram.destination, self.destination_port),
+        )
+    }
+}
+
+/// Reads the header that a datagram begins with, and what was captured of the
+/// payload. `None` when the window, the last of the fixed fields that are read,
+/// was not captured or the header does not fit into the datagram.
+#[inline]
+pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
+    let fixed: &[u8; 16] = datagram.payload.first_chunk()?;
+    let half = |at| ByteOrder::Big.u16(fixed, at);
+    let word = |at| ByteOrder::Big.u32(fixed, at);
+    let [.., offset, bits, _, _] = *fixed;
+    let options_len = usize::from(offset >> 4).checked_sub(5)? * 4;
+    let header_len = 20 + u32::try_from(options_len).ok()?;
+    let payload_len = datagram.payload_len.checked_sub(header_len)?;
+    let rest = datagram.payload.get(20..).unwrap_or_default();
+    let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
+    let flags = TcpFlags(bits);
+    let header = Header {
+        source_port: half(0)?,
+        destination_port: half(2)?,
+        seq: word(4)?,
+        ack: word(8)?,
+        flags,
+        window: half(14)?,
+        payload_len,
+        options: read_options(options, flags.contains(TcpFlags::SYN)),
+    };
+    Some((header, payload))
+}
+
+/// Options that belong into a SYN count only there, as in every kernel.
+#[inline]
+fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
+    let mut options = TcpOptions::default();
+    // What nearly every segment of an established connection has, and only that.
+    if let [1, 1, kind::TIMESTAMPS, 10, times @ ..] = bytes {
+        if times.len() == 8 {
+            read_option(&mut options, kind::TIMESTAMPS, times, is_syn);
+            return options;
+        }
+    }
+    while let Some((kind, rest)) = bytes.split_first() {
+        match *kind {
+            kind::END => break,
+            kind::NO_OPERATION => {
+                bytes = rest;
+                continue;
+            }
+            _ => {}
+        }
+        let Some(value) = rest
+            .first()
+            .and_then(|len| rest.get(1..usize::from(*len).checked_sub(1)?))
+        else {
+            break;
+        };
+        read_option(&mut options, *kind, value, is_syn);
+        bytes = rest.get(1 + value.len()..).unwrap_or_default();
+    }
+    options
+}
+
+#[inline]
+fn read_option(options: &mut TcpOptions, kind: u8, value: &[u8], is_syn: bool) {
+    match (kind, value) {
+        (kind::TIMESTAMPS, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {
+            let value = u32::from_be_bytes([v0, v1, v2, v3]);
+            options.timestamps = Some((value, u32::from_be_bytes([e0, e1, e2, e3])));
+        }
+        (kind::SACK, blocks) if blocks.len() % 8 == 0 => read_sack(options, blocks),
+        (kind::MSS, &[m0, m1]) if is_syn => options.mss = Some(u16::from_be_bytes([m0, m1])),
+        (kind::WINDOW_SCALE, &[shift]) if is_syn => {
+            options.window_scale = Some(shift.min(MAX_WINDOW_SCALE));
+        }
+        (kind::SACK_PERMITTED, []) if is_syn => options.sack_permitted = true,
+        _ => {}
+    }
+}
+
+fn read_sack(options: &mut TcpOptions, blocks: &[u8]) {
+    options.sack_count = 0;
+    for (slot, block) in options.sack.iter_mut().zip(blocks.chunks_exact(8)) {
+        if let [l0, l1, l2, l3, r0, r1, r2, r3] = *block {
+            let left = u32::from_be_bytes([l0, l1, l2, l3]);
+            *slot = (left, u32::from_be_bytes([r0, r1, r2, r3]));
+            options.sack_count += 1;
+        }
+    }
+}

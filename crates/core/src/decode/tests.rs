@@ -1,0 +1,19 @@
+//! Containers and packets built byte by byte, and arbitrary ones.
+
+mod container;
+mod headers;
+mod writing;
+
+use super::*;
+
+/// A record of `bytes` as the container yields it.
+fn record(link: LinkType, bytes: &[u8]) -> Record<'_> {
+    Record {
+        number: 7,
+        at: Some(Timestamp::from_parts(1, 5)),
+        link,
+        interface: 0,
+        original_len: u32::try_from(bytes.len()).expect("test frames are short"),
+        bytes,
+    }
+}

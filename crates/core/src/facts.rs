@@ -1,0 +1,175 @@
+//! Everything observed besides packets, folded.
+//!
+//! Bounded: groups and counts, never lists that grow with the load.
+
+mod load;
+mod socket;
+
+use std::collections::BTreeMap;
+
+pub(crate) use load::{Loads, Outcome as ExperimentResult};
+pub(crate) use socket::SocketFacts;
+
+use crate::event::{
+    CaptureSummary, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
+    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, Phase, ProbeAnswer,
+    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
+};
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+use crate::report::Remark;
+
+/// Entries kept of each list.
+const MAX_ENTRIES: usize = 512;
+
+/// What is known besides packets.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) resolutions: Vec<Resolution>,
+    pub(crate) routes: Vec<KernelRoute>,
+    pub(crate) probes: BTreeMap<ProbeKey, ProbeGroup>,
+    pub(crate) loads: Loads,
+    pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
+    pub(crate) counters: Vec<CounterChange>,
+    pub(crate) listeners: Vec<ListenerSample>,
+    pub(crate) configuration: Vec<ConfigurationLine>,
+    pub(crate) timers: Option<KernelTimers>,
+    pub(crate) firewall: Option<FirewallState>,
+    pub(crate) captures: Vec<CaptureSummary>,
+    pub(crate) notes: Vec<Remark>,
+}
+
+/// Probes that are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProbeKey {
+    pub(crate) target: TargetId,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) method: ProbeMethod,
+    /// Whether the load was running.
+    pub(crate) is_loaded: bool,
+}
+
+/// Probes of one kind, summed up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProbeGroup {
+    pub(crate) sent: u64,
+    pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
+    pub(crate) rtt: Distribution,
+    pub(crate) stamp: Option<Stamp>,
+    pub(crate) ttl: Option<u8>,
+    pub(crate) syn_retransmissions: u64,
+}
+
+impl Facts {
+    /// Folds one event.
+    pub(crate) fn observe(&mut self, event: Event) {
+        let (at, phase) = (event.at, event.phase);
+        match event.body {
+            EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
+            EventBody::Route(route) => push(&mut self.routes, route),
+            EventBody::Probe(sample) => self.probe(phase, &sample),
+            EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
+            EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
+            EventBody::Request(sample) => self.loads.sample(phase, sample),
+            EventBody::Socket(sample) => self.socket(&sample),
+            EventBody::Counter(change) => push(&mut self.counters, change),
+            EventBody::Listener(sample) => push(&mut self.listeners, sample),
+            EventBody::Configuration(line) => push(&mut self.configuration, line),
+            EventBody::Timers(timers) => self.timers = Some(timers),
+            EventBody::Firewall(state) => self.firewall = Some(state),
+            EventBody::Capture(summary) => push(&mut self.captures, summary),
+            EventBody::Note(Note { id, text }) => {
+                let remark = Remark { id, text };
+                if !self.notes.contains(&remark) {
+                    push(&mut self.notes, remark);
+                }
+            }
+            // Told to the flow table.
+            EventBody::FlowPhase(_) => {}
+        }
+    }
+
+    fn probe(&mut self, phase: Phase, sample: &ProbeSample) {
+        let key = ProbeKey {
+            target: sample.target,
+            endpoint: sample.endpoint,
+            method: sample.method,
+            // Idle probes come before any load, in the warm-up.
+            is_loaded: phase != Phase::WarmUp,
+        };
+        if !self.probes.contains_key(&key) && self.probes.len() >= MAX_ENTRIES {
+            return;
+        }
+        let group = self.probes.entry(key).or_default();
+        group.sent += 1;
+        *group.answers.entry(sample.answer).or_default() += 1;
+        group.syn_retransmissions += u64::from(sample.syn_retransmissions);
+        group.stamp = group.stamp.or(Some(sample.stamp));
+        group.ttl = group.ttl.or(sample.ttl);
+        if let Some(rtt) = sample.rtt {
+            group.rtt.record(rtt);
+        }
+    }
+
+    fn socket(&mut self, sample: &crate::event::SocketSample) {
+        let key = (sample.target, socket::owner_name(&sample.owner));
+        if self.sockets.contains_key(&key) || self.sockets.len() < MAX_ENTRIES {
+            self.sockets.entry(key).or_default().take(sample);
+        }
+    }
+
+    /// Sockets of the server's processes, as one.
+    pub(crate) fn server_sockets(&self, target: TargetId) -> SocketFacts {
+        let mut all = SocketFacts::default();
+        for ((_, owner), facts) in self.sockets.iter().filter(|((t, _), _)| *t == target) {
+            if owner != socket::OWN {
+                all.merge(facts);
+            }
+        }
+        all
+    }
+
+    /// The effective value of a directive and where it was set.
+    pub(crate) fn setting(&self, target: TargetId, directive: &str) -> Option<&ConfigurationLine> {
+        self.configuration
+            .iter()
+            .find(|line| line.target == target && line.directive == directive)
+    }
+
+    /// By how much a counter of this side's kernel rose.
+    pub(crate) fn counter(&self, name: &str) -> Option<u64> {
+        let is_ours =
+            |change: &&CounterChange| change.name == name && change.scope != CounterScope::Target;
+        let change = self.counters.iter().find(is_ours)?;
+        Some(change.after.saturating_sub(change.before))
+    }
+
+    /// Probes of one method, idle or loaded.
+    pub(crate) fn probes_of(
+        &self,
+        target: TargetId,
+        method: ProbeMethod,
+        is_loaded: bool,
+    ) -> Option<&ProbeGroup> {
+        self.probes
+            .iter()
+            .find(|(key, _)| {
+                key.target == target && key.method == method && key.is_loaded == is_loaded
+            })
+            .map(|(_, group)| group)
+    }
+
+    /// The path's round trip: the least that any kernel-answered probe saw.
+    pub(crate) fn round_trip(&self, target: TargetId) -> Option<core::time::Duration> {
+        [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
+            .into_iter()
+            .filter_map(|method| self.probes_of(target, method, false)?.rtt.min())
+            .min()
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() < MAX_ENTRIES {
+        list.push(item);
+    }
+}

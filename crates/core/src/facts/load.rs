@@ -1,0 +1,332 @@
+//! What our own load measured, by target and phase.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::event::{LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId};
+use crate::experiment::Experiment;
+use crate::histogram::Distribution;
+use crate::report::{Cluster, StatusCount};
+use crate::time::Timestamp;
+
+/// Phases remembered.
+const MAX_PHASES: usize = 1024;
+/// Clusters kept for comparing runs.
+const MAX_CLUSTERS: usize = 4096;
+/// Single requests kept.
+const MAX_SAMPLES: usize = 8192;
+
+/// All load runs.
+#[derive(Debug, Default)]
+pub(crate) struct Loads {
+    /// Phases in the order they began.
+    pub(crate) phases: Vec<(Timestamp, Phase, PhaseStart)>,
+    /// Sums by target, phase and whether packets were captured meanwhile.
+    sums: BTreeMap<(TargetId, Phase, bool), LoadSum>,
+    /// The baseline's clusters, unobserved ones.
+    pub(crate) clusters: Vec<(TargetId, Cluster)>,
+    /// Single baseline requests.
+    pub(crate) samples: Vec<RequestSample>,
+}
+
+/// Requests of one target in one phase.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadSum {
+    pub(crate) latency: Distribution,
+    pub(crate) first_byte: Distribution,
+    pub(crate) body: Distribution,
+    pub(crate) failures: BTreeMap<RequestFailure, u64>,
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) connects: u64,
+    pub(crate) received_bytes: u64,
+    /// Mean latency and count of each second, for the spread of differences.
+    seconds: BTreeMap<(usize, u32), (f64, u64)>,
+}
+
+/// An experiment beside its control.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<'a> {
+    pub(crate) experiment: Experiment,
+    pub(crate) control: &'a LoadSum,
+    pub(crate) treated: &'a LoadSum,
+    /// Mean latency with it minus without it, in nanoseconds, with its 95 %
+    /// interval.
+    pub(crate) difference: i64,
+    pub(crate) low: i64,
+    pub(crate) high: i64,
+    pub(crate) alternations: u64,
+}
+
+impl Loads {
+    pub(crate) fn begin(&mut self, at: Timestamp, phase: Phase, start: PhaseStart) {
+        if self.phases.len() < MAX_PHASES {
+            self.phases.push((at, phase, start));
+        }
+    }
+
+    pub(crate) fn cluster(&mut self, phase: Phase, cluster: LoadCluster) {
+        let (slice, is_observed) = self.current(cluster.target, phase);
+        let target = cluster.target;
+        let (second, group) = (cluster.second, cluster.group);
+        let sum = self.sums.entry((target, phase, is_observed)).or_default();
+        sum.take(slice, &cluster);
+        let is_kept = phase == Phase::Baseline && !is_observed;
+        if is_kept && self.clusters.len() < MAX_CLUSTERS {
+            let latency = cluster.latency;
+            let failures = cluster.failures.iter().map(|&(_, count)| count).sum();
+            self.clusters.push((
+                target,
+                Cluster {
+                    second,
+                    group,
+                    latency,
+                    failures,
+                },
+            ));
+        }
+    }
+
+    pub(crate) fn sample(&mut self, phase: Phase, sample: RequestSample) {
+        if phase == Phase::Baseline && self.samples.len() < MAX_SAMPLES {
+            self.samples.push(sample);
+        }
+    }
+
+    /// The phase run that this target is in: its number, and whether it is observed.
+    fn current(&self, target: TargetId, phase: Phase) -> (usize, bool) {
+        self.phases
+            .iter()
+            .enumerate()
+            .rev()
+            .find(|(_, (_, p, start))| *p == phase && start.target == target)
+            .map_or((0, false), |(index, (_, _, start))| {
+                (index, start.is_observed)
+            })
+    }
+
+    /// The target's baseline: the unobserved part where there is one.
+    pub(crate) fn baseline(&self, target: TargetId) -> Option<&LoadSum> {
+        let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
+        of(false).or_else(|| of(true))
+    }
+
+    /// The part of the baseline during which packets were captured.
+    pub(crate) fn observed_baseline(&self, target: TargetId) -> Option<&LoadSum> {
+        self.sums.get(&(target, Phase::Baseline, true))
+    }
+
+    /// Everything the load of a target came to, in all phases.
+    pub(crate) fn all(&self, target: TargetId) -> LoadSum {
+        let mut all = LoadSum::default();
+        for ((t, _, _), sum) in &self.sums {
+            if *t == target {
+                all.merge(sum);
+            }
+        }
+        all
+    }
+
+    /// Seconds of the target's unobserved baseline (observed where it has none).
+    pub(crate) fn baseline_seconds(&self, target: TargetId) -> f64 {
+        let length = |observed: bool| -> f64 {
+            let mut seconds = 0.0;
+            for (at, phase, start) in &self.phases {
+                let is_meant = *phase == Phase::Baseline
+                    && start.target == target
+                    && start.is_observed == observed;
+                if is_meant {
+                    seconds += start.end.since(*at).as_secs_f64();
+                }
+            }
+            seconds
+        };
+        let unobserved = length(false);
+        if unobserved > 0.0 {
+            unobserved
+        } else {
+            length(true)
+        }
+    }
+
+    /// Experiments with both sides measured, in the order they were run.
+    pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
+        let mut outcomes = Vec::new();
+        for number in 0..=u8::MAX {
+            let Some(experiment) = self.experiment(target, number) else {
+                continue;
+            };
+            let side = |phase| {
+                self.sums
+                    .get(&(target, phase, false))
+                    .or(self.sums.get(&(target, phase, true)))
+            };
+            let (control, treated) = (
+                side(Phase::Control(number)),
+                side(Phase::Experiment(number)),
+            );
+            if let (Some(control), Some(treated)) = (control, treated) {
+                outcomes.extend(Outcome::of(experiment, control, treated));
+            }
+        }
+        outcomes
+    }
+
+    fn experiment(&self, target: TargetId, number: u8) -> Option<Experiment> {
+        self.phases
+            .iter()
+            .find(|(_, phase, start)| *phase == Phase::Experiment(number) && start.target == target)
+            .and_then(|(_, _, start)| start.experiment)
+    }
+}
+
+impl LoadSum {
+    fn take(&mut self, slice: usize, cluster: &LoadCluster) {
+        self.latency.merge(&cluster.latency);
+        self.first_byte.merge(&cluster.first_byte);
+        self.body.merge(&cluster.body);
+        for &(failure, count) in &cluster.failures {
+            *self.failures.entry(failure).or_default() += count;
+        }
+        for &(status, count) in &cluster.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.connects += cluster.connects;
+        self.received_bytes += cluster.received_bytes;
+        let second = self.seconds.entry((slice, cluster.second)).or_default();
+        second.0 += cluster.latency.sum_ns() as f64;
+        second.1 += cluster.latency.count();
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.first_byte.merge(&other.first_byte);
+        self.body.merge(&other.body);
+        for (&failure, &count) in &other.failures {
+            *self.failures.entry(failure).or_default() += count;
+        }
+        for (&status, &count) in &other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.connects += other.connects;
+        self.received_bytes += other.received_bytes;
+    }
+
+    /// Requests that failed otherwise than by time, and responses of 500 or more.
+    pub(crate) fn errors(&self) -> u64 {
+        let is_error = |failure: RequestFailure| {
+            !matches!(failure, RequestFailure::Timeout | RequestFailure::Cut)
+        };
+        let failed: u64 = self
+            .failures
+            .iter()
+            .filter(|(f, _)| is_error(**f))
+            .map(|(_, count)| count)
+            .sum();
+        let refused: u64 = self.statuses.range(500..).map(|(_, count)| count).sum();
+        failed + refused
+    }
+
+    /// Requests given up for their age.
+    pub(crate) fn timeouts(&self) -> u64 {
+        self.failures
+            .get(&RequestFailure::Timeout)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Responses by status and failures by name.
+    pub(crate) fn outcomes(&self) -> Vec<StatusCount> {
+        let statuses = self
+            .statuses
+            .iter()
+            .map(|(status, &count)| (status.to_string(), count));
+        let failures = self
+            .failures
+            .iter()
+            .map(|(f, &count)| (failure_name(*f).to_owned(), count));
+        statuses
+            .chain(failures)
+            .map(|(status, count)| StatusCount { status, count })
+            .collect()
+    }
+
+    /// Whole responses.
+    pub(crate) fn whole(&self) -> u64 {
+        self.statuses.values().sum()
+    }
+
+    /// Mean latency of each slice of time, in nanoseconds.
+    fn means(&self) -> Vec<f64> {
+        self.seconds
+            .values()
+            .filter(|(_, n)| *n > 0)
+            .map(|(sum, n)| sum / *n as f64)
+            .collect()
+    }
+}
+
+impl<'a> Outcome<'a> {
+    /// The difference of means; its interval from the spread of the slices'
+    /// means (Welch), or twice the pooled standard error of single requests
+    /// where there are too few slices.
+    fn of(experiment: Experiment, control: &'a LoadSum, treated: &'a LoadSum) -> Option<Self> {
+        let (without, with) = (control.latency.mean()?, treated.latency.mean()?);
+        let difference = signed(with) - signed(without);
+        let margin = 2.0 * (error(control).powi(2) + error(treated).powi(2)).sqrt();
+        let margin = margin as i64;
+        let alternations = control.seconds.len().min(treated.seconds.len()) as u64;
+        Some(Self {
+            experiment,
+            control,
+            treated,
+            difference,
+            low: difference.saturating_sub(margin),
+            high: difference.saturating_add(margin),
+            alternations,
+        })
+    }
+
+    /// By how much the median time between first and last byte shrank.
+    pub(crate) fn body_drop(&self) -> Duration {
+        let median = |sum: &LoadSum| sum.body.quantile(0.5).unwrap_or_default();
+        median(self.control).saturating_sub(median(self.treated))
+    }
+}
+
+fn failure_name(failure: RequestFailure) -> &'static str {
+    match failure {
+        RequestFailure::Refused => "refused",
+        RequestFailure::ConnectTimeout => "connect timeout",
+        RequestFailure::Unreachable => "unreachable",
+        RequestFailure::Timeout => "timeout",
+        RequestFailure::Reset => "reset",
+        RequestFailure::Closed => "closed early",
+        RequestFailure::NotHttp => "not HTTP",
+        RequestFailure::Local => "failed on our side",
+        RequestFailure::Cut => "cut by the end of the run",
+    }
+}
+
+/// Standard error of the mean.
+fn error(sum: &LoadSum) -> f64 {
+    let means = sum.means();
+    if means.len() >= 3 {
+        let mean = means.iter().sum::<f64>() / means.len() as f64;
+        let variance =
+            means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
+        return (variance / means.len() as f64).sqrt();
+    }
+    let count = sum.latency.count().max(1) as f64;
+    let mean = sum.latency.sum_ns() as f64 / count;
+    let squares: f64 = sum
+        .latency
+        .buckets()
+        .iter()
+        .map(|&(value, n)| (value as f64 - mean).powi(2) * n as f64)
+        .sum();
+    (squares / count / count).sqrt()
+}
+
+fn signed(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,97 @@
+//! The segments of open exchanges, boiled down to what tiling needs.
+
+use crate::connection::half::{Arrival, Span};
+use crate::exchange::Side;
+use crate::time::Timestamp;
+
+/// Marks kept for one connection's open exchanges at most.
+const MAX_MARKS: usize = 4096;
+/// Marks nearer together than this are merged when there are too many.
+const MERGED_NS: i64 = 250_000;
+
+/// One segment of a connection with an open exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) at: Timestamp,
+    pub(crate) number: u64,
+    pub(crate) by: Side,
+    /// Its payload, if any.
+    pub(crate) data: Option<Data>,
+    /// How far it acknowledges the other side's bytes.
+    pub(crate) ack: u64,
+    /// Whether that was news.
+    pub(crate) is_new_ack: bool,
+}
+
+/// A segment's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Data {
+    pub(crate) span: Span,
+    pub(crate) arrival: Arrival,
+    /// No multiple of the MSS: a partial segment ends it.
+    pub(crate) is_small: bool,
+    pub(crate) has_fin: bool,
+    /// Bytes seen and not acknowledged before it.
+    pub(crate) in_flight: u64,
+    /// Segments of the same sender that were lost before they came here, just
+    /// before this one.
+    pub(crate) skipped: u16,
+    /// Whether the receiver's window had no room for it before the last ACK.
+    pub(crate) filled_window: bool,
+}
+
+/// The marks of a connection, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    list: Vec<Mark>,
+}
+
+impl Marks {
+    pub(crate) fn push(&mut self, mark: Mark) {
+        if self.list.len() >= MAX_MARKS {
+            self.thin_out();
+        }
+        self.list.push(mark);
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Mark] {
+        &self.list
+    }
+
+    /// Forgets what came before `begin`.
+    pub(crate) fn forget_before(&mut self, begin: Timestamp) {
+        let first = self.list.partition_point(|mark| mark.at < begin);
+        self.list.drain(..first);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Frees the memory too.
+    pub(crate) fn retire(&mut self) {
+        self.list = Vec::new();
+    }
+
+    /// Merges runs of ordinary segments: gaps longer than a quarter of a
+    /// millisecond and everything remarkable stay. If that does not halve the
+    /// list, the older half is dropped, whose time then is unknown.
+    fn thin_out(&mut self) {
+        let mut last_kept = Timestamp::MIN;
+        self.list.retain(|mark| {
+            let is_plain = mark
+                .data
+                .is_none_or(|data| data.arrival == Arrival::InOrder);
+            let is_near = mark.at.signed_since(last_kept) < MERGED_NS;
+            let keep = !(is_plain && is_near);
+            if keep {
+                last_kept = mark.at;
+            }
+            keep
+        });
+        if self.list.len() > MAX_MARKS / 2 {
+            let excess = self.list.len() - MAX_MARKS / 2;
+            self.list.drain(..excess);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What all exchanges with one server amount to.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::cause::Rules;
+use crate::cause::tally::{Worst, nanos};
+use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::{Exchange, Outcome, Side};
+use crate::histogram::Distribution;
+use crate::time::Timestamp;
+use crate::wait::{Owner, Wait, WaitKind};
+
+/// Figures and rules of one server's address and port.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) ledger: Ledger,
+    pub(crate) rules: Rules,
+}
+
+impl Service {
+    pub(crate) fn take(&mut self, exchange: &Exchange) {
+        self.ledger.take(exchange);
+        self.rules.observe(exchange);
+    }
+
+    pub(crate) fn take_setup(&mut self, setup: &Setup) {
+        self.ledger.take_setup(setup);
+        self.rules.observe_setup(setup);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.ledger.merge(other.ledger);
+        self.rules.merge(other.rules);
+    }
+}
+
+/// The figures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) count: u64,
+    pub(crate) errors: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) cut: u64,
+    pub(crate) latency: Distribution,
+    /// Least round trip to the client plus that to the server.
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) waits: Shares,
+    pub(crate) slowest: Worst,
+    pub(crate) statuses: BTreeMap<String, u64>,
+    pub(crate) span: Option<(Timestamp, Timestamp)>,
+    pub(crate) setups: SetupLedger,
+    /// Losses repaired, by whose data was lost.
+    pub(crate) recoveries: BTreeMap<Side, u64>,
+    /// Delayed ACKs that held nothing back.
+    pub(crate) harmless_delays: Distribution,
+}
+
+/// Sums of waits by kind and owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shares {
+    pub(crate) by_kind: BTreeMap<(WaitKind, Owner), u64>,
+}
+
+/// Figures of connections made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SetupLedger {
+    pub(crate) count: u64,
+    pub(crate) outcomes: BTreeMap<SetupOutcome, u64>,
+    pub(crate) latency: Distribution,
+    pub(crate) waits: Shares,
+}
+
+impl Ledger {
+    fn take(&mut self, exchange: &Exchange) {
+        let outcome = exchange.outcome;
+        if outcome == Outcome::Cut {
+            self.cut += 1;
+            return;
+        }
+        *self.statuses.entry(outcome.to_string()).or_default() += 1;
+        self.extend_span(exchange.begin, exchange.end);
+        match outcome {
+            Outcome::Complete(status) => {
+                self.count += 1;
+                self.errors += u64::from(status.is_some_and(|status| status >= 500));
+            }
+            Outcome::TimedOut => self.timeouts += 1,
+            _ => {
+                self.errors += 1;
+                return;
+            }
+        }
+        self.latency.record(exchange.latency());
+        self.waits.add(&exchange.waits);
+        self.slowest.offer(nanos(exchange.latency()), exchange);
+        for recovery in &exchange.recoveries {
+            *self.recoveries.entry(recovery.sender).or_default() += 1;
+        }
+        if let Some(delay) = exchange.harmless_delay {
+            self.harmless_delays.record(delay);
+        }
+    }
+
+    fn take_setup(&mut self, setup: &Setup) {
+        self.setups.count += 1;
+        if let Some(outcome) = setup.outcome {
+            *self.setups.outcomes.entry(outcome).or_default() += 1;
+        }
+        if setup.outcome == Some(SetupOutcome::Established) {
+            self.setups.latency.record(setup.duration());
+            let clean = (setup.retransmissions == 0).then(|| setup.duration());
+            self.round_trip = self.round_trip.into_iter().chain(clean).min();
+        }
+        self.setups.waits.add(&setup.waits);
+    }
+
+    fn extend_span(&mut self, begin: Timestamp, end: Timestamp) {
+        self.span = Some(match self.span {
+            Some((first, last)) => (first.min(begin), last.max(end)),
+            None => (begin, end),
+        });
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.errors += other.errors;
+        self.timeouts += other.timeouts;
+        self.cut += other.cut;
+        self.latency.merge(&other.latency);
+        self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
+        self.waits.merge(&other.waits);
+        self.slowest.merge(other.slowest);
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        if let Some((begin, end)) = other.span {
+            self.extend_span(begin, end);
+        }
+        self.setups.merge(other.setups);
+        for (side, count) in other.recoveries {
+            *self.recoveries.entry(side).or_default() += count;
+        }
+        self.harmless_delays.merge(&other.harmless_delays);
+    }
+
+    /// Whether any exchange was seen, whole or not.
+    pub(crate) fn has_exchanges(&self) -> bool {
+        self.count + self.errors + self.timeouts > 0
+    }
+
+    /// Sum of all exchanges' durations, in nanoseconds.
+    pub(crate) fn total(&self) -> u64 {
+        self.waits.by_kind.values().sum()
+    }
+
+    /// Whole exchanges a second while they ran; 0 for fewer than two.
+    pub(crate) fn rate(&self) -> f64 {
+        let Some((begin, end)) = self.span else {
+            return 0.0;
+        };
+        let seconds = end.since(begin).as_secs_f64();
+        if seconds > 0.0 && self.count > 1 {
+            self.count as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Shares {
+    fn add(&mut self, waits: &[Wait]) {
+        for wait in waits {
+            *self.by_kind.entry((wait.kind, wait.owner)).or_default() += nanos(wait.duration());
+        }
+    }
+
+    /// Whether any time went to this kind.
+    pub(crate) fn has(&self, kind: WaitKind) -> bool {
+        self.by_kind.keys().any(|&(k, _)| k == kind)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (&key, &total) in &other.by_kind {
+            *self.by_kind.entry(key).or_default() += total;
+        }
+    }
+}
+
+impl SetupLedger {
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        for (outcome, count) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
+        }
+        self.latency.merge(&other.latency);
+        self.waits.merge(&other.waits);
+    }
+}

@@ -1,0 +1,401 @@
+//! Cuts a closed exchange into waits, each named after what released it.
+//!
+//! In come the marks of one exchange and the round trips from the observation
+//! point to both ends; out come waits that tile it. It judges single waits
+//! only: whether they add up to a cause is for the rules to say.
+
+mod gap;
+
+use core::time::Duration;
+
+use crate::connection::half::{Arrival, Span};
+use crate::connection::rtt::RoundTrip;
+use crate::exchange::{Hold, Recovery, Side};
+use crate::mark::Mark;
+use crate::time::Timestamp;
+use crate::wait::{Bound, Owner, Wait, WaitKind};
+
+/// A kernel that acknowledges at once does so well below the least delayed
+/// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
+const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
+
+/// One exchange's marks and what is known around them.
+#[derive(Debug)]
+pub(crate) struct Trace<'a> {
+    /// From the exchange's first mark on; may go on after its end.
+    pub(crate) marks: &'a [Mark],
+    pub(crate) begin: Timestamp,
+    pub(crate) end: Timestamp,
+    /// The request's bytes in the client's stream.
+    pub(crate) request: Span,
+    /// The response's bytes in the server's stream.
+    pub(crate) response: Span,
+    /// Stretches that the capture missed, by sender.
+    pub(crate) torn: &'a [(Side, Span)],
+    /// When an earlier response on this connection ended, if the request was
+    /// sent before.
+    pub(crate) behind: Option<Timestamp>,
+    /// Whether the response lasts until the server's FIN.
+    pub(crate) ends_with_fin: bool,
+    pub(crate) to_server: RoundTrip,
+    pub(crate) to_client: RoundTrip,
+}
+
+impl Trace<'_> {
+    fn round_trip(&self, to: Side) -> RoundTrip {
+        match to {
+            Side::Client => self.to_client,
+            Side::Server => self.to_server,
+        }
+    }
+
+    fn span(&self, sender: Side) -> Span {
+        match sender {
+            Side::Client => self.request,
+            Side::Server => self.response,
+        }
+    }
+
+    /// Whether the point stands nearer to `side` than to its peer: that side's
+    /// losses happen behind the point, and its retransmissions are seen twice.
+    fn is_near(&self, side: Side) -> bool {
+        let (own, peer) = (
+            self.round_trip(side).floor(),
+            self.round_trip(side.peer()).floor(),
+        );
+        matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
+    }
+
+    fn is_torn(&self, sender: Side, from: u64, to: u64) -> bool {
+        self.torn
+            .iter()
+            .any(|&(side, span)| side == sender && span.start < to && span.end > from)
+    }
+}
+
+/// The outcome of tiling.
+#[derive(Debug, Default)]
+pub(crate) struct Tiling {
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) harmless_delay: Option<Duration>,
+}
+
+/// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
+pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
+    let mut tiler = Tiler {
+        trace,
+        cursor: trace.begin,
+        tiling: Tiling::default(),
+    };
+    let request_end = tiler.walk(Side::Client);
+    tiler.between(request_end);
+    tiler.walk(Side::Server);
+    let (kind, owner) = match trace.ends_with_fin {
+        true => (WaitKind::ServerPause, Owner::Server),
+        false => (WaitKind::Unknown, Owner::Unknown),
+    };
+    tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling
+}
+
+struct Tiler<'a> {
+    trace: &'a Trace<'a>,
+    cursor: Timestamp,
+    tiling: Tiling,
+}
+
+impl Tiler<'_> {
+    /// Appends a wait up to `end`, clamped to what is left; empty ones vanish
+    /// and equal neighbours merge.
+    fn push(
+        &mut self,
+        end: Timestamp,
+        kind: WaitKind,
+        owner: Owner,
+        released_by: Option<u64>,
+        bound: Bound,
+    ) {
+        let end = end.min(self.trace.end);
+        if end <= self.cursor {
+            return;
+        }
+        let wait = Wait {
+            start: self.cursor,
+            end,
+            kind,
+            owner,
+            released_by,
+            bound,
+        };
+        self.cursor = end;
+        match self.tiling.waits.last_mut() {
+            Some(last) if last.kind == kind && last.owner == owner && last.bound == bound => {
+                last.end = end;
+                last.released_by = released_by;
+            }
+            _ => self.tiling.waits.push(wait),
+        }
+    }
+
+    /// Walks one side's data marks and names the gaps between them. The time
+    /// of the last one: when the message was whole here.
+    fn walk(&mut self, sender: Side) -> Timestamp {
+        let span = self.trace.span(sender);
+        let mut last: Option<&Mark> = None;
+        for (index, mark) in self.trace.marks.iter().enumerate() {
+            let Some(data) = mark.data.filter(|_| mark.by == sender) else {
+                continue;
+            };
+            let is_ours = data.span.start < span.end && data.span.end > span.start;
+            if !is_ours || mark.at > self.trace.end || data.arrival == Arrival::KeepAlive {
+                continue;
+            }
+            // What repeats a whole request belongs to the wait for the response.
+            let is_whole = self.is_whole(last, span) && data.arrival != Arrival::Fill;
+            if sender == Side::Client && is_whole {
+                break;
+            }
+            if let Some(before) = last {
+                self.name_gap(before, mark, index);
+            }
+            last = Some(mark);
+        }
+        last.map_or(self.trace.begin, |mark| mark.at)
+    }
+
+    fn is_whole(&self, last: Option<&Mark>, span: Span) -> bool {
+        last.and_then(|mark| mark.data)
+            .is_some_and(|data| data.span.end >= span.end)
+    }
+
+    fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
+        let gap = gap::name(self.trace, before, mark, index);
+        if let Some(hold) = gap.hold {
+            self.tiling.holds.push(hold);
+        }
+        if let Some(recovery) = gap.recovery {
+            self.tiling.recoveries.push(recovery);
+        }
+        if let Some((kind, owner)) = gap.wait {
+            self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
+        }
+    }
+
+    /// The time from the whole request to the response's first byte: loss of
+    /// the request, time behind other responses, travel, and the server.
+    fn between(&mut self, request_end: Timestamp) {
+        let trace = self.trace;
+        let Some(first) = first_response(trace) else {
+            return;
+        };
+        self.push(
+            request_end,
+            WaitKind::RequestTransfer,
+            Owner::Path,
+            None,
+            Bound::Observed,
+        );
+        let from = self.recover_request(request_end, first.at);
+        if let Some(until) = trace.behind.filter(|&until| until > from) {
+            self.push(
+                until,
+                WaitKind::Behind,
+                Owner::Server,
+                None,
+                Bound::Observed,
+            );
+            self.after_other_response(first);
+            return;
+        }
+        if trace.is_torn(Side::Client, trace.request.start, trace.request.end) {
+            self.push(
+                first.at,
+                WaitKind::Unknown,
+                Owner::Unknown,
+                Some(first.number),
+                Bound::Observed,
+            );
+            return;
+        }
+        self.travel_and_think(from, first);
+    }
+
+    /// Retransmissions of the request, seen where the client sends them.
+    fn recover_request(&mut self, request_end: Timestamp, first_at: Timestamp) -> Timestamp {
+        let trace = self.trace;
+        if !trace.is_near(Side::Client) {
+            return request_end;
+        }
+        let repeat = trace.marks.iter().rev().find(|mark| {
+            let repeats = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.span.start < trace.request.end
+                    && data.span.end > trace.request.start
+            });
+            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first_at
+        });
+        let Some(repeat) = repeat else {
+            return request_end;
+        };
+        self.push(
+            repeat.at,
+            WaitKind::Recovery,
+            Owner::Path,
+            Some(repeat.number),
+            Bound::Observed,
+        );
+        self.tiling.recoveries.push(Recovery {
+            sender: Side::Client,
+            mechanism: crate::exchange::RecoveryMechanism::Timeout,
+            took: repeat.at.since(request_end),
+            packet: repeat.number,
+        });
+        repeat.at
+    }
+
+    /// A pipelined response: what let it go once the one before was out.
+    fn after_other_response(&mut self, first: &Mark) {
+        let found = self
+            .trace
+            .marks
+            .iter()
+            .position(|mark| mark.number == first.number);
+        let index = found.unwrap_or_default();
+        let before = self
+            .trace
+            .marks
+            .get(..index)
+            .unwrap_or_default()
+            .iter()
+            .rev();
+        match before
+            .into_iter()
+            .find(|mark| mark.by == Side::Server && mark.data.is_some())
+        {
+            Some(before) => self.name_gap(before, first, index),
+            None => self.push(
+                first.at,
+                WaitKind::ServerThink,
+                Owner::Server,
+                Some(first.number),
+                Bound::Observed,
+            ),
+        }
+    }
+
+    fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
+        let trip = self.trace.to_server;
+        let Some(travel) = self.travel(from, first.at) else {
+            self.push(
+                first.at,
+                WaitKind::Unknown,
+                Owner::Unknown,
+                Some(first.number),
+                Bound::Observed,
+            );
+            return;
+        };
+        let whole = first.at.since(from);
+        let travel = travel.min(whole);
+        if first.data.is_some_and(|data| data.skipped > 0) && whole > travel + LEAST_DELAYED_ACK {
+            self.recover_response(from, travel, first);
+            return;
+        }
+        let inferred = Bound::Inferred(trip.error());
+        let (out, back) = (travel / 2, travel - travel / 2);
+        self.push(from + out, WaitKind::RoundTrip, Owner::Path, None, inferred);
+        self.push(
+            first.at - back,
+            WaitKind::ServerThink,
+            Owner::Server,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            Some(first.number),
+            inferred,
+        );
+    }
+
+    /// The response's first copy was lost before it came here.
+    fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
+        let took = first.at.since(from).saturating_sub(travel);
+        let inferred = Bound::Inferred(self.trace.to_server.error());
+        self.push(
+            from + travel / 2,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at - travel / 2,
+            WaitKind::Recovery,
+            Owner::Path,
+            None,
+            inferred,
+        );
+        self.push(
+            first.at,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            Some(first.number),
+            inferred,
+        );
+        let mechanism = gap::mechanism(took);
+        let packet = first.number;
+        self.tiling.recoveries.push(Recovery {
+            sender: Side::Server,
+            mechanism,
+            took,
+            packet,
+        });
+    }
+
+    /// The travel's part in the time to the first response byte: the round
+    /// trip's floor, or what a bare ACK by the server's kernel says it was
+    /// this time. Such an ACK may itself be delayed, by 40 ms or more.
+    fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
+        let floor = self.trace.to_server.floor()?;
+        let kernel_reply = self.trace.marks.iter().find(|mark| {
+            mark.by == Side::Server
+                && mark.data.is_none()
+                && mark.at > from
+                && mark.at < until
+                && mark.ack >= self.trace.request.end
+        });
+        let seen = kernel_reply.map(|mark| mark.at.since(from));
+        let quick = seen.filter(|&seen| seen < floor + LEAST_DELAYED_ACK);
+        Some(quick.map_or(floor, |quick| quick.max(floor)))
+    }
+}
+
+fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
+    trace.marks.iter().find(|mark| {
+        mark.by == Side::Server
+            && mark.data.is_some_and(|data| {
+                data.span.end > trace.response.start && data.span.start < trace.response.end
+            })
+    })
+}
+
+/// A delayed ACK of the response's last bytes, with nothing left to hold back.
+fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
+    let last = trace.marks.iter().rev().find(|mark| {
+        mark.by == Side::Server && mark.data.is_some_and(|d| d.span.end >= trace.response.end)
+    })?;
+    let ack = trace.marks.iter().find(|mark| {
+        mark.by == Side::Client && mark.at > last.at && mark.ack >= trace.response.end
+    })?;
+    let delay = ack
+        .at
+        .since(last.at)
+        .saturating_sub(trace.to_client.floor()?);
+    (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
+}

@@ -1,0 +1,249 @@
+//! Names the gap between two data segments of one sender by what ended it.
+
+use core::time::Duration;
+
+use super::Trace;
+use crate::connection::half::Arrival;
+use crate::exchange::{Hold, HoldRelease, Recovery, RecoveryMechanism, Side};
+use crate::mark::{Data, Mark};
+use crate::wait::{Owner, WaitKind};
+
+/// A sender that was blocked on an ACK sends within this time of its arrival.
+const REACTION: Duration = Duration::from_micros(500);
+/// Stamps on one host stray by this much.
+const JITTER: Duration = Duration::from_micros(100);
+/// Gaps up to this long are the normal flow of a message.
+const FLOW: Duration = Duration::from_micros(500);
+/// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
+/// step 4 waits a quarter of the round trip).
+const REORDERING: Duration = Duration::from_millis(1);
+/// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, and a tick).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+
+/// A segment that was lost on its way here shows by a gap in its sender's
+/// identifications; what repairs it takes longer than this.
+const LEAST_RECOVERY: Duration = Duration::from_millis(2);
+
+/// What a gap was.
+#[derive(Debug, Default)]
+pub(super) struct Gap {
+    /// Its name; `None` when the second segment ended nothing.
+    pub(super) wait: Option<(WaitKind, Owner)>,
+    pub(super) hold: Option<Hold>,
+    pub(super) recovery: Option<Recovery>,
+}
+
+impl Gap {
+    fn named(kind: WaitKind, owner: Owner) -> Self {
+        Self {
+            wait: Some((kind, owner)),
+            ..Self::default()
+        }
+    }
+}
+
+/// Names the gap between `before` and `mark`, the mark at `index`.
+pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+    let (Some(first), Some(second)) = (before.data, mark.data) else {
+        return Gap::default();
+    };
+    let sender = mark.by;
+    match second.arrival {
+        Arrival::KeepAlive => Gap::default(),
+        Arrival::Repeat if trace.is_near(sender) => repeated(trace, before, mark, second),
+        Arrival::Repeat => Gap::default(),
+        Arrival::Fill => filled(trace, mark, second),
+        Arrival::InOrder | Arrival::PastHole => {
+            if trace.is_torn(sender, first.span.start, second.span.end) {
+                return Gap::named(WaitKind::Unknown, Owner::Unknown);
+            }
+            let gap = mark.at.since(before.at);
+            if second.skipped > 0 && gap > LEAST_RECOVERY {
+                return recovered(mark, gap, gap);
+            }
+            flowed(trace, before, mark, index)
+        }
+    }
+}
+
+/// A retransmission at its sender.
+fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+    let original = trace.marks.iter().rev().find(|m| {
+        m.at < mark.at
+            && m.by == mark.by
+            && m.data
+                .is_some_and(|d| d.span.start < data.span.end && d.span.end > data.span.start)
+    });
+    let since = original.map_or(before.at, |m| m.at);
+    recovered(mark, mark.at.since(since), mark.at.since(before.at))
+}
+
+/// Missing bytes that arrived: reordered, or sent again.
+fn filled(trace: &Trace<'_>, mark: &Mark, data: Data) -> Gap {
+    let noticed = trace
+        .marks
+        .iter()
+        .find(|m| m.by == mark.by && m.data.is_some_and(|d| d.span.start >= data.span.end));
+    let late = noticed.map_or(Duration::ZERO, |m| mark.at.since(m.at));
+    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
+    if late < REORDERING.max(travel / 4) {
+        return Gap::named(transfer(mark.by), Owner::Path);
+    }
+    recovered(mark, late, late)
+}
+
+fn recovered(mark: &Mark, since_original: Duration, took: Duration) -> Gap {
+    let mechanism = mechanism(since_original);
+    Gap {
+        wait: Some((WaitKind::Recovery, Owner::Path)),
+        hold: None,
+        recovery: Some(Recovery {
+            sender: mark.by,
+            mechanism,
+            took,
+            packet: mark.number,
+        }),
+    }
+}
+
+/// How a loss was noticed that was repaired this long after the original.
+pub(super) fn mechanism(since_original: Duration) -> RecoveryMechanism {
+    if since_original >= LEAST_TIMEOUT {
+        RecoveryMechanism::Timeout
+    } else {
+        RecoveryMechanism::Fast
+    }
+}
+
+/// New data: held, blocked, paused, or simply on its way.
+fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+    let sender = mark.by;
+    let between = between(trace, before, index);
+    let (Some(first), Some(second)) = (before.data, mark.data) else {
+        return Gap::default();
+    };
+    let release = between
+        .iter()
+        .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
+    let hold = hold(trace, before, mark, release);
+    let gap = mark.at.since(before.at);
+    let flow = FLOW.max(trace.round_trip(sender).error() * 2);
+    let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
+    let wait = if held && gap > FLOW {
+        held_by(sender)
+    } else if gap <= flow {
+        (transfer(sender), Owner::Path)
+    } else if !first.is_small && follows_ack(trace, mark, between) {
+        match second.filled_window {
+            true => (WaitKind::WindowFull, owner_of(sender.peer())),
+            false => (transfer(sender), Owner::Path),
+        }
+    } else {
+        paused(sender)
+    };
+    Gap {
+        wait: Some(wait),
+        hold,
+        recovery: None,
+    }
+}
+
+/// The marks between `before` and the one at `index`.
+fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let start = marks.partition_point(|m| m.at <= before.at && m.number <= before.number);
+    marks.get(start..).unwrap_or_default()
+}
+
+/// Whether `mark` left as soon as news of an acknowledgement reached its sender.
+fn follows_ack(trace: &Trace<'_>, mark: &Mark, between: &[Mark]) -> bool {
+    let trip = trace.round_trip(mark.by);
+    let Some(travel) = trip.floor() else {
+        return false;
+    };
+    between.iter().any(|ack| {
+        let reaction = mark.at.signed_since(ack.at) - nanos(travel);
+        let slack = nanos(trip.error() + REACTION);
+        ack.by == mark.by.peer() && ack.is_new_ack && reaction.abs() <= slack
+    })
+}
+
+/// A small segment behind a small segment of the same message, and what let it
+/// go. `None` when Nagle's algorithm has no say: a FIN passes it, and so does
+/// data behind a full segment.
+fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
+    let (first, second) = (before.data?, mark.data?);
+    let is_candidate = first.is_small
+        && second.is_small
+        && !second.has_fin
+        && !second.filled_window
+        && second.arrival == Arrival::InOrder
+        && first.span.end == second.span.start;
+    let trip = trace.round_trip(mark.by);
+    let travel = trip.floor().filter(|_| is_candidate)?;
+    let held = mark.at.since(before.at);
+    let Some(ack) = release else {
+        let packets = [before.number, 0, mark.number];
+        let (ack_delay, reaction_ns) = (held, -nanos(travel));
+        let release = HoldRelease::Eager;
+        return Some(Hold {
+            sender: mark.by,
+            release,
+            held,
+            ack_delay,
+            reaction_ns,
+            packets,
+        });
+    };
+    let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
+    let reaction_ns = mark.at.signed_since(ack.at) - nanos(travel);
+    // The path may be quicker than it was when its round trip was taken.
+    let slack = nanos(trip.error() + JITTER).max(nanos(travel / 8));
+    let release = if reaction_ns < -slack {
+        HoldRelease::Eager
+    } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {
+        HoldRelease::Acknowledgement
+    } else {
+        HoldRelease::Program
+    };
+    Some(Hold {
+        sender: mark.by,
+        release,
+        held,
+        ack_delay: ack.at.since(before.at).saturating_sub(back),
+        reaction_ns,
+        packets: [before.number, ack.number, mark.number],
+    })
+}
+
+fn transfer(sender: Side) -> WaitKind {
+    match sender {
+        Side::Client => WaitKind::RequestTransfer,
+        Side::Server => WaitKind::ResponseTransfer,
+    }
+}
+
+fn held_by(sender: Side) -> (WaitKind, Owner) {
+    match sender {
+        Side::Client => (WaitKind::RequestHeld, Owner::Client),
+        Side::Server => (WaitKind::ResponseHeld, Owner::Server),
+    }
+}
+
+fn paused(sender: Side) -> (WaitKind, Owner) {
+    match sender {
+        Side::Client => (WaitKind::RequestPause, Owner::Client),
+        Side::Server => (WaitKind::ServerPause, Owner::Server),
+    }
+}
+
+fn owner_of(side: Side) -> Owner {
+    match side {
+        Side::Client => Owner::Client,
+        Side::Server => Owner::Server,
+    }
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,40 @@
+//! The committed JSON Schemas describe the types as they are.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the crate does no I/O; this test reads the files that it guards"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use lagtrace_core::compare::Comparison;
+use lagtrace_core::report::Report;
+use schemars::{JsonSchema, schema_for};
+
+/// Compares a type's schema with its file, or writes it when asked to.
+fn check<T: JsonSchema>(file: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../schema")
+        .join(file);
+    let text = serde_json::to_string_pretty(&schema_for!(T)).expect("a schema is plain JSON");
+    let wanted = format!("{text}\n");
+    if std::env::var("UPDATE_SCHEMA").is_ok_and(|value| value == "1") {
+        fs::write(&path, &wanted).expect("the schema directory can be written");
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "schema/{file} is stale: run `UPDATE_SCHEMA=1 cargo test -p lagtrace-core --test schema` \
+         and commit it. If a field changed its meaning, raise the schema's version."
+    );
+}
+
+#[test]
+fn report_schema_is_fresh() {
+    check::<Report>("report-1.json");
+}
+
+#[test]
+fn comparison_schema_is_fresh() {
+    check::<Comparison>("comparison-1.json");
+}

@@ -1,0 +1,284 @@
+//! Bringing a lab up, step by step, and the crew of processes that run in it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, WaitOptions, wait};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::helper::Helper;
+use crate::namespace::{Namespace, before_exec};
+use crate::path::emulator::EmulatorPlan;
+use crate::process::Process;
+use crate::run::{Member, Run};
+use crate::scenario::Service;
+use crate::server::own::ServePlan;
+use crate::server::{Server, Sleep, listening, nginx, stamp};
+use crate::{firewall, link};
+
+/// How long a process may take until it does what it is for.
+const READY_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a server may take to end by itself.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The processes of a lab, in the order in which they were started.
+#[derive(Default)]
+pub(crate) struct Crew {
+    members: Vec<(String, Child)>,
+}
+
+/// Where the emulator of a run keeps its counters.
+pub(crate) fn counters_file(run: &Run) -> std::path::PathBuf {
+    run.folder().join("path.counters.json")
+}
+
+impl Crew {
+    /// Brings up what the run's scenario says: hosts, path, packet filter, servers. What an
+    /// error leaves half made, `dismiss` and the run's `clean_up` remove.
+    pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
+        let client = Namespace::named(run.client_namespace());
+        let server = Namespace::named(run.server_namespace());
+        client.create()?;
+        server.create()?;
+        if run.scenario.path.is_emulated() {
+            self.start_path(run, helper)?;
+        } else {
+            link::join(&client, &server)?;
+        }
+        link::configure(&client, link::CLIENT, &run.scenario.client)?;
+        link::configure(&server, link::SERVER, &run.scenario.server)?;
+        firewall::load(&server, &run.scenario.services)?;
+        self.start_nginx(run, &server)?;
+        for service in run.scenario.services.clone() {
+            self.start_own_server(run, &server, &service, helper)?;
+        }
+        self.wait_until_listening(run, &server)?;
+        self.note_workers(run)
+    }
+
+    fn start_path(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
+        let counters = counters_file(run);
+        let plan = EmulatorPlan {
+            path: run.scenario.path.clone(),
+            client_namespace: run.client_namespace(),
+            server_namespace: run.server_namespace(),
+            counters: counters.clone(),
+        };
+        let mut command = helper.command();
+        command.arg("path").arg(write_plan(run, "path", &plan)?);
+        self.start(run, "path", command, Signal::KILL)?;
+        // The counters appear once both devices are there.
+        let begun = Instant::now();
+        while !counters.exists() {
+            self.check_alive(run, "path")?;
+            if begun.elapsed() > READY_LIMIT {
+                return Err(failed(
+                    "path",
+                    &format!("not ready after {} s", READY_LIMIT.as_secs()),
+                ));
+            }
+            sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn start_nginx(&mut self, run: &mut Run, server: &Namespace) -> Result<(), Error> {
+        let Some(arguments) = nginx::lay(&run.folder(), &run.scenario.services)? else {
+            return Ok(());
+        };
+        let program = crate::tool::find("nginx").unwrap_or_else(|| "nginx".into());
+        let mut command = Command::new(program);
+        command.args(arguments);
+        server.enter(&mut command)?;
+        // SIGTERM: the master then ends its workers too.
+        self.start(run, "nginx", command, Signal::TERM)
+    }
+
+    fn start_own_server(
+        &mut self,
+        run: &mut Run,
+        server: &Namespace,
+        service: &Service,
+        helper: &Helper,
+    ) -> Result<(), Error> {
+        if matches!(service.server, Server::Nginx(_) | Server::Nobody) {
+            return Ok(());
+        }
+        let keeps_stamps = matches!(
+            service.server,
+            Server::Think(Sleep { stamps: true, .. }) | Server::Pause(Sleep { stamps: true, .. })
+        );
+        let plan = ServePlan {
+            server: service.server.clone(),
+            port: service.port,
+            stamps: keeps_stamps.then(|| stamp::stamp_log(&run.folder(), &service.name)),
+        };
+        let mut command = helper.command();
+        command
+            .arg("serve")
+            .arg(write_plan(run, &service.name, &plan)?);
+        server.enter(&mut command)?;
+        self.start(run, &service.name, command, Signal::KILL)
+    }
+
+    /// Starts a process with a log of its own and puts it on record.
+    fn start(
+        &mut self,
+        run: &mut Run,
+        role: &str,
+        mut command: Command,
+        at_death: Signal,
+    ) -> Result<(), Error> {
+        let log = log_file(run, role);
+        let output = File::create(&log).map_err(Error::file("create", &log))?;
+        let errors = output.try_clone().map_err(Error::file("share", &log))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .current_dir("/");
+        before_exec::die_with_parent(&mut command, at_death);
+        let child = command.spawn().map_err(|source| Error::Start {
+            program: role.to_owned(),
+            source,
+        })?;
+        let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
+        self.members.push((role.to_owned(), child));
+        run.processes.extend(process.map(|process| Member {
+            role: role.to_owned(),
+            process,
+        }));
+        run.save()
+    }
+
+    fn wait_until_listening(&mut self, run: &Run, server: &Namespace) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            let ports = listening::ports(server)?;
+            let mut services = run
+                .scenario
+                .services
+                .iter()
+                .filter(|service| service.server.listens());
+            let Some(missing) = services.find(|service| !ports.contains(&service.port)) else {
+                return Ok(());
+            };
+            let is_nginx = matches!(missing.server, Server::Nginx(_));
+            let role = if is_nginx { "nginx" } else { &missing.name };
+            self.check_alive(run, role)?;
+            if begun.elapsed() > READY_LIMIT {
+                let waited_ms = u64::try_from(READY_LIMIT.as_millis()).unwrap_or(u64::MAX);
+                let log = last_words(run, role);
+                return Err(Error::NotListening {
+                    service: missing.name.clone(),
+                    port: missing.port,
+                    waited_ms,
+                    log,
+                });
+            }
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// An error if a member has ended, with what it said last.
+    fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
+        let Some((_, child)) = self.members.iter_mut().find(|(name, _)| name == role) else {
+            return Ok(());
+        };
+        match child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(failed(
+                role,
+                &format!("{status}: {}", last_words(run, role)),
+            )),
+            Err(error) => Err(failed(role, &error.to_string())),
+        }
+    }
+
+    /// Puts nginx's workers on record: should keeper and master both be killed, the next run
+    /// knows them.
+    fn note_workers(&self, run: &mut Run) -> Result<(), Error> {
+        let masters = run.processes.clone();
+        for master in masters.iter().filter(|member| member.role == "nginx") {
+            let workers = master.process.children().into_iter();
+            run.processes.extend(workers.map(|process| Member {
+                role: "nginx-worker".to_owned(),
+                process,
+            }));
+        }
+        run.save()
+    }
+
+    /// Ends every member, and whatever members left behind.
+    pub(crate) fn dismiss(&mut self) {
+        for (_, child) in &self.members {
+            terminate(child);
+        }
+        let begun = Instant::now();
+        for (_, child) in &mut self.members {
+            while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < END_LIMIT {
+                sleep(Duration::from_millis(2));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.members.clear();
+        // Orphans are ours, for the keeper is their reaper; ended ones are reaped as well.
+        for _ in 0..1000 {
+            for orphan in Process::current().children() {
+                orphan.signal(Signal::KILL);
+            }
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => sleep(Duration::from_millis(2)),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
+        process.signal(Signal::TERM);
+    }
+}
+
+/// Leaves what a helper process is to do in the run's folder; where.
+fn write_plan(run: &Run, name: &str, plan: &impl Serialize) -> Result<std::path::PathBuf, Error> {
+    let file = run.folder().join(format!("{name}.plan.json"));
+    let text = serde_json::to_vec_pretty(plan).expect("a plan is text and numbers");
+    fs::write(&file, text).map_err(Error::file("write", &file))?;
+    Ok(file)
+}
+
+fn log_file(run: &Run, role: &str) -> std::path::PathBuf {
+    run.folder().join(format!("{role}.log"))
+}
+
+/// The end of what a member wrote, nginx's error log included.
+fn last_words(run: &Run, role: &str) -> String {
+    let own = log_file(run, role);
+    let read = |file: &Path| {
+        fs::read(file)
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .unwrap_or_default()
+    };
+    let mut text = read(&own);
+    if role == "nginx" {
+        text.push_str(&read(&nginx::error_log(&run.folder())));
+    }
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+}
+
+fn failed(role: &str, message: &str) -> Error {
+    Error::Command {
+        command: role.to_owned(),
+        message: message.to_owned(),
+    }
+}

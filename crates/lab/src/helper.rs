@@ -1,0 +1,104 @@
+//! The lab's own processes. They are this very program, started again with other arguments:
+//! the keeper of a run, the path emulator, the small servers.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::{keeper, path::emulator, server::own};
+
+/// How to start a program that calls [`helper_main`] with the arguments that follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Helper {
+    program: PathBuf,
+    prefix: Vec<OsString>,
+}
+
+/// Where this program is, even if its file has been replaced since.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+impl Helper {
+    /// This program, which passes what follows the word `subcommand` to [`helper_main`].
+    pub fn this_program(subcommand: &str) -> Self {
+        Self {
+            program: THIS_PROGRAM.into(),
+            prefix: vec![subcommand.into()],
+        }
+    }
+
+    /// Another program, which passes all its arguments to [`helper_main`].
+    pub fn program(path: impl Into<PathBuf>) -> Self {
+        Self {
+            program: path.into(),
+            prefix: Vec::new(),
+        }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if self.program == Path::new(THIS_PROGRAM) {
+            command.arg0(
+                std::env::args_os()
+                    .next()
+                    .unwrap_or_else(|| "lagtrace".into()),
+            );
+        }
+        command.args(&self.prefix);
+        command
+    }
+
+    /// The prefix, for a helper that starts others of its kind.
+    pub(crate) fn prefix(&self) -> Vec<String> {
+        self.prefix
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    /// The calling helper's own program with such a prefix.
+    pub(crate) fn again(prefix: &[String]) -> Self {
+        Self {
+            program: THIS_PROGRAM.into(),
+            prefix: prefix.iter().map(OsString::from).collect(),
+        }
+    }
+}
+
+/// What a helper process does, by its arguments: `keep`, `path FILE` or `serve FILE`. Not for
+/// people: [`crate::Lab`] starts these.
+pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<String> = arguments
+        .into_iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["keep"] => return keeper::main(),
+        ["path", plan] => read_plan(plan).and_then(|plan| emulator::run(&plan)),
+        ["serve", plan] => read_plan(plan).and_then(own::run),
+        _ => return ExitCode::from(2),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // stderr is the process's log in the run's folder, whose end the keeper reports.
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("{}\n", error.chain()).as_bytes(),
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_plan<P: DeserializeOwned>(file: &str) -> Result<P, Error> {
+    let text = std::fs::read(file).map_err(Error::file("read", file))?;
+    serde_json::from_slice(&text).map_err(|source| Error::BadLog {
+        path: file.into(),
+        line: source.line(),
+        source,
+    })
+}

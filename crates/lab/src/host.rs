@@ -1,0 +1,99 @@
+//! One of the lab's two hosts: its addresses, and how to do something on it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::lab::Family;
+use crate::link::{self, Addresses};
+use crate::namespace::{Namespace, before_exec};
+
+/// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
+/// Files and processes are the machine's.
+#[derive(Clone, Debug)]
+pub struct Host {
+    side: Side,
+    namespace: Namespace,
+    addresses: Addresses,
+}
+
+/// Which of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that asks.
+    Client,
+    /// The one that answers.
+    Server,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "the client",
+            Self::Server => "the server",
+        })
+    }
+}
+
+impl Host {
+    pub(crate) fn new(side: Side, namespace: String) -> Self {
+        let addresses = match side {
+            Side::Client => link::CLIENT,
+            Side::Server => link::SERVER,
+        };
+        Self {
+            side,
+            namespace: Namespace::named(namespace),
+            addresses,
+        }
+    }
+
+    /// Which of the two it is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The name of its network namespace, as for `ip netns exec`.
+    pub fn namespace(&self) -> &str {
+        self.namespace.name()
+    }
+
+    /// What it calls its device to the other host.
+    pub fn interface(&self) -> &'static str {
+        link::INTERFACE
+    }
+
+    /// Its address.
+    pub fn address(&self, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => self.addresses.v4.into(),
+            Family::V6 => self.addresses.v6.into(),
+        }
+    }
+
+    /// A command that will run on this host. What it starts gets SIGTERM when the thread that
+    /// starts it ends.
+    ///
+    /// # Errors
+    /// [`Error::Namespace`] if the lab is down.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        let mut command = Command::new(program);
+        self.namespace.enter(&mut command)?;
+        before_exec::die_with_parent(&mut command, Signal::TERM);
+        Ok(command)
+    }
+
+    /// Does something on this host, on a thread made for it: sockets that `work` opens are the
+    /// host's and stay so when they are returned.
+    ///
+    /// # Errors
+    /// [`Error::Namespace`], with what `work` failed at if it did.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> Result<T, Error> {
+        self.namespace.within("run something", work)
+    }
+}

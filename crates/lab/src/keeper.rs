@@ -1,0 +1,134 @@
+//! The process that keeps a lab: it brings everything up, tells its owner, and takes everything
+//! down when the owner lets go, however the owner ends, or when it is told to.
+//!
+//! The owner holds the keeper's stdin open. The end of that stream is the owner's end, be it a
+//! return, a panic, Ctrl-C or SIGKILL; the line `detach` means that the lab is to stay.
+
+use std::io::{self, BufRead, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::bring_up::Crew;
+use crate::error::Error;
+use crate::helper::Helper;
+use crate::run::{self, Run};
+use crate::scenario::Scenario;
+
+/// What the owner tells the keeper, in one line.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeepPlan {
+    pub(crate) scenario: Scenario,
+    /// The arguments that make this program a helper.
+    pub(crate) helper_prefix: Vec<String>,
+}
+
+/// What the keeper answers, one line each time.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Word {
+    /// The lab is up.
+    Ready(Box<Run>),
+    /// The lab stays when the owner goes.
+    Detached,
+    /// It could not be brought up, or taken down.
+    Failed(String),
+}
+
+/// The line that makes a lab stay.
+pub(crate) const DETACH: &str = "detach\n";
+
+pub(crate) fn main() -> ExitCode {
+    match keep() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&Word::Failed(error.chain()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Keeps one lab from its beginning to its end.
+fn keep() -> Result<(), Error> {
+    // Before anything is made, so that no signal can end this process and leave it behind.
+    let signals = watch_signals().map_err(Error::file("watch", "signals"))?;
+    // What a server leaves behind becomes ours to end.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let plan = read_plan().map_err(Error::file("read", "the plan"))?;
+    run::sweep()?;
+    let mut run = Run::begin(plan.scenario)?;
+    let mut crew = Crew::default();
+    let up = crew.bring_up(&mut run, &Helper::again(&plan.helper_prefix));
+    if up.is_ok() {
+        say(&Word::Ready(Box::new(run.clone())));
+        wait_for_end(&signals, &mut run);
+    }
+    crew.dismiss();
+    up.and(run.clean_up())
+}
+
+/// A stream that becomes readable when one of the ending signals comes.
+fn watch_signals() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+fn read_plan() -> io::Result<KeepPlan> {
+    let mut line = String::new();
+    // The plan is followed by nothing until the lab is up: the buffer swallows no `detach`.
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Returns when the lab is to come down.
+fn wait_for_end(signals: &UnixStream, run: &mut Run) {
+    let stdin = io::stdin();
+    loop {
+        let mut sources = vec![PollFd::new(signals, PollFlags::IN)];
+        if !run.is_detached {
+            sources.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        match poll(&mut sources, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        }
+        let has_news =
+            |source: Option<&PollFd<'_>>| source.is_some_and(|source| !source.revents().is_empty());
+        if has_news(sources.first()) {
+            return;
+        }
+        if has_news(sources.get(1)) && !is_detached(&mut stdin.lock(), run) {
+            return;
+        }
+    }
+}
+
+/// Reads what the owner says; whether it was `detach`. Its end is no word.
+fn is_detached(from_owner: &mut impl Read, run: &mut Run) -> bool {
+    let mut line = [0; DETACH.len()];
+    if from_owner.read_exact(&mut line).is_err() || line != DETACH.as_bytes() {
+        return false;
+    }
+    run.is_detached = true;
+    if let Err(error) = run.save() {
+        say(&Word::Failed(error.chain()));
+        return false;
+    }
+    say(&Word::Detached);
+    true
+}
+
+/// Tells the owner, who may have gone.
+fn say(word: &Word) {
+    let mut line = serde_json::to_vec(word).expect("a word is text and numbers");
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
+}

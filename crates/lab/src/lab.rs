@@ -1,0 +1,208 @@
+//! A lab that is up, as its owner holds it.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::bring_up::counters_file;
+use crate::error::Error;
+use crate::helper::Helper;
+use crate::hold::Hold;
+use crate::host::{Host, Side};
+use crate::path::emulator::PathCounters;
+use crate::recording::{Recording, RecordingOptions};
+use crate::run::Run;
+use crate::scenario::{Scenario, Service};
+use crate::server::stamp::{self, AccessLine, Stamp};
+use crate::server::{Server, nginx};
+use crate::tool;
+
+/// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
+/// [attached](Lab::attach) to; so does the end of this process, however it comes.
+#[derive(Debug)]
+pub struct Lab {
+    run: Run,
+    client: Host,
+    server: Host,
+    keeper: Option<Hold>,
+}
+
+/// Which version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Lab {
+    /// Brings a scenario up: on return every server listens.
+    ///
+    /// # Errors
+    /// [`Error::NeedsRoot`], [`Error::MissingTool`], or the step that failed; nothing of it is
+    /// left then.
+    pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
+        check_requirements(scenario)?;
+        let (hold, run) = Hold::on_new_keeper(scenario, helper)?;
+        Ok(Self::with(run, Some(hold)))
+    }
+
+    /// A lab that is kept by somebody else: dropping this leaves it running.
+    pub fn attach(run: Run) -> Self {
+        Self::with(run, None)
+    }
+
+    fn with(run: Run, keeper: Option<Hold>) -> Self {
+        let client = Host::new(Side::Client, run.client_namespace());
+        let server = Host::new(Side::Server, run.server_namespace());
+        Self {
+            run,
+            client,
+            server,
+            keeper,
+        }
+    }
+
+    /// Leaves the lab running after this process has ended, until [`crate::take_down`].
+    ///
+    /// # Errors
+    /// The keeper is gone; then so is the lab.
+    pub fn detach(mut self) -> Result<Run, Error> {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.let_stay()?;
+            self.run.is_detached = true;
+        }
+        Ok(self.run.clone())
+    }
+
+    /// Takes the lab down and waits until nothing of it is left. For an attached lab this does
+    /// nothing: [`crate::take_down`] does.
+    ///
+    /// # Errors
+    /// What could not be removed; the next run tries again.
+    pub fn take_down(mut self) -> Result<(), Error> {
+        self.keeper.take().map_or(Ok(()), Hold::release)
+    }
+
+    /// What is on record about the lab.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The scenario that is up.
+    pub fn scenario(&self) -> &Scenario {
+        &self.run.scenario
+    }
+
+    /// The host that asks.
+    pub fn client(&self) -> &Host {
+        &self.client
+    }
+
+    /// The host that answers.
+    pub fn server(&self) -> &Host {
+        &self.server
+    }
+
+    /// The URL of a service, as the client is to ask for it.
+    pub fn url(&self, service: &Service, family: Family) -> String {
+        match self.server.address(family) {
+            IpAddr::V4(address) => format!("http://{address}:{}/", service.port),
+            IpAddr::V6(address) => format!("http://[{address}]:{}/", service.port),
+        }
+    }
+
+    /// What the emulated path did up to 0.1 s ago; `None` at a plain veth pair.
+    ///
+    /// # Errors
+    /// The emulator's file cannot be read.
+    pub fn path_counters(&self) -> Result<Option<PathCounters>, Error> {
+        if !self.run.scenario.path.is_emulated() {
+            return Ok(None);
+        }
+        let file = counters_file(&self.run);
+        let text = std::fs::read(&file).map_err(Error::file("read", &file))?;
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|source| Error::BadLog {
+                path: file,
+                line: 1,
+                source,
+            })
+    }
+
+    /// The stamps that a `think` or `pause` server with `stamps = true` took so far.
+    ///
+    /// # Errors
+    /// [`Error::UnknownService`], or the log cannot be read.
+    pub fn stamps(&self, service: &str) -> Result<Vec<Stamp>, Error> {
+        let service = self.service(service)?;
+        stamp::read_stamps(&stamp::stamp_log(&self.run.folder(), &service.name))
+    }
+
+    /// The access log of an nginx with `access_log = true` so far.
+    ///
+    /// # Errors
+    /// [`Error::UnknownService`], or the log cannot be read.
+    pub fn access_log(&self, service: &str) -> Result<Vec<AccessLine>, Error> {
+        let service = self.service(service)?;
+        stamp::read_access_log(&nginx::access_log(&self.run.folder(), &service.name))
+    }
+
+    /// The service of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownService`].
+    pub fn service(&self, name: &str) -> Result<&Service, Error> {
+        let scenario = &self.run.scenario;
+        scenario.service(name).ok_or_else(|| Error::UnknownService {
+            scenario: scenario.name.clone(),
+            service: name.to_owned(),
+        })
+    }
+
+    /// Records both ends' packets with tcpdump from now on, into a file each.
+    ///
+    /// # Errors
+    /// [`Error::MissingTool`] or [`Error::Recording`].
+    pub fn record(
+        &self,
+        client: &Path,
+        server: &Path,
+        options: &RecordingOptions,
+    ) -> Result<Recording, Error> {
+        Recording::start([(&self.client, client), (&self.server, server)], options)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            // Who wants to know what went wrong calls `take_down`.
+            let _ = keeper.release();
+        }
+    }
+}
+
+/// What a scenario needs to be there, checked before anything is made.
+fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NeedsRoot);
+    }
+    tool::require("ip", "iproute2")?;
+    if scenario
+        .services
+        .iter()
+        .any(|service| matches!(service.server, Server::Nginx(_)))
+    {
+        tool::require("nginx", "nginx-light")?;
+    }
+    if scenario
+        .services
+        .iter()
+        .any(|service| service.firewall.is_some())
+    {
+        tool::require("nft", "nftables")?;
+    }
+    Ok(())
+}

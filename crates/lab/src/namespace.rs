@@ -1,0 +1,125 @@
+//! A named network namespace, as `ip netns` keeps them: made, entered, left by deleting it.
+//!
+//! Entering is done by threads and children made for the purpose; no thread of the caller
+//! ever changes its own namespace.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::Error;
+use crate::tool;
+
+/// A network namespace with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// The namespace of this name, which need not exist yet.
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where `ip netns` keeps it.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from("/run/netns").join(&self.name)
+    }
+
+    /// Makes it: it holds nothing but a loopback that is down.
+    pub(crate) fn create(&self) -> Result<(), Error> {
+        tool::run("ip", ["netns", "add", &self.name])
+    }
+
+    /// Takes its name away; it vanishes with the last process in it. No error if it is gone.
+    pub(crate) fn delete(&self) -> Result<(), Error> {
+        if !self.path().exists() {
+            return Ok(());
+        }
+        tool::run("ip", ["netns", "delete", &self.name])
+    }
+
+    /// Runs `work` on a thread inside the namespace. `operation` names it in errors.
+    pub(crate) fn within<T: Send>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> Result<T, Error> {
+        let enter_and_work = || -> io::Result<T> {
+            let namespace = File::open(self.path())?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            work()
+        };
+        let done = std::thread::scope(|scope| scope.spawn(enter_and_work).join());
+        let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.map_err(|source| Error::Namespace {
+            operation,
+            namespace: self.name.clone(),
+            source,
+        })
+    }
+
+    /// The child that a command makes will run inside the namespace.
+    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Error> {
+        let namespace = File::open(self.path()).map_err(|source| Error::Namespace {
+            operation: "start a process",
+            namespace: self.name.clone(),
+            source,
+        })?;
+        before_exec::enter(command, namespace);
+        Ok(())
+    }
+}
+
+pub(crate) mod before_exec {
+    //! What a child does between fork and exec. Only system calls: other threads' locks may be
+    //! held there for ever.
+    #![allow(unsafe_code)]
+
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+    /// The child moves into a network namespace.
+    pub(crate) fn enter(command: &mut Command, namespace: File) {
+        let enter = move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(())
+        };
+        // SAFETY: one setns(2) on a descriptor that the closure owns; nothing is allocated.
+        unsafe { command.pre_exec(enter) };
+    }
+
+    /// The child gets `signal` when the thread that started it ends.
+    pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
+        let ask = move || {
+            set_parent_process_death_signal(Some(signal))?;
+            Ok(())
+        };
+        // SAFETY: one prctl(2); nothing is allocated.
+        unsafe { command.pre_exec(ask) };
+    }
+
+    /// The child leads a session of its own: keys pressed at this terminal do not reach it.
+    pub(crate) fn lead_session(command: &mut Command) {
+        let leave = || {
+            setsid()?;
+            Ok(())
+        };
+        // SAFETY: one setsid(2); nothing is allocated.
+        unsafe { command.pre_exec(leave) };
+    }
+}

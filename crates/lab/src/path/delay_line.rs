@@ -1,0 +1,105 @@
+//! Packets on their way: what was admitted and is not yet due, earliest first.
+//!
+//! Pure: time is an argument. Bounded in bytes. It keeps packets that are due at the same time
+//! in the order of their arrival, and is indifferent to whether due times come in order, so
+//! that a path may reorder.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// The packets of one direction that are under way.
+#[derive(Debug)]
+pub(crate) struct DelayLine {
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    next_number: u64,
+    held: usize,
+    limit: usize,
+}
+
+/// Ordered by due time, then by arrival; the content never decides, for numbers are unique.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    due: Duration,
+    number: u64,
+    packet: Vec<u8>,
+}
+
+/// What a waiting packet costs besides its bytes.
+const OVERHEAD: usize = size_of::<Waiting>();
+
+impl DelayLine {
+    /// A line that holds at most `limit` bytes, its own overhead included.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            waiting: BinaryHeap::new(),
+            next_number: 0,
+            held: 0,
+            limit,
+        }
+    }
+
+    /// Takes a packet in; `false` if there is no room.
+    pub(crate) fn push(&mut self, due: Duration, packet: &[u8]) -> bool {
+        let cost = packet.len() + OVERHEAD;
+        if self.held + cost > self.limit {
+            return false;
+        }
+        self.held += cost;
+        self.waiting.push(Reverse(Waiting {
+            due,
+            number: self.next_number,
+            packet: packet.to_vec(),
+        }));
+        self.next_number += 1;
+        true
+    }
+
+    /// When the earliest packet is due.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.waiting.peek().map(|Reverse(first)| first.due)
+    }
+
+    /// The earliest packet, if it is due at `now`.
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<Vec<u8>> {
+        if self.next_due()? > now {
+            return None;
+        }
+        let Reverse(first) = self.waiting.pop()?;
+        self.held -= first.packet.len() + OVERHEAD;
+        Some(first.packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn packets_leave_when_due_earliest_first_and_equals_in_order_of_arrival() {
+        let mut line = DelayLine::new(1 << 20);
+        for (due, packet) in [(3, b"c"), (1, b"z"), (1, b"a"), (2, b"b")] {
+            assert!(line.push(MS * due, packet));
+        }
+        assert_eq!(line.next_due(), Some(MS));
+        assert_eq!(line.pop_due(Duration::ZERO), None);
+        let left: Vec<_> = std::iter::from_fn(|| line.pop_due(2 * MS))
+            .flatten()
+            .collect();
+        assert_eq!(left, b"zab");
+        assert_eq!(line.pop_due(3 * MS).as_deref(), Some(&b"c"[..]));
+        assert_eq!(line.next_due(), None);
+    }
+
+    #[test]
+    fn a_full_line_refuses_and_has_room_again_after_a_delivery() {
+        let mut line = DelayLine::new(2 * (100 + OVERHEAD));
+        assert!(line.push(MS, &[0; 100]));
+        assert!(line.push(MS, &[0; 100]));
+        assert!(!line.push(MS, &[]));
+        assert!(line.pop_due(MS).is_some());
+        assert!(line.push(MS, &[0; 100]));
+    }
+}

@@ -1,0 +1,207 @@
+//! Recording both ends of the path at once with tcpdump.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::host::Host;
+use crate::process::Process;
+use crate::tool;
+
+/// tcpdump reads what the kernel has kept for it once a second at the latest: stopped earlier
+/// than this after the last packet it would lose what it had not read, and report no loss.
+const DRAIN: Duration = Duration::from_millis(1_200);
+
+/// How long tcpdump may take to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Room for packets that tcpdump has not read yet, in KiB.
+const BUFFER_KIB: &str = "32768";
+
+/// What to record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordingOptions {
+    /// A filter in tcpdump's language; everything if empty.
+    pub filter: String,
+    /// How many bytes of each packet to keep; all of it if `None`.
+    pub snapshot_length: Option<u32>,
+}
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recording {
+    ends: Vec<End>,
+}
+
+/// What was recorded at one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Packets that passed the filter and are not in the file.
+    pub dropped: u64,
+}
+
+#[derive(Debug)]
+struct End {
+    host: String,
+    tcpdump: Child,
+    says: BufReader<ChildStderr>,
+}
+
+impl Recording {
+    /// Starts one tcpdump a host and returns when all of them record.
+    pub(crate) fn start<'a>(
+        ends: impl IntoIterator<Item = (&'a Host, &'a Path)>,
+        options: &RecordingOptions,
+    ) -> Result<Self, Error> {
+        tool::require("tcpdump", "tcpdump")?;
+        let ends = ends
+            .into_iter()
+            .map(|(host, file)| End::start(host, file, options));
+        let mut recording = Self {
+            ends: ends.collect::<Result<_, _>>()?,
+        };
+        recording
+            .ends
+            .iter_mut()
+            .try_for_each(End::wait_until_recording)?;
+        Ok(recording)
+    }
+
+    /// Waits until what was captured last is written, and ends. The ends in the order of
+    /// `record`'s files: the client's, the server's.
+    ///
+    /// # Errors
+    /// [`Error::Recording`].
+    pub fn stop(mut self) -> Result<Vec<Recorded>, Error> {
+        sleep(DRAIN);
+        let ends = std::mem::take(&mut self.ends);
+        ends.into_iter().map(End::stop).collect()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        for end in &mut self.ends {
+            let _ = end.tcpdump.kill();
+            let _ = end.tcpdump.wait();
+        }
+    }
+}
+
+impl End {
+    fn start(host: &Host, file: &Path, options: &RecordingOptions) -> Result<Self, Error> {
+        let mut command =
+            host.command(tool::find("tcpdump").unwrap_or_else(|| "tcpdump".into()))?;
+        // -Z root: without it tcpdump becomes a user who may not write the file.
+        command.args([
+            "-n",
+            "-Z",
+            "root",
+            "--time-stamp-precision=nano",
+            "-B",
+            BUFFER_KIB,
+            "-i",
+            host.interface(),
+        ]);
+        let length = options.snapshot_length.unwrap_or(0);
+        command.args(["-s", &length.to_string(), "-w"]).arg(file);
+        if !options.filter.is_empty() {
+            command.arg("--").arg(&options.filter);
+        }
+        command
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let start = |source| Error::Start {
+            program: "tcpdump".to_owned(),
+            source,
+        };
+        let mut tcpdump = command.spawn().map_err(start)?;
+        let says = BufReader::new(tcpdump.stderr.take().expect("its stderr was piped"));
+        Ok(Self {
+            host: host.side().to_string(),
+            tcpdump,
+            says,
+        })
+    }
+
+    /// tcpdump says `listening on …` once its socket is open.
+    fn wait_until_recording(&mut self) -> Result<(), Error> {
+        let mut said = String::new();
+        loop {
+            let mut line = String::new();
+            let length = self
+                .says
+                .read_line(&mut line)
+                .map_err(Error::file("hear from", "tcpdump"))?;
+            if line.contains("listening on") {
+                return Ok(());
+            }
+            said.push_str(&line);
+            if length == 0 {
+                return Err(self.failed(said.trim()));
+            }
+        }
+    }
+
+    fn stop(mut self) -> Result<Recorded, Error> {
+        if let Some(process) = i32::try_from(self.tcpdump.id())
+            .ok()
+            .and_then(Process::with_pid)
+        {
+            process.signal(Signal::INT);
+        }
+        let begun = Instant::now();
+        while matches!(self.tcpdump.try_wait(), Ok(None)) {
+            if begun.elapsed() > END_LIMIT {
+                let _ = self.tcpdump.kill();
+            }
+            sleep(Duration::from_millis(2));
+        }
+        let mut said = String::new();
+        self.says
+            .read_to_string(&mut said)
+            .map_err(Error::file("hear from", "tcpdump"))?;
+        let packets = count(&said, "captured").ok_or_else(|| self.failed(said.trim()))?;
+        Ok(Recorded {
+            packets,
+            dropped: count(&said, "dropped by kernel").unwrap_or(0),
+        })
+    }
+
+    fn failed(&self, message: &str) -> Error {
+        Error::Recording {
+            host: self.host.clone(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// The number in tcpdump's closing line `N packets WHAT`.
+fn count(said: &str, what: &str) -> Option<u64> {
+    let line = said
+        .lines()
+        .find(|line| line.ends_with(what) && line.contains(" packet"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn tcpdumps_closing_lines_read() {
+        let said = "12 packets captured\n1 packet received by filter\n1 packet dropped by kernel\n";
+        assert_eq!(count(said, "captured"), Some(12));
+        assert_eq!(count(said, "dropped by kernel"), Some(1));
+        assert_eq!(count("tcpdump: path0: No such device", "captured"), None);
+    }
+}

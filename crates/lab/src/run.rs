@@ -1,0 +1,229 @@
+//! What is known about running labs, kept in `/run/lagtrace-lab`: one record a run, so that
+//! another command can find it, end it, or clean up after one that crashed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::scenario::Scenario;
+
+const BASE: &str = "/run/lagtrace-lab";
+
+/// How long a lab may take to come down before it is called stuck.
+const TAKE_DOWN_LIMIT: Duration = Duration::from_secs(15);
+
+/// A lab that runs, or ran and was not cleaned up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Unique on this machine: six letters or digits.
+    pub id: String,
+    /// What was brought up, the round trip asked for included.
+    pub scenario: Scenario,
+    /// When, in seconds since 1970.
+    pub started_s: u64,
+    /// The process that keeps it, and takes it down when it ends.
+    pub keeper: Process,
+    /// Whether it has been left running: nobody's end takes it down.
+    pub is_detached: bool,
+    /// What runs in it.
+    pub processes: Vec<Member>,
+}
+
+/// A process that belongs to a lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// What it does there: `path`, `nginx`, or the service that it serves.
+    pub role: String,
+    /// The process.
+    pub process: Process,
+}
+
+impl Run {
+    /// Begins a run: takes an id and leaves the record of it before anything else is made.
+    pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
+        fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
+        let started_s = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let mut run = Self {
+            id: String::new(),
+            scenario,
+            started_s,
+            keeper: Process::current(),
+            is_detached: false,
+            processes: Vec::new(),
+        };
+        loop {
+            run.id = new_id()?;
+            match fs::create_dir(run.folder()) {
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::file("create", run.folder())(error)),
+            }
+        }
+        run.save()?;
+        Ok(run)
+    }
+
+    /// Writes the record as it is now.
+    pub(crate) fn save(&self) -> Result<(), Error> {
+        let text = serde_json::to_vec_pretty(self).expect("a run is text and numbers");
+        replace_file(&self.record(), &text)
+    }
+
+    fn record(&self) -> PathBuf {
+        Path::new(BASE).join(format!("{}.json", self.id))
+    }
+
+    /// Where the run's files are: configurations and logs.
+    pub fn folder(&self) -> PathBuf {
+        Path::new(BASE).join(&self.id)
+    }
+
+    /// The name of the client's network namespace, as for `ip netns exec`.
+    pub fn client_namespace(&self) -> String {
+        format!("lagtrace-{}-client", self.id)
+    }
+
+    /// The name of the server's network namespace.
+    pub fn server_namespace(&self) -> String {
+        format!("lagtrace-{}-server", self.id)
+    }
+
+    /// Ends what is left of the run's processes and removes everything that it made. Goes on
+    /// after an error and returns the first.
+    pub(crate) fn clean_up(&self) -> Result<(), Error> {
+        for Member { process, .. } in &self.processes {
+            process.signal(Signal::KILL);
+        }
+        for Member { process, .. } in &self.processes {
+            process.wait_for_end(Duration::from_secs(2));
+        }
+        let namespaces = [self.client_namespace(), self.server_namespace()];
+        let deleted = namespaces.map(|name| Namespace::named(name).delete());
+        let folder = allow_missing(fs::remove_dir_all(self.folder()))
+            .map_err(Error::file("remove", self.folder()));
+        deleted.into_iter().collect::<Result<(), _>>().and(folder)?;
+        // Last: whatever could not be removed is tried again by the next run.
+        allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
+    }
+
+    /// Has the run's keeper take it down, or does so itself where the keeper is gone.
+    fn take_down(&self) -> Result<(), Error> {
+        self.keeper.signal(Signal::TERM);
+        if !self.keeper.wait_for_end(TAKE_DOWN_LIMIT) {
+            self.keeper.signal(Signal::KILL);
+            self.keeper.wait_for_end(Duration::from_secs(2));
+        }
+        self.clean_up()
+    }
+}
+
+/// The labs that run now, oldest first. Cleans up after crashed ones.
+///
+/// # Errors
+/// The folder of records cannot be read, or a crashed run's rest cannot be removed.
+pub fn runs() -> Result<Vec<Run>, Error> {
+    sweep()?;
+    Ok(records()?
+        .into_iter()
+        .filter(|run| run.keeper.is_alive())
+        .collect())
+}
+
+/// Takes down the run of this id, or every run of the scenario of this name.
+///
+/// # Errors
+/// [`Error::NoSuchRun`] if there is none; whatever could not be removed.
+pub fn take_down(name: &str) -> Result<Vec<Run>, Error> {
+    let named: Vec<Run> = runs()?
+        .into_iter()
+        .filter(|run| run.id == name || run.scenario.name == name)
+        .collect();
+    if named.is_empty() {
+        return Err(Error::NoSuchRun {
+            name: name.to_owned(),
+        });
+    }
+    named.iter().try_for_each(Run::take_down)?;
+    Ok(named)
+}
+
+/// Cleans up after runs whose keeper is gone.
+pub(crate) fn sweep() -> Result<(), Error> {
+    if !Path::new(BASE).exists() {
+        return Ok(());
+    }
+    // Two sweepers would report each other's deletions as failures.
+    let lock = Path::new(BASE).join("lock");
+    let locked = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&lock)
+        .map_err(Error::file("create", &lock))?;
+    flock(&locked, FlockOperation::LockExclusive)
+        .map_err(|error| Error::file("lock", &lock)(error.into()))?;
+    records()?
+        .iter()
+        .filter(|run| !run.keeper.is_alive())
+        .try_for_each(Run::clean_up)
+}
+
+/// Every record that reads. One that does not was left by a program of another version, and
+/// is for that one to clean up.
+fn records() -> Result<Vec<Run>, Error> {
+    let entries = match fs::read_dir(BASE) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::file("read", BASE)(error)),
+    };
+    let files = entries.flatten().map(|entry| entry.path());
+    let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "json"));
+    let texts = files.filter_map(|file| fs::read(file).ok());
+    let mut runs: Vec<Run> = texts
+        .filter_map(|text| serde_json::from_slice(&text).ok())
+        .collect();
+    runs.sort_by(|one, two| (one.started_s, &one.id).cmp(&(two.started_s, &two.id)));
+    Ok(runs)
+}
+
+/// Six random letters and digits.
+fn new_id() -> Result<String, Error> {
+    const SIGNS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let source = "/dev/urandom";
+    let mut random = [0; 6];
+    let read = |mut file: File| io::Read::read_exact(&mut file, &mut random);
+    File::open(source)
+        .and_then(read)
+        .map_err(Error::file("read", source))?;
+    Ok(random
+        .iter()
+        .map(|byte| char::from(SIGNS[usize::from(byte % 32)]))
+        .collect())
+}
+
+fn allow_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Puts a new file in the place of an old one at once: no reader ever sees half of it.
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let fresh = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        File::create(&fresh)?.write_all(content)?;
+        fs::rename(&fresh, path)
+    };
+    write().map_err(Error::file("write", path))
+}

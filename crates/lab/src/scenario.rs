@@ -1,0 +1,260 @@
+//! A scenario: two hosts, the path between them, what the server runs, and the truth about it.
+//!
+//! In: the TOML files of the repository's `lab/` folder, which travel inside the binary, or a
+//! text of the same form. Out: [`Scenario`], checked. Nothing here touches the system.
+
+pub mod quantity;
+mod shelf;
+mod truth;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use truth::{Culprit, Expectation, Truth};
+
+use crate::error::Error;
+use crate::firewall::Firewall;
+use crate::path::PathSpec;
+use crate::server::Server;
+use quantity::optional_duration;
+
+/// One reproducible situation: hosts, path, services and what a right diagnosis says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The scenario's name, also its file's: lower-case words joined by hyphens.
+    pub name: String,
+    /// One line of what it shows.
+    pub title: String,
+    /// The service that is the case, by its name.
+    pub target: String,
+    /// The healthy twin of the target, by its name, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// The path between the two hosts.
+    #[serde(default)]
+    pub path: PathSpec,
+    /// The host that asks.
+    #[serde(default)]
+    pub client: HostSpec,
+    /// The host that answers.
+    #[serde(default)]
+    pub server: HostSpec,
+    /// What listens (or does not) on the server, at least one.
+    #[serde(rename = "service")]
+    pub services: Vec<Service>,
+}
+
+/// What is particular to one host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostSpec {
+    /// The congestion control of every connection over the path: `cubic` unless said otherwise.
+    /// Pinned at the route (`congctl`), because the sysctl of a namespace refuses what the
+    /// machine's `tcp_allowed_congestion_control` does not list.
+    pub congestion_control: String,
+    /// The route's `rto_min`. It bounds delayed ACKs too: the kernel delays none by longer than
+    /// this less one tick (`net/ipv4/tcp_output.c: tcp_delack_max()`), so a value below 44 ms
+    /// shortens the 40 ms that are usual.
+    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
+    pub rto_min: Option<Duration>,
+    /// Kernel settings of this host alone, `net.…` names with dots.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctl: BTreeMap<String, String>,
+}
+
+impl Default for HostSpec {
+    fn default() -> Self {
+        Self {
+            congestion_control: "cubic".to_owned(),
+            rto_min: None,
+            sysctl: BTreeMap::new(),
+        }
+    }
+}
+
+/// One port of the server, what answers there, and the truth about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// The service's name within its scenario.
+    pub name: String,
+    /// The TCP port, the same over IPv4 and IPv6.
+    pub port: u16,
+    /// What listens there.
+    pub server: Server,
+    /// What the server's packet filter does to this port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<Firewall>,
+    /// What a right diagnosis of this service says and does not say.
+    #[serde(default)]
+    pub truth: Truth,
+}
+
+impl Scenario {
+    /// Every scenario that this program carries, by name.
+    ///
+    /// # Errors
+    /// A scenario file that does not read: the crate's tests see to it that none is shipped.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        shelf::FILES
+            .iter()
+            .map(|(name, text)| Self::parse(name, text))
+            .collect()
+    }
+
+    /// The scenario of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownScenario`], which lists the names there are.
+    pub fn by_name(name: &str) -> Result<Self, Error> {
+        let file = shelf::FILES.iter().find(|(known, _)| *known == name);
+        let (name, text) = file.ok_or_else(|| Error::UnknownScenario {
+            name: name.to_owned(),
+            known: shelf::FILES
+                .iter()
+                .map(|(known, _)| *known)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })?;
+        Self::parse(name, text)
+    }
+
+    /// Reads a scenario from TOML; `origin` names the text in errors.
+    ///
+    /// # Errors
+    /// [`Error::ScenarioSyntax`] and [`Error::ScenarioSense`].
+    pub fn parse(origin: &str, text: &str) -> Result<Self, Error> {
+        let scenario: Self = toml::from_str(text).map_err(|source| Error::ScenarioSyntax {
+            origin: origin.to_owned(),
+            source: Box::new(source),
+        })?;
+        scenario.check().map_err(|reason| Error::ScenarioSense {
+            origin: origin.to_owned(),
+            reason,
+        })?;
+        Ok(scenario)
+    }
+
+    /// The same scenario at another round-trip time.
+    #[must_use]
+    pub fn with_round_trip(mut self, round_trip: Duration) -> Self {
+        self.path.round_trip = round_trip;
+        self
+    }
+
+    /// The service of this name.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|service| service.name == name)
+    }
+
+    /// The service that is the case.
+    pub fn target(&self) -> &Service {
+        self.service(&self.target)
+            .expect("a checked scenario has its target")
+    }
+
+    /// The healthy twin of the target.
+    pub fn control(&self) -> Option<&Service> {
+        self.service(self.control.as_deref()?)
+    }
+
+    /// What `parse` insists on beyond syntax; the reason if it does not hold.
+    fn check(&self) -> Result<(), String> {
+        if !is_kebab_case(&self.name) {
+            return Err(format!(
+                "its name `{}` is not lower-case words joined by hyphens",
+                self.name
+            ));
+        }
+        for wanted in [Some(&self.target), self.control.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            if self.service(wanted).is_none() {
+                return Err(format!("it has no service `{wanted}`"));
+            }
+        }
+        self.path.check()?;
+        for host in [&self.client, &self.server] {
+            host.check()?;
+        }
+        self.services
+            .iter()
+            .enumerate()
+            .try_for_each(|(n, service)| service.check(&self.services[..n]))
+    }
+}
+
+impl HostSpec {
+    fn check(&self) -> Result<(), String> {
+        let is_word = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        };
+        if !is_word(&self.congestion_control) {
+            return Err(format!(
+                "`{}` names no congestion control",
+                self.congestion_control
+            ));
+        }
+        match self
+            .sysctl
+            .keys()
+            .find(|key| !key.starts_with("net.") || key.contains(['/', ' ']))
+        {
+            Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Service {
+    fn check(&self, before: &[Service]) -> Result<(), String> {
+        if !is_kebab_case(&self.name) {
+            return Err(format!(
+                "the service's name `{}` is not lower-case words joined by hyphens",
+                self.name
+            ));
+        }
+        if before.iter().any(|other| other.name == self.name) {
+            return Err(format!("two services are called `{}`", self.name));
+        }
+        if self.port == 0 {
+            return Err(format!("service `{}` has port 0", self.name));
+        }
+        let shares = |other: &&Service| {
+            other.port == self.port && !self.server.shares_port_with(&other.server)
+        };
+        if let Some(other) = before.iter().find(shares) {
+            return Err(format!(
+                "services `{}` and `{}` claim port {}",
+                other.name, self.name, self.port
+            ));
+        }
+        self.server
+            .check()
+            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
+        self.truth
+            .check()
+            .map_err(|reason| format!("service `{}`: {reason}", self.name))
+    }
+}
+
+/// Lower-case words joined by single hyphens: what names scenarios, services and causes.
+fn is_kebab_case(text: &str) -> bool {
+    text.len() <= 64
+        && text.split('-').all(|word| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What makes a scenario, and that every shipped one is one.
+
+use std::time::Duration;
+
+use super::*;
+use crate::server::{Answer, Nginx, Sleep};
+
+const MINIMAL: &str = r#"
+name = "minimal"
+title = "one server"
+target = "one"
+
+[[service]]
+name = "one"
+port = 80
+server = { kind = "nginx" }
+"#;
+
+/// The minimal scenario with lines before its service.
+fn parse_with(lines: &str) -> Result<Scenario, Error> {
+    Scenario::parse(
+        "test",
+        &MINIMAL.replace("[[service]]", &format!("{lines}\n[[service]]")),
+    )
+}
+
+/// The reason for which a scenario is refused.
+fn reason(result: Result<Scenario, Error>) -> String {
+    result.expect_err("it should be refused").chain()
+}
+
+#[test]
+fn every_shipped_file_is_a_scenario_of_its_files_name() {
+    let all = Scenario::all().expect("shipped scenarios read");
+    for ((name, _), scenario) in shelf::FILES.iter().zip(&all) {
+        assert_eq!(*name, scenario.name);
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");
+    let files = std::fs::read_dir(folder).expect("the scenarios' folder");
+    assert_eq!(
+        files.count(),
+        all.len(),
+        "a file in lab/ that the program does not carry"
+    );
+}
+
+#[test]
+fn a_scenario_survives_the_way_to_another_process() {
+    for scenario in Scenario::all().expect("shipped scenarios read") {
+        let scenario = scenario.with_round_trip(Duration::from_micros(8_001));
+        let text = serde_json::to_string(&scenario).expect("a scenario writes");
+        assert_eq!(
+            serde_json::from_str::<Scenario>(&text).expect("and reads"),
+            scenario
+        );
+    }
+}
+
+#[test]
+fn the_case_is_what_the_story_says() {
+    let case = Scenario::by_name("nagle-delayed-ack").expect("the case is shipped");
+    assert!(!case.path.is_emulated());
+    assert_eq!(case.control().map(|service| service.port), Some(80));
+    let target = case.target();
+    assert_eq!(target.port, 8080);
+    assert_eq!(
+        target.server,
+        Server::Nginx(Nginx {
+            tcp_nodelay: Some(false),
+            ..Nginx::default()
+        })
+    );
+    assert!(target.truth.admits("nagle-delayed-ack"));
+    assert!(!target.truth.admits("server-think"));
+    assert!(
+        case.with_round_trip(Duration::from_millis(8))
+            .path
+            .is_emulated()
+    );
+}
+
+#[test]
+fn sleeps_and_answers_read() {
+    let think = Scenario::by_name("server-think").expect("shipped");
+    let sleep = Sleep {
+        time: Duration::from_millis(44),
+        stamps: true,
+    };
+    assert_eq!(think.target().server, Server::Think(sleep));
+    let error = Scenario::by_name("http-error").expect("shipped");
+    let nginx = Nginx {
+        answer: Answer::Return(503),
+        ..Nginx::default()
+    };
+    assert_eq!(error.target().server, Server::Nginx(nginx));
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_known_ones() {
+    assert!(reason(Scenario::by_name("nagel")).contains("nagle-delayed-ack"));
+}
+
+#[test]
+fn each_direction_is_its_own() {
+    let lines = "[path]\nround_trip = \"8ms\"\nto_server.delay = \"1ms\"\nto_client.loss = 0.5";
+    let path = parse_with(lines).expect("a scenario").path;
+    assert_eq!(
+        path.delays(),
+        (Duration::from_millis(1), Duration::from_millis(4))
+    );
+    assert!((path.to_client.loss - 0.5).abs() < f64::EPSILON);
+    assert!(path.to_server.loss.abs() < f64::EPSILON);
+}
+
+#[test]
+fn nonsense_is_refused_with_its_reason() {
+    for (lines, wanted) in [
+        ("[path]\nround_trip = \"11s\"", "longer than 10 s"),
+        ("[path]\nto_client.loss = 1.5", "no share"),
+        ("[path]\nto_client.queue = \"9kB\"", "no rate"),
+        (
+            "[path]\nto_client.rate = \"1Mbit\"\nto_client.queue = \"1kB\"",
+            "one packet",
+        ),
+        (
+            "[path]\nto_client.policer = { rate = \"1Mbit\", burst = \"10B\" }",
+            "one packet",
+        ),
+        ("[path]\nto_client.rate = \"fast\"", "no rate"),
+        ("[path]\nspeed = 3", "unknown field"),
+        (
+            "[client]\ncongestion_control = \"cubic; rm\"",
+            "no congestion control",
+        ),
+        (
+            "[client]\nsysctl.\"kernel.panic\" = \"1\"",
+            "no `net.` setting",
+        ),
+        (
+            "[client]\nsysctl.\"net.../../kernel.panic\" = \"1\"",
+            "no `net.` setting",
+        ),
+        ("control = \"other\"", "no service `other`"),
+        (
+            "[[service]]\nname = \"one\"\nport = 81\nserver = { kind = \"fin\" }",
+            "two services",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 80\nserver = { kind = \"fin\" }",
+            "claim port 80",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 0\nserver = { kind = \"fin\" }",
+            "port 0",
+        ),
+        (
+            "[[service]]\nname = \"Two\"\nport = 1\nserver = { kind = \"fin\" }",
+            "hyphens",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"think\", time = \"61s\" }",
+            "60 s",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", server_name = \"a b\" }",
+            "host's name",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"apache\" }",
+            "unknown variant",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"a b\"]",
+            "no cause's id",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"a\"]\ntruth.must_not = [\"a\"]",
+            "both admitted and forbidden",
+        ),
+    ] {
+        let reason = reason(parse_with(lines));
+        assert!(reason.contains(wanted), "{lines}\n→ {reason}");
+    }
+}
+
+#[test]
+fn two_blocks_of_nginx_may_share_a_port() {
+    let lines = "[[service]]\nname = \"two\"\nport = 80\nserver = { kind = \"nginx\", server_name = \"two.example\" }";
+    assert!(parse_with(lines).is_ok());
+}

@@ -1,0 +1,80 @@
+//! What a right diagnosis of a service says, may say, and must not say.
+//!
+//! Cause names are the ids of the catalogue of causes; the lab takes them as words and
+//! judges nothing by itself.
+
+use serde::{Deserialize, Serialize};
+
+/// The truth about one service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Truth {
+    /// The findings that must come, the largest first. None: the catalogue of causes has
+    /// nothing for it, as for a healthy service or one that answers nonsense.
+    pub expected: Vec<Expectation>,
+    /// Causes that may be found besides.
+    pub allowed: Vec<String>,
+    /// Causes that must never be found: the look-alikes.
+    pub must_not: Vec<String>,
+}
+
+/// One finding that must come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// The cause; of several, any one will do.
+    pub cause: Vec<String>,
+    /// Whose fault it is; of several, any one will do, where the lab cannot be told from
+    /// another place.
+    pub culprit: Vec<Culprit>,
+}
+
+/// Who has to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Culprit {
+    /// The host that asks.
+    Client,
+    /// The host that answers.
+    Server,
+    /// What lies between them.
+    Path,
+    /// Whoever resolves names.
+    Resolver,
+    /// A proxy on the way.
+    Proxy,
+}
+
+impl Truth {
+    /// Whether a right diagnosis may hold this cause.
+    pub fn admits(&self, cause: &str) -> bool {
+        let expected = self
+            .expected
+            .iter()
+            .flat_map(|expectation| &expectation.cause);
+        expected.chain(&self.allowed).any(|known| known == cause)
+    }
+
+    /// Every name is an id and none is both wanted and forbidden; else the reason.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self
+            .expected
+            .iter()
+            .any(|expectation| expectation.cause.is_empty() || expectation.culprit.is_empty())
+        {
+            return Err("it expects a finding without a cause or without a culprit".to_owned());
+        }
+        let expected = self
+            .expected
+            .iter()
+            .flat_map(|expectation| &expectation.cause);
+        let named = expected.chain(&self.allowed).chain(&self.must_not);
+        if let Some(cause) = named.into_iter().find(|cause| !super::is_kebab_case(cause)) {
+            return Err(format!("`{cause}` is no cause's id"));
+        }
+        match self.must_not.iter().find(|cause| self.admits(cause)) {
+            Some(cause) => Err(format!("`{cause}` is both admitted and forbidden")),
+            None => Ok(()),
+        }
+    }
+}

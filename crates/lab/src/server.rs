@@ -1,0 +1,138 @@
+//! What can listen on a service's port: real nginx, and small servers of our own for what
+//! nginx does not do. This is their description; [`nginx`] and [`own`] bring them to life.
+
+pub(crate) mod listening;
+pub(crate) mod nginx;
+pub(crate) mod own;
+mod request;
+pub mod stamp;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::quantity::duration;
+
+/// One kind of server, with what is particular to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Server {
+    /// A `server` block of the scenario's one nginx.
+    Nginx(Nginx),
+    /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
+    /// body in a write each.
+    WriteWriteRead,
+    /// `TCP_NODELAY`; sleeps, then answers in one write.
+    Think(Sleep),
+    /// `TCP_NODELAY`; writes the header, sleeps, writes the body.
+    Pause(Sleep),
+    /// Nagle's algorithm on, header and body in a write each, then closes: the FIN carries
+    /// what Nagle's algorithm would hold.
+    Fin,
+    /// Accepts and closes.
+    ClosesAtOnce,
+    /// Accepts, reads, and never says a word.
+    NeverAnswers,
+    /// Answers a request with bytes that are no HTTP.
+    Garbage,
+    /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
+    /// (RFC 8446 §6.2, `unexpected_message`).
+    TlsAlert,
+    /// Nobody listens.
+    Nobody,
+}
+
+/// A `server` block of nginx. What is not said is left to nginx's own default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Nginx {
+    /// The directive `tcp_nodelay`, on by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_nodelay: Option<bool>,
+    /// The directive `tcp_nopush`, off by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_nopush: Option<bool>,
+    /// The directive `server_name`; two blocks on one port differ by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// What it answers.
+    pub answer: Answer,
+    /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
+    pub access_log: bool,
+}
+
+/// What an nginx answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A page of about 600 bytes from a file: header and body leave in a write each.
+    #[default]
+    Page,
+    /// `return STATUS` with a short text: header and body leave in one write.
+    Return(u16),
+}
+
+/// A server that sleeps while a request waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sleep {
+    /// For how long.
+    #[serde(with = "duration")]
+    pub time: Duration,
+    /// Keep a log of the server's own stamps: see [`stamp::Stamp`].
+    #[serde(default)]
+    pub stamps: bool,
+}
+
+/// No server of the lab sleeps longer over one request.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+impl Server {
+    /// Whether both may be on one port: two blocks of nginx that differ by name.
+    pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
+    }
+
+    /// Whether anything will listen on the port.
+    pub(crate) fn listens(&self) -> bool {
+        *self != Self::Nobody
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Nginx(Nginx {
+                answer: Answer::Return(status),
+                ..
+            }) if !(200..600).contains(status) => Err(format!("no response has status {status}")),
+            Self::Nginx(Nginx {
+                server_name: Some(name),
+                ..
+            }) if !is_host_name(name) => Err(format!("`{name}` is no host's name")),
+            Self::Think(sleep) | Self::Pause(sleep) if sleep.time > LONGEST_SLEEP => {
+                Err("it sleeps for more than 60 s".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_host_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+}
+
+/// The page that every server answers with: as long as the welcome page that servers ship.
+pub(crate) const PAGE: &str = "<!DOCTYPE html>\n\
+<html lang=\"en\">\n\
+<head><meta charset=\"utf-8\"><title>The lab's page</title></head>\n\
+<body>\n\
+<h1>The lab's page</h1>\n\
+<p>Every server of the lab answers with this page. It is as long as the page with which a\n\
+freshly installed web server greets its visitors: far below one segment, so that header and\n\
+body fit into one, and do not leave in one when the server writes them apart.</p>\n\
+<p>Two writes of this size are what Nagle's algorithm (RFC 896) waits on, and what a delayed\n\
+acknowledgement (RFC 1122, section 4.2.3.2) makes it wait for.</p>\n\
+</body>\n\
+</html>\n";

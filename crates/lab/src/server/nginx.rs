@@ -1,0 +1,147 @@
+//! One nginx for all services of a scenario that are nginx: its folder, its configuration.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{Answer, Nginx, PAGE, Server};
+use crate::error::Error;
+use crate::scenario::Service;
+
+/// Where a service's nginx writes its stamps, within the folder of the lab's run.
+pub(crate) fn access_log(folder: &Path, service: &str) -> PathBuf {
+    folder.join("nginx").join(format!("{service}.access.log"))
+}
+
+/// Where nginx says what is wrong.
+pub(crate) fn error_log(folder: &Path) -> PathBuf {
+    folder.join("nginx").join("error.log")
+}
+
+/// Lays nginx's folder: page and configuration. `None` if no service is nginx; otherwise the
+/// arguments to start it with.
+pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<String>>, Error> {
+    if !services
+        .iter()
+        .any(|service| matches!(service.server, Server::Nginx(_)))
+    {
+        return Ok(None);
+    }
+    let home = folder.join("nginx");
+    let pages = home.join("html");
+    fs::create_dir_all(&pages).map_err(Error::file("create", &pages))?;
+    for open in [&home, &pages] {
+        // The workers are another user, whatever the umask here.
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755))
+            .map_err(Error::file("open up", open))?;
+    }
+    let page = pages.join("index.html");
+    fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
+    fs::set_permissions(&page, fs::Permissions::from_mode(0o644))
+        .map_err(Error::file("open up", &page))?;
+    let configuration = home.join("nginx.conf");
+    let text = configure(&home, worker_user(), services);
+    fs::write(&configuration, text).map_err(Error::file("write", &configuration))?;
+    let argument = |path: &Path| path.display().to_string();
+    Ok(Some(vec![
+        "-p".to_owned(),
+        argument(&home),
+        "-c".to_owned(),
+        argument(&configuration),
+        "-e".to_owned(),
+        argument(&error_log(folder)),
+    ]))
+}
+
+/// The user that distributions run a web server's workers as; root where there is none.
+fn worker_user() -> &'static str {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let exists = |user: &&str| {
+        passwd
+            .lines()
+            .any(|line| line.split(':').next() == Some(user))
+    };
+    ["www-data", "nginx", "http"]
+        .into_iter()
+        .find(exists)
+        .unwrap_or("root")
+}
+
+/// The configuration, laid out as an administrator would.
+fn configure(home: &Path, user: &str, services: &[Service]) -> String {
+    let home = home.display();
+    let mut text = format!(
+        "user {user};\n\
+         worker_processes 2;\n\
+         worker_rlimit_nofile 16384;\n\
+         daemon off;\n\
+         pid {home}/nginx.pid;\n\
+         \n\
+         events {{\n    worker_connections 4096;\n}}\n\
+         \n\
+         http {{\n\
+         \x20   types {{ text/html html; }}\n\
+         \x20   default_type text/plain;\n\
+         \x20   client_body_temp_path {home}/body;\n\
+         \x20   proxy_temp_path {home}/proxy;\n\
+         \x20   fastcgi_temp_path {home}/fastcgi;\n\
+         \x20   uwsgi_temp_path {home}/uwsgi;\n\
+         \x20   scgi_temp_path {home}/scgi;\n\
+         \x20   log_format stamps '$msec $request_time $remote_addr $remote_port $connection_requests $status $request';\n\
+         \x20   access_log off;\n\
+         \x20   sendfile on;\n\
+         \x20   keepalive_timeout 65;\n\
+         \x20   keepalive_requests 1000000000;\n"
+    );
+    for service in services {
+        if let Server::Nginx(nginx) = &service.server {
+            text.push_str(&block(&home.to_string(), service, nginx));
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// A service's `server` block.
+fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
+    let Service { name, port, .. } = service;
+    let mut lines = vec![format!("listen {port}"), format!("listen [::]:{port}")];
+    lines.extend(
+        nginx
+            .server_name
+            .as_ref()
+            .map(|host| format!("server_name {host}")),
+    );
+    lines.extend(
+        nginx
+            .tcp_nodelay
+            .map(|on| format!("tcp_nodelay {}", on_off(on))),
+    );
+    lines.extend(
+        nginx
+            .tcp_nopush
+            .map(|on| format!("tcp_nopush {}", on_off(on))),
+    );
+    lines.extend(
+        nginx
+            .access_log
+            .then(|| format!("access_log {home}/{name}.access.log stamps")),
+    );
+    match nginx.answer {
+        Answer::Page => lines.push(format!("root {home}/html")),
+        Answer::Return(status) => {
+            lines.push(format!("return {status} \"{status} from the lab\\n\""))
+        }
+    }
+    let mut text = format!("\n    # {name}\n    server {{\n");
+    for line in lines {
+        let _ = writeln!(text, "        {line};");
+    }
+    text.push_str("    }\n");
+    text
+}
+
+fn on_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}

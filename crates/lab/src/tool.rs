@@ -1,0 +1,77 @@
+//! Running the system's own programs: `ip`, `nft`.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::error::Error;
+
+/// Where programs are looked for besides `PATH`, which for some users lacks the system's.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Runs a program to its end; an error holds what it wrote to stderr.
+pub(crate) fn run<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<(), Error> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    let output = command.output().map_err(|source| Error::Start {
+        program: program.to_owned(),
+        source,
+    })?;
+    judge(&command, &output)
+}
+
+/// Runs a command with this text as its input.
+pub(crate) fn run_with_input(mut command: Command, input: &str) -> Result<(), Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let start = |source| Error::Start {
+        program: program.clone(),
+        source,
+    };
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(start)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ends early tells why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(start)?;
+    judge(&command, &output)
+}
+
+fn judge(command: &Command, output: &Output) -> Result<(), Error> {
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let command = words
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Command {
+        command,
+        message: format!("{}: {}", output.status, stderr.trim()),
+    })
+}
+
+/// Fails unless a program is installed.
+pub(crate) fn require(tool: &'static str, package: &'static str) -> Result<(), Error> {
+    find(tool)
+        .map(|_| ())
+        .ok_or(Error::MissingTool { tool, package })
+}
+
+/// Where a program is installed.
+pub(crate) fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders
+        .map(|folder| folder.join(tool))
+        .find(|file| file.is_file())
+}

@@ -1,0 +1,111 @@
+//! A small HTTP client on the lab's client host, which notes when header and body came.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use lagtrace_lab::{Family, Host, Lab};
+
+/// One request and its response, on the client's clock.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetched {
+    pub(crate) status: u16,
+    /// From the request's write to the whole header.
+    pub(crate) header: Duration,
+    /// From the whole header to the whole body.
+    pub(crate) body: Duration,
+    pub(crate) length: usize,
+}
+
+impl Fetched {
+    pub(crate) fn total(&self) -> Duration {
+        self.header + self.body
+    }
+}
+
+pub(crate) fn address(lab: &Lab, service: &str, family: Family) -> SocketAddr {
+    let port = lab
+        .service(service)
+        .expect("a service of the scenario")
+        .port;
+    SocketAddr::new(lab.server().address(family), port)
+}
+
+/// Connects from a host; how long it took.
+pub(crate) fn connect(
+    from: &Host,
+    to: SocketAddr,
+    limit: Duration,
+) -> io::Result<(TcpStream, Duration)> {
+    let connected = from.within(|| {
+        let begun = Instant::now();
+        // An outcome of the connection, not of the host.
+        Ok(TcpStream::connect_timeout(&to, limit).map(|stream| (stream, begun.elapsed())))
+    });
+    let (stream, took) = connected.expect("a thread on the host")?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_nodelay(true)?;
+    Ok((stream, took))
+}
+
+/// So many requests one after the other on one kept-alive connection, from connecting on.
+pub(crate) fn fetch(lab: &Lab, service: &str, requests: usize) -> Vec<Fetched> {
+    let to = address(lab, service, Family::V4);
+    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(10)).expect("connects");
+    (0..requests)
+        .map(|_| exchange(&mut stream, "lab").expect("a response"))
+        .collect()
+}
+
+/// One request and its response.
+pub(crate) fn exchange(stream: &mut TcpStream, host: &str) -> io::Result<Fetched> {
+    let begun = Instant::now();
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        read_more(stream, &mut bytes)?;
+    };
+    let header = begun.elapsed();
+    let text = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let malformed = || io::Error::other(format!("no response: {text}"));
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<usize>().ok())
+    };
+    let length = field("content-length:").ok_or_else(malformed)?;
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .ok_or_else(malformed)?;
+    while bytes.len() < end + length {
+        read_more(stream, &mut bytes)?;
+    }
+    Ok(Fetched {
+        status,
+        header,
+        body: begun.elapsed().saturating_sub(header),
+        length,
+    })
+}
+
+fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut chunk = [0; 4096];
+    match stream.read(&mut chunk)? {
+        0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        length => {
+            bytes.extend_from_slice(&chunk[..length]);
+            Ok(())
+        }
+    }
+}
+
+/// The median of some times.
+pub(crate) fn median(times: impl IntoIterator<Item = Duration>) -> Duration {
+    let mut times: Vec<Duration> = times.into_iter().collect();
+    times.sort();
+    times[times.len() / 2]
+}

@@ -1,0 +1,102 @@
+//! However a lab's owner or keeper ends, nothing stays.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use lagtrace_lab::{Run, runs};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{up, wait_until_gone};
+
+/// Set for the copy of this program that is an owner to be ended.
+const IS_OWNER: &str = "LAGTRACE_LAB_TEST_IS_OWNER";
+
+/// Not a test by itself: the owner in another process, which holds a lab until it is ended.
+#[test]
+fn owner_to_be_ended() {
+    if std::env::var_os(IS_OWNER).is_none() {
+        return;
+    }
+    let Some(lab) = up("nagle-delayed-ack", 8) else {
+        return;
+    };
+    println!("\nrun {}", lab.run().id);
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+/// Starts an owner and waits for its lab; `None` where there can be none.
+fn start_owner() -> Option<(Child, Run)> {
+    let this = std::env::current_exe().expect("this program's path");
+    let mut command = Command::new(this);
+    command.args(["--exact", "crash::owner_to_be_ended", "--nocapture"]);
+    let mut owner = command
+        .env(IS_OWNER, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let output = BufReader::new(owner.stdout.take().expect("its stdout was piped"));
+    let id = output
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.strip_prefix("run ")?.to_owned()));
+    let Some(id) = id else {
+        let _ = owner.wait();
+        crate::skip("what the owner missed");
+        return None;
+    };
+    let run = runs()
+        .expect("reads")
+        .into_iter()
+        .find(|run| run.id == id)
+        .expect("is on record");
+    Some((owner, run))
+}
+
+fn send(pid: i32, signal: Signal) {
+    let pid = Pid::from_raw(pid).expect("a pid");
+    kill_process(pid, signal).expect("a signal to a process of this test");
+}
+
+#[test]
+fn an_owner_that_is_ended_leaves_nothing() {
+    for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
+        let Some((mut owner, run)) = start_owner() else {
+            return;
+        };
+        send(i32::try_from(owner.id()).expect("a pid"), signal);
+        let _ = owner.wait();
+        assert_eq!(wait_until_gone(&run), Vec::<String>::new(), "{signal:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_keeper_left_the_next_run_removes() {
+    let Some(lab) = up("nagle-delayed-ack", 8) else {
+        return;
+    };
+    let run = lab.run().clone();
+    send(run.keeper.pid, Signal::KILL);
+    // Its processes end with it; namespaces and files are left.
+    for _ in 0..500 {
+        if run
+            .processes
+            .iter()
+            .all(|member| !member.process.is_alive())
+        {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(
+        run.processes
+            .iter()
+            .all(|member| !member.process.is_alive()),
+        "{:?}",
+        run.processes
+    );
+    let Some(next) = up("never-answers", 0) else {
+        return;
+    };
+    assert_eq!(crate::remains(&run), Vec::<String>::new());
+    next.take_down().expect("comes down");
+}

@@ -1,0 +1,82 @@
+//! The lab on the real kernel: hosts, path, servers, and that nothing is ever left behind.
+//!
+//! Needs root, nginx and nft; what is missing is said, and is a failure where
+//! `LAGTRACE_REQUIRE_ALL` is set.
+
+#![allow(clippy::print_stdout)]
+
+mod case;
+mod client;
+mod crash;
+mod hosts;
+mod path;
+mod servers;
+
+use std::time::Duration;
+
+use lagtrace_lab::{Error, Helper, Lab, Run, Scenario};
+
+fn helper() -> Helper {
+    Helper::program(env!("CARGO_BIN_EXE_lagtrace-lab-helper"))
+}
+
+/// A shipped scenario, up at a round trip of so many milliseconds; `None` if this machine
+/// cannot.
+fn up(name: &str, round_trip_ms: u64) -> Option<Lab> {
+    let scenario = Scenario::by_name(name).expect("a shipped scenario");
+    up_as(&scenario.with_round_trip(Duration::from_millis(round_trip_ms)))
+}
+
+fn up_as(scenario: &Scenario) -> Option<Lab> {
+    match Lab::bring_up(scenario, &helper()) {
+        Ok(lab) => Some(lab),
+        Err(error @ (Error::NeedsRoot | Error::MissingTool { .. })) => {
+            skip(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{}", error.chain()),
+    }
+}
+
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
+        "may not be skipped here: {reason}"
+    );
+    println!("skipped: needs {reason}");
+}
+
+/// Everything that would be left of a run, by name; empty if nothing is.
+fn remains(run: &Run) -> Vec<String> {
+    let mut found = Vec::new();
+    for namespace in [run.client_namespace(), run.server_namespace()] {
+        found.extend(
+            std::path::Path::new("/run/netns")
+                .join(&namespace)
+                .exists()
+                .then_some(namespace),
+        );
+    }
+    let folder = run.folder();
+    for file in [folder.with_extension("json"), folder] {
+        found.extend(file.exists().then(|| file.display().to_string()));
+    }
+    let processes = run
+        .processes
+        .iter()
+        .filter(|member| member.process.is_alive());
+    found.extend(processes.map(|member| format!("{} ({})", member.role, member.process.pid)));
+    found.extend(run.keeper.is_alive().then(|| "keeper".to_owned()));
+    found
+}
+
+/// Waits until nothing of a run is left, for a keeper clears up after its owner by itself.
+fn wait_until_gone(run: &Run) -> Vec<String> {
+    for _ in 0..1000 {
+        if remains(run).is_empty() {
+            return Vec::new();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    remains(run)
+}

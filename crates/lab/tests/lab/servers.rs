@@ -1,0 +1,231 @@
+//! Every kind of server does what its description says, as a client on the other host sees it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+use lagtrace_lab::{Error, Family, Lab, Scenario};
+
+use crate::client::{Fetched, address, connect, exchange, fetch, median};
+use crate::{helper, up};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// How long the header took, and the body after it, in the median of the later requests: the
+/// first of a connection are acknowledged at once.
+fn usual(fetched: &[Fetched]) -> (Duration, Duration) {
+    let later = &fetched[3..];
+    (
+        median(later.iter().map(|one| one.header)),
+        median(later.iter().map(|one| one.body)),
+    )
+}
+
+#[test]
+fn nagle_holds_the_body_of_a_server_that_writes_apart() {
+    for (scenario, service) in [
+        ("nagle-delayed-ack", "latency"),
+        ("nagle-write-write-read", "write-write-read"),
+        ("nodelay-off-elsewhere", "another-port"),
+    ] {
+        let Some(lab) = up(scenario, 0) else { return };
+        let (header, body) = usual(&fetch(&lab, service, 20));
+        assert!(
+            header < 20 * MS && body > 30 * MS && body < 60 * MS,
+            "{service}: {header:?} + {body:?}"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_delays_its_acks_less_waits_less() {
+    let Some(lab) = up("short-delayed-ack", 0) else {
+        return;
+    };
+    let (_, body) = usual(&fetch(&lab, "latency", 20));
+    assert!(body > 15 * MS && body < 32 * MS, "{body:?}");
+}
+
+#[test]
+fn look_alikes_of_nagle_do_not_wait() {
+    for (scenario, service) in [
+        ("nagle-delayed-ack", "good"),
+        ("nodelay-off-one-segment", "one-segment"),
+        ("nodelay-off-elsewhere", "good"),
+        ("nopush", "nopush"),
+    ] {
+        let Some(lab) = up(scenario, 0) else { return };
+        let total = median(fetch(&lab, service, 21).iter().map(Fetched::total));
+        assert!(total < 25 * MS, "{service}: {total:?}");
+    }
+}
+
+#[test]
+fn the_named_server_block_beside_the_good_one_is_the_one_with_nagle() {
+    let Some(lab) = up("nodelay-off-elsewhere", 0) else {
+        return;
+    };
+    let to = address(&lab, "elsewhere", Family::V4);
+    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+    let fetched: Vec<_> = (0..20)
+        .map(|_| exchange(&mut stream, "elsewhere.example").expect("a response"))
+        .collect();
+    assert!(usual(&fetched).1 > 30 * MS, "{fetched:?}");
+}
+
+#[test]
+fn a_server_that_closes_is_not_held() {
+    let Some(lab) = up("fin-closed", 0) else {
+        return;
+    };
+    let times = (0..11).map(|_| {
+        let (mut stream, _) = connect(
+            lab.client(),
+            address(&lab, "fin", Family::V4),
+            Duration::from_secs(5),
+        )
+        .expect("connects");
+        let fetched = exchange(&mut stream, "lab").expect("a response");
+        assert_eq!(stream.read(&mut [0; 16]).expect("closed in order"), 0);
+        fetched.total()
+    });
+    assert!(median(times.collect::<Vec<_>>()) < 25 * MS);
+}
+
+#[test]
+fn sleeping_servers_sleep_where_they_say_and_stamp_it() {
+    for (scenario, service, writes) in [
+        ("server-think", "think-44", 1),
+        ("server-pause", "pause-44", 2),
+    ] {
+        let Some(lab) = up(scenario, 8) else { return };
+        let (header, body) = usual(&fetch(&lab, service, 10));
+        let (slow, fast) = if writes == 1 {
+            (header, body)
+        } else {
+            (body, header)
+        };
+        assert!(
+            slow > 40 * MS && slow < 80 * MS && fast < 30 * MS,
+            "{service}: {header:?} + {body:?}"
+        );
+        let stamps = lab.stamps(service).expect("reads");
+        assert_eq!(stamps.len(), 10);
+        for (number, stamp) in (1..).zip(&stamps) {
+            assert_eq!((stamp.number, stamp.written_ns.len()), (number, writes));
+            assert_eq!(stamp.peer.ip(), lab.client().address(Family::V4));
+            let slept = stamp.written_ns[writes - 1] - stamp.read_ns;
+            assert!(slept >= 44_000_000, "{stamp:?}");
+        }
+        assert!(lab.stamps("think-0").is_err());
+    }
+}
+
+#[test]
+fn an_access_log_has_nginxs_own_stamps() {
+    let text = "name = \"logged\"\ntitle = \"t\"\ntarget = \"a\"\n[[service]]\nname = \"a\"\nport = 80\n\
+                server = { kind = \"nginx\", access_log = true }\n";
+    let scenario = Scenario::parse("test", text).expect("a scenario");
+    let Some(lab) = crate::up_as(&scenario) else {
+        return;
+    };
+    fetch(&lab, "a", 5);
+    std::thread::sleep(100 * MS);
+    let lines = lab.access_log("a").expect("reads");
+    assert_eq!(
+        lines
+            .iter()
+            .map(|line| (line.number, line.status))
+            .collect::<Vec<_>>(),
+        [(1, 200), (2, 200), (3, 200), (4, 200), (5, 200)]
+    );
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.peer.ip() == lab.client().address(Family::V4))
+    );
+}
+
+fn try_connect(lab: &Lab, limit: Duration) -> std::io::Result<Duration> {
+    let to = address(lab, &lab.scenario().target, Family::V4);
+    connect(lab.client(), to, limit).map(|(_, took)| took)
+}
+
+#[test]
+fn a_port_without_a_listener_refuses() {
+    let Some(lab) = up("connection-refused", 8) else {
+        return;
+    };
+    let error = try_connect(&lab, Duration::from_secs(5)).expect_err("nobody listens");
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_firewall_that_drops_is_silent() {
+    let Some(lab) = up("firewall-drop", 0) else {
+        return;
+    };
+    let error = try_connect(&lab, 1500 * MS).expect_err("SYNs are dropped");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn a_lost_first_syn_costs_a_second() {
+    let Some(lab) = up("syn-loss", 0) else { return };
+    let times = [(); 2]
+        .map(|()| try_connect(&lab, Duration::from_secs(10)).expect("the second SYN passes"));
+    for took in times {
+        assert!(took > 900 * MS && took < 3000 * MS, "{took:?}");
+    }
+}
+
+/// What a service that speaks no HTTP answers to a request, until it closes or is silent.
+fn answer(scenario: &str) -> Option<(Vec<u8>, bool)> {
+    let lab = up(scenario, 0)?;
+    let to = address(&lab, &lab.scenario().target, Family::V6);
+    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+    stream.set_read_timeout(Some(500 * MS)).expect("a timeout");
+    // A server that has closed already may answer this with a reset.
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n");
+    let mut bytes = Vec::new();
+    let ended = stream.read_to_end(&mut bytes);
+    let is_open = ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    Some((bytes, is_open))
+}
+
+#[test]
+fn servers_that_speak_no_http_behave_as_described() {
+    let Some(silent) = answer("never-answers") else {
+        return;
+    };
+    assert_eq!(silent, (vec![], true));
+    assert_eq!(answer("closes-at-once"), Some((vec![], false)));
+    let (garbage, is_open) = answer("garbage").expect("root was there a moment ago");
+    assert!(!garbage.is_empty() && !garbage.starts_with(b"HTTP") && !is_open);
+    let (alert, is_open) = answer("tls-on-plain-port").expect("root was there a moment ago");
+    assert_eq!((&alert[..5], is_open), (&[21, 3, 3, 0, 2][..], false));
+}
+
+#[test]
+fn an_error_status_is_answered_fast_and_kept_alive() {
+    let Some(lab) = up("http-error", 0) else {
+        return;
+    };
+    assert!(
+        fetch(&lab, "unavailable", 3)
+            .iter()
+            .all(|fetched| fetched.status == 503)
+    );
+}
+
+#[test]
+fn every_shipped_scenario_comes_up() {
+    for scenario in Scenario::all().expect("shipped scenarios read") {
+        match Lab::bring_up(&scenario, &helper()) {
+            Ok(lab) => lab.take_down().expect("comes down"),
+            Err(error @ (Error::NeedsRoot | Error::MissingTool { .. })) => {
+                return crate::skip(&error.to_string());
+            }
+            Err(error) => panic!("{}: {}", scenario.name, error.chain()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The views of a report: a letter for people, JSON for programs.
+//!
+//! In goes a finished [`Report`] or [`Comparison`], out comes text. Nothing is
+//! weighed here: what a view says, the report says. Strings that came from the
+//! network or a file are escaped where they are put on the page, all in one
+//! place ([`page`]), so that no terminal obeys them.
+
+use lagtrace_core::compare::Comparison;
+use lagtrace_core::report::Report;
+
+mod bar;
+mod capture;
+mod comparison;
+mod configuration;
+mod counters;
+mod escape;
+mod experiments;
+mod finding;
+mod healthy;
+mod ladder;
+mod latency;
+mod layers;
+mod ndjson;
+mod notes;
+mod page;
+mod probes;
+mod quantity;
+mod sockets;
+mod table;
+mod verdict;
+mod waits;
+mod words;
+
+pub(crate) use ndjson::ndjson;
+
+use page::Page;
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Columns to fill; the text keeps between 40 and 120.
+    pub(crate) width: usize,
+    /// Whether to use colour.
+    pub(crate) color: bool,
+    /// Whether to show what most readers can do without: what cleared layers
+    /// rest on, the slowest requests, the phases.
+    pub(crate) verbose: bool,
+}
+
+/// The report as a letter: verdict, proof, remedy first; tables after them.
+pub(crate) fn text(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    verdict::write(&mut page, report);
+    finding::write(&mut page, report);
+    layers::write(&mut page, report);
+    latency::write(&mut page, report);
+    waits::write(&mut page, report);
+    ladder::write(&mut page, report);
+    experiments::write(&mut page, report);
+    probes::write(&mut page, report);
+    sockets::write(&mut page, report);
+    configuration::write(&mut page, report);
+    counters::write(&mut page, report);
+    capture::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// The comparison as text: verdict, figures, mechanism, prediction.
+pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
+    let mut page = Page::new(style);
+    comparison::write(&mut page, comparison);
+    notes::write(&mut page, &comparison.remarks);
+    page.finish()
+}
+
+/// The report as one indented JSON document, as its schema says.
+pub(crate) fn json(report: &Report) -> String {
+    document(serde_json::to_string_pretty(report))
+}
+
+/// The comparison as one indented JSON document.
+pub(crate) fn comparison_json(comparison: &Comparison) -> String {
+    document(serde_json::to_string_pretty(comparison))
+}
+
+fn document(text: serde_json::Result<String>) -> String {
+    let mut text = text.expect("these types have string keys only, and memory takes all");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! What the packet sources delivered, and what was done when.
+
+use lagtrace_core::report::{Capture, CapturePoint, PhaseSpan, Report};
+
+use super::page::{Page, Tone};
+use super::quantity;
+use super::table::{Align, Table, plain};
+
+/// Writes the capture's extent and damage; the phases when verbose.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    if let Some(capture) = &report.capture {
+        page.heading("Capture");
+        page.paragraph(2, Tone::Plain, &extent(capture));
+        for one in &capture.points {
+            point(page, one);
+        }
+    }
+    if page.is_verbose() && !report.phases.is_empty() {
+        page.heading("Phases");
+        page.table(2, &phases(&report.phases));
+    }
+}
+
+fn extent(capture: &Capture) -> String {
+    let took = u64::try_from(capture.end_ns.saturating_sub(capture.start_ns)).unwrap_or_default();
+    let dropped = match capture.dropped {
+        Some(0) => "none lost by the capture".to_owned(),
+        Some(lost) => format!("{} lost by the capture", quantity::count(lost)),
+        None => "whether any were lost is not known".to_owned(),
+    };
+    let truncated = match capture.truncated {
+        0 => String::new(),
+        cut => format!(", {} cut short", quantity::count(cut)),
+    };
+    format!(
+        "{}, {}, in {}; {dropped}{truncated}.",
+        quantity::counted(capture.packets, "packet", "packets"),
+        quantity::bytes(capture.bytes),
+        quantity::duration(took)
+    )
+}
+
+fn point(page: &mut Page, point: &CapturePoint) {
+    let name = format!("{}:", point.name);
+    let mut text = quantity::counted(point.connections, "connection", "connections");
+    if !point.vantage.is_empty() {
+        text.push_str(&format!(", seen at: {}", point.vantage));
+    }
+    if point.undecoded > 0 {
+        let packets = quantity::counted(point.undecoded, "packet", "packets");
+        text.push_str(&format!(", {packets} without TCP"));
+    }
+    page.item(
+        2,
+        "•",
+        Tone::Dim,
+        &[(Tone::Strong, &name), (Tone::Plain, &text)],
+    );
+    if let Some(damage) = &point.damage {
+        page.paragraph(4, Tone::Caution, &format!("Reading ended early: {damage}"));
+    }
+}
+
+fn phases(spans: &[PhaseSpan]) -> Table {
+    let mut table = Table::new(&[
+        (Align::Left, "phase"),
+        (Align::Left, "target"),
+        (Align::Right, "took"),
+        (Align::Right, "offered"),
+        (Align::Left, "captured"),
+        (Align::Left, "changed"),
+    ]);
+    for span in spans {
+        let took = u64::try_from(span.end_ns.saturating_sub(span.start_ns)).unwrap_or_default();
+        table.row(vec![
+            plain(&span.phase),
+            plain(&span.target),
+            plain(quantity::duration(took)),
+            plain(
+                span.offered_rate
+                    .map_or_else(|| "closed loop".to_owned(), quantity::rate),
+            ),
+            plain(if span.is_observed { "yes" } else { "no" }),
+            plain(span.experiment.map(|e| e.to_string()).unwrap_or_default()),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,238 @@
+//! Two runs beside each other.
+
+use lagtrace_core::compare::{
+    Comparison, Fate, FindingChange, Judgement, LatencyChange, LatencyFigure, Mechanism, Outcome,
+    PredictedFigure, PredictionCheck, QuantityChange,
+};
+
+use super::page::{Page, Tone};
+use super::table::{Align, Cell, Table, cell, plain};
+use super::{quantity, words};
+
+/// Writes the verdict, the figures, the mechanism and the prediction.
+pub(super) fn write(page: &mut Page, comparison: &Comparison) {
+    opening(page, comparison);
+    page.heading("Figures");
+    page.table(2, &figures(comparison));
+    if let Some(intervals) = &comparison.intervals {
+        let text = format!(
+            "Intervals: 95 %, {} resamples of {} and {} clusters (seconds × groups of \
+             connections). They know each run's own noise, not what differs from run to run.",
+            quantity::count(intervals.resamples),
+            quantity::count(intervals.clusters_before),
+            quantity::count(intervals.clusters_after)
+        );
+        page.paragraph(2, Tone::Dim, &text);
+    }
+    findings(page, &comparison.findings);
+    if let Some(check) = &comparison.prediction {
+        prediction(page, check);
+    }
+}
+
+fn opening(page: &mut Page, comparison: &Comparison) {
+    let (tone, word) = match comparison.outcome {
+        Outcome::Better => (Tone::Good, "Better."),
+        Outcome::NoWorse => (Tone::Good, "No worse."),
+        Outcome::Mixed => (
+            Tone::Caution,
+            "Mixed: some figures are better, others worse.",
+        ),
+        Outcome::Worse => (Tone::Bad, "Worse."),
+        Outcome::Undecided => (
+            Tone::Caution,
+            "Undecided: no request was measured in either run.",
+        ),
+    };
+    let median = comparison
+        .latency
+        .iter()
+        .find(|change| change.figure == LatencyFigure::P50);
+    let gist = match median {
+        Some(change) => {
+            let (before, after) = (change.before_ns, change.after_ns);
+            format!(
+                "Median {} → {}.",
+                quantity::duration(before),
+                quantity::duration(after)
+            )
+        }
+        None if comparison.before.requests > 0 => "No request was answered after.".to_owned(),
+        None if comparison.after.requests > 0 => "No request was answered before.".to_owned(),
+        None => String::new(),
+    };
+    page.spans(0, &[(tone, word), (Tone::Strong, &gist)]);
+    for finding in comparison
+        .findings
+        .iter()
+        .filter(|finding| finding.fate == Fate::Vanished)
+    {
+        page.paragraph(
+            2,
+            Tone::Plain,
+            &format!("{}: {}", finding.title, gone(finding.mechanism)),
+        );
+    }
+    for (name, side) in [("before", &comparison.before), ("after", &comparison.after)] {
+        let load = side.offered_rate.map_or_else(String::new, |rate| {
+            format!(" · offered {}", quantity::rate(rate))
+        });
+        let text = format!(
+            "{name}: lagtrace {} {} · {} · {}{load}",
+            side.command,
+            side.subject,
+            side.started,
+            quantity::counted(side.requests, "request", "requests"),
+        );
+        page.paragraph(0, Tone::Dim, &text);
+    }
+}
+
+/// What its mechanism makes of a vanished finding, in brief.
+fn gone(mechanism: Option<Mechanism>) -> &'static str {
+    match mechanism {
+        Some(Mechanism::Changed) => "gone, and what causes it was seen changed.",
+        Some(Mechanism::Configured) => "gone, and the configuration changed.",
+        Some(Mechanism::Unchanged) => "gone, though what causes it did not change.",
+        Some(Mechanism::NotSeen) | None => "gone, but its mechanism was not seen to change.",
+    }
+}
+
+fn figures(comparison: &Comparison) -> Table {
+    let mut table = Table::new(&[
+        (Align::Left, "figure"),
+        (Align::Right, "before"),
+        (Align::Right, "after"),
+        (Align::Right, "difference"),
+        (Align::Right, "95 % interval"),
+        (Align::Left, ""),
+    ]);
+    for change in &comparison.latency {
+        table.row(latency(change));
+    }
+    table.row(scalar("rate", &comparison.rate, quantity::rate));
+    table.row(scalar("failed", &comparison.failures, quantity::share));
+    table
+}
+
+fn latency(change: &LatencyChange) -> Vec<Cell> {
+    let name = match change.figure {
+        LatencyFigure::Mean => "mean",
+        LatencyFigure::P50 => "p50",
+        LatencyFigure::P90 => "p90",
+        LatencyFigure::P99 => "p99",
+    };
+    let interval = change.low_ns.zip(change.high_ns);
+    vec![
+        plain(name),
+        plain(quantity::duration(change.before_ns)),
+        plain(quantity::duration(change.after_ns)),
+        plain(quantity::difference(change.difference_ns)),
+        plain(interval.map_or_else(String::new, |(low, high)| quantity::interval(low, high))),
+        judgement(change.judgement),
+    ]
+}
+
+fn scalar(name: &str, change: &QuantityChange, show: fn(f64) -> String) -> Vec<Cell> {
+    let signed = |value: f64| {
+        let sign = if value > 0.0 {
+            "+"
+        } else if value < 0.0 {
+            "−"
+        } else {
+            "±"
+        };
+        format!("{sign}{}", show(value.abs()))
+    };
+    let interval = change.low.zip(change.high);
+    vec![
+        plain(name),
+        plain(show(change.before)),
+        plain(show(change.after)),
+        plain(signed(change.difference)),
+        plain(interval.map_or_else(String::new, |(low, high)| {
+            let (low, high) = (signed(low), signed(high));
+            if low == high {
+                low
+            } else {
+                format!("{low} to {high}")
+            }
+        })),
+        judgement(change.judgement),
+    ]
+}
+
+fn judgement(judgement: Judgement) -> Cell {
+    let (tone, text) = match judgement {
+        Judgement::Better => (Tone::Good, "better"),
+        Judgement::Worse => (Tone::Bad, "worse"),
+        Judgement::NoDifference => (Tone::Plain, "no difference"),
+        Judgement::Immaterial => (Tone::Plain, "too small to matter"),
+        Judgement::Uncertain => (Tone::Caution, "too noisy to tell"),
+        Judgement::NotJudged => (Tone::Dim, "not judged"),
+    };
+    cell(tone, text)
+}
+
+fn findings(page: &mut Page, findings: &[FindingChange]) {
+    if findings.is_empty() {
+        return;
+    }
+    page.heading("Findings");
+    for finding in findings {
+        let (mark, tone, fate) = match finding.fate {
+            Fate::Vanished => ("✓", Tone::Good, "gone"),
+            Fate::Stayed => ("✗", Tone::Bad, "still there"),
+            Fate::Appeared => ("✗", Tone::Bad, "new"),
+            Fate::NotMeasured => ("–", Tone::Caution, "not measured"),
+        };
+        let head = format!("{} ({fate}):", finding.cause);
+        let mut shares = finding.explanation.clone();
+        if finding.share_before > 0.0 || finding.share_after > 0.0 {
+            let [before, after] = [finding.share_before, finding.share_after].map(quantity::share);
+            shares = format!("{before} of the time before, {after} after. {shares}");
+        }
+        page.item(
+            2,
+            mark,
+            tone,
+            &[(Tone::Strong, &head), (Tone::Plain, &shares)],
+        );
+    }
+}
+
+fn prediction(page: &mut Page, check: &PredictionCheck) {
+    page.heading("Prediction");
+    let (tone, word) = match check.holds {
+        Some(true) => (Tone::Good, "It came true."),
+        Some(false) => (Tone::Bad, "It did not come true."),
+        None => (
+            Tone::Caution,
+            "It cannot be checked: it holds for another rate.",
+        ),
+    };
+    let figure = |name: &str, figure: &PredictedFigure| {
+        let (predicted, measured) = (
+            quantity::duration(figure.predicted_ns),
+            quantity::duration(figure.measured_ns),
+        );
+        format!("{name} {predicted} predicted, {measured} measured")
+    };
+    let text = format!(
+        "At {}: {}; {}. Measured at {}.",
+        quantity::rate(check.at_rate),
+        figure("p50", &check.p50),
+        figure("p99", &check.p99),
+        quantity::rate(check.measured_rate)
+    );
+    page.spans(2, &[(tone, word), (Tone::Plain, &text)]);
+    if let Some(((low, high), holds)) = check.closed_loop_rate.zip(check.closed_loop_holds) {
+        let verdict = if holds { "within" } else { "outside" };
+        let text = format!(
+            "The closed loop's rate lies {verdict} the predicted {} to {}.",
+            quantity::rate(low),
+            quantity::rate(high)
+        );
+        page.paragraph(2, Tone::Plain, &text);
+    }
+}

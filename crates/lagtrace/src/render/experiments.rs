@@ -1,0 +1,60 @@
+//! What was changed on purpose, and what that did.
+
+use lagtrace_core::report::{ExperimentOutcome, Report};
+
+use super::page::{Page, Tone};
+use super::table::{Align, Table, cell, plain};
+use super::{quantity, words};
+
+/// Writes the experiments: control and treatment side by side, then meanings.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    if report.experiments.is_empty() {
+        return;
+    }
+    page.heading("Experiments");
+    let mut table = Table::new(&[
+        (Align::Left, "our side changed"),
+        (Align::Right, "control"),
+        (Align::Right, "changed"),
+        (Align::Right, "difference"),
+        (Align::Right, "95 % interval"),
+        (Align::Right, "turns"),
+    ]);
+    for outcome in &report.experiments {
+        table.row(vec![
+            plain(name(outcome)),
+            plain(quantity::duration(outcome.control.mean)),
+            plain(quantity::duration(outcome.treated.mean)),
+            cell(Tone::Strong, quantity::difference(outcome.difference_ns)),
+            plain(quantity::interval(
+                outcome.difference_low_ns,
+                outcome.difference_high_ns,
+            )),
+            plain(quantity::count(outcome.alternations)),
+        ]);
+    }
+    page.table(2, &table);
+    for outcome in report
+        .experiments
+        .iter()
+        .filter(|outcome| !outcome.meaning.is_empty())
+    {
+        let name = format!("{}:", name(outcome));
+        let meaning = words::sentence(&outcome.meaning);
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Dim, &name), (Tone::Plain, &meaning)],
+        );
+    }
+}
+
+fn name(outcome: &ExperimentOutcome) -> String {
+    let experiment = outcome.experiment.to_string();
+    if outcome.target == "twin" {
+        format!("{experiment} (twin)")
+    } else {
+        experiment
+    }
+}

@@ -1,0 +1,175 @@
+//! Each finding in full: what shows it, what does not, what to do.
+
+use lagtrace_core::report::{Evidence, Exchanges, Finding, Prediction, Report};
+
+use super::page::{Page, Tone};
+use super::{quantity, words};
+
+/// Findings told in full, unless verbose.
+const IN_FULL: usize = 3;
+/// Packet numbers shown for one piece of evidence.
+const PACKETS: usize = 8;
+
+/// Writes the findings' particulars.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let shown = if page.is_verbose() {
+        report.findings.len()
+    } else {
+        IN_FULL
+    };
+    let several = report.findings.len() > 1;
+    for (at, finding) in report.findings.iter().take(shown).enumerate() {
+        if several {
+            page.heading(&format!("{}. {}", at + 1, finding.title));
+        }
+        particulars(page, finding, &report.exchanges);
+    }
+    let hidden = report.findings.len().saturating_sub(shown);
+    if hidden > 0 {
+        page.blank();
+        let text = format!("{hidden} more in brief above; --verbose tells them in full.");
+        page.paragraph(0, Tone::Dim, &text);
+    }
+}
+
+fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
+    if !finding.summary.is_empty() {
+        page.blank();
+        page.paragraph(0, Tone::Plain, &finding.summary);
+    }
+    evidence(page, &finding.evidence);
+    if !finding.ruled_out.is_empty() {
+        page.heading("Ruled out");
+        for other in &finding.ruled_out {
+            let cause = format!("{}:", other.cause);
+            let because = words::sentence(&other.because);
+            page.item(
+                2,
+                "•",
+                Tone::Dim,
+                &[(Tone::Strong, &cause), (Tone::Plain, &because)],
+            );
+        }
+    }
+    if !finding.overturned_by.is_empty() {
+        page.heading("What would overturn this");
+        page.paragraph(2, Tone::Plain, &words::sentence(&finding.overturned_by));
+    }
+    remedy(page, finding, exchanges);
+}
+
+fn evidence(page: &mut Page, evidence: &[Evidence]) {
+    if evidence.is_empty() {
+        return;
+    }
+    page.heading("Evidence");
+    for piece in evidence {
+        let kind = words::evidence_label(piece.kind);
+        let label = if piece.shows_mechanism {
+            format!("{kind}:")
+        } else {
+            format!("{kind} (fits):")
+        };
+        let text = words::sentence(&piece.text);
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &label), (Tone::Plain, &text)],
+        );
+        let reference = reference(piece);
+        if !reference.is_empty() {
+            page.paragraph(4, Tone::Dim, &reference);
+        }
+        if let Some(filter) = &piece.display_filter {
+            page.spans(
+                4,
+                &[(Tone::Dim, "Wireshark filter:"), (Tone::Plain, filter)],
+            );
+        }
+    }
+}
+
+/// Where to look it up.
+fn reference(piece: &Evidence) -> String {
+    let mut parts = Vec::new();
+    if let Some(count) = piece.count {
+        parts.push(quantity::counted(count, "time", "times"));
+    }
+    if let Some(median) = piece.median_ns {
+        parts.push(format!("median {}", quantity::duration(median)));
+    }
+    if !piece.packets.is_empty() {
+        let numbers: Vec<String> = piece
+            .packets
+            .iter()
+            .take(PACKETS)
+            .map(ToString::to_string)
+            .collect();
+        let more = if piece.packets.len() > PACKETS {
+            ", …"
+        } else {
+            ""
+        };
+        let word = if numbers.len() == 1 {
+            "packet"
+        } else {
+            "packets"
+        };
+        parts.push(format!("{word} {}{more}", numbers.join(", ")));
+    }
+    parts.extend(piece.location.clone());
+    parts.join(" · ")
+}
+
+fn remedy(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
+    if !finding.fix.is_empty() {
+        page.heading("What to change");
+    }
+    for (at, fix) in finding.fix.iter().enumerate() {
+        let marker = if finding.fix.len() > 1 {
+            format!("{}.", at + 1)
+        } else {
+            "→".to_owned()
+        };
+        let place = format!("{}:", fix.r#where);
+        page.item(
+            2,
+            &marker,
+            Tone::Good,
+            &[(Tone::Strong, &place), (Tone::Plain, &fix.change)],
+        );
+    }
+    if let Some(prediction) = &finding.predicted {
+        page.heading("What to expect then");
+        page.paragraph(2, Tone::Plain, &expectation(prediction, exchanges));
+    }
+    page.blank();
+    let text = format!("More on this cause: lagtrace explain {}", finding.cause);
+    page.paragraph(0, Tone::Dim, &text);
+}
+
+fn expectation(prediction: &Prediction, exchanges: &Exchanges) -> String {
+    let now = &exchanges.latency_ns;
+    let figure = |name: &str, then: u64, now: u64| {
+        let then = quantity::duration(then);
+        if exchanges.count == 0 {
+            format!("{name} {then}")
+        } else {
+            format!("{name} {then} instead of {}", quantity::duration(now))
+        }
+    };
+    let mut text = format!(
+        "{}, {}, at {}.",
+        figure("p50", prediction.latency_ns.p50, now.p50),
+        figure("p99", prediction.latency_ns.p99, now.p99),
+        quantity::rate(prediction.at_rate)
+    );
+    if let Some((low, high)) = prediction.closed_loop_rate {
+        let (low, high) = (quantity::rate(low), quantity::rate(high));
+        text.push_str(&format!(
+            " The same closed loop might reach {low} to {high}."
+        ));
+    }
+    text
+}

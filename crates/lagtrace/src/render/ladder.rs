@@ -1,0 +1,160 @@
+//! One request, step by step, to scale.
+
+use lagtrace_core::report::{Exemplar, Finding, Report, WaitSpan};
+
+use super::page::{Page, Tone};
+use super::table::{Align, Content, Table, cell, dim};
+use super::{quantity, words};
+
+/// Steps shown; shorter ones in a row are joined to get there.
+const STEPS: usize = 16;
+/// Columns of the whole request.
+const SCALE: usize = 30;
+
+/// A step of the ladder: one wait, or several short ones in a row.
+struct Step<'a> {
+    start_ns: u64,
+    duration_ns: u64,
+    waits: &'a [WaitSpan],
+}
+
+/// Writes the exchange that shows the first finding best, or the slowest one.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let shown = report
+        .findings
+        .iter()
+        .find_map(|f| Some((f.exemplars.first()?, Some(f))));
+    let slowest = || Some((report.exchanges.slowest.first()?, None));
+    let Some((exemplar, finding)) = shown.or_else(slowest) else {
+        return;
+    };
+    if exemplar.waits.is_empty() {
+        return;
+    }
+    page.heading("One request, step by step");
+    let shows = finding.filter(|_| report.findings.len() > 1);
+    page.paragraph(2, Tone::Dim, &title(exemplar, shows));
+    page.table(2, &ladder(exemplar, finding));
+}
+
+fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
+    let mut parts = vec![
+        exemplar.request.clone(),
+        exemplar.outcome.clone(),
+        quantity::duration(exemplar.latency_ns),
+        format!("{} → {}", exemplar.client, exemplar.server),
+    ];
+    if let (Some(first), Some(last)) = (exemplar.first_packet, exemplar.last_packet) {
+        parts.push(format!("packets {first} to {last}"));
+    }
+    parts.extend(shows.map(|finding| format!("shows {}", finding.cause)));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+fn ladder(exemplar: &Exemplar, finding: Option<&Finding>) -> Table {
+    let guilty = finding.and_then(|finding| guilty(exemplar, finding));
+    let mut table = Table::new(&[
+        (Align::Left, ""),
+        (Align::Right, "at"),
+        (Align::Right, "took"),
+        (Align::Left, "who"),
+        (Align::Left, "what"),
+        (Align::Bar(SCALE), ""),
+        (Align::Right, "ended by"),
+    ]);
+    let whole = exemplar
+        .waits
+        .iter()
+        .fold(0, |sum: u64, w| sum.saturating_add(w.duration_ns));
+    let at = |ns: u64| ns as f64 / whole.max(1) as f64;
+    for step in steps(&exemplar.waits) {
+        let is_guilty = guilty.is_some_and(|g| step.waits.iter().any(|w| std::ptr::eq(w, g)));
+        let (mark, tone) = if is_guilty {
+            ("✗", Tone::Bad)
+        } else {
+            ("", Tone::Plain)
+        };
+        let end = step.start_ns.saturating_add(step.duration_ns);
+        let (who, what, packet) = describe(&step);
+        table.row(vec![
+            cell(tone, mark),
+            dim(quantity::duration(step.start_ns)),
+            cell(tone, took(&step)),
+            cell(tone, who),
+            cell(tone, what),
+            (tone, Content::Span(at(step.start_ns), at(end))),
+            dim(packet.map(|n| format!("packet {n}")).unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+fn took(step: &Step<'_>) -> String {
+    let is_inferred = step
+        .waits
+        .iter()
+        .any(|wait| wait.error_ns.is_some_and(|error| error > 0));
+    format!(
+        "{}{}",
+        if is_inferred { "≈ " } else { "" },
+        quantity::duration(step.duration_ns)
+    )
+}
+
+fn describe(step: &Step<'_>) -> (String, String, Option<u64>) {
+    match step.waits {
+        [only] => (
+            words::owner(only.owner).to_owned(),
+            words::wait(only.kind).to_owned(),
+            only.released_by_packet,
+        ),
+        several => (
+            String::new(),
+            format!("{} short waits", several.len()),
+            None,
+        ),
+    }
+}
+
+/// The wait that a finding lengthens: the longest of the kinds it names, else
+/// the longest one of its culprit.
+fn guilty<'a>(exemplar: &'a Exemplar, finding: &Finding) -> Option<&'a WaitSpan> {
+    let longest = |is_suspect: &dyn Fn(&WaitSpan) -> bool| {
+        exemplar
+            .waits
+            .iter()
+            .filter(|wait| is_suspect(wait))
+            .max_by_key(|wait| wait.duration_ns)
+    };
+    longest(&|wait| finding.waits.contains(&wait.kind))
+        .or_else(|| longest(&|wait| wait.owner == finding.culprit))
+}
+
+/// The waits as steps: where there are too many, only the longest stand alone.
+fn steps(waits: &[WaitSpan]) -> Vec<Step<'_>> {
+    let mut lengths: Vec<u64> = waits.iter().map(|wait| wait.duration_ns).collect();
+    lengths.sort_unstable_by(|one, other| other.cmp(one));
+    // Between n long waits there is room for n + 1 runs of short ones.
+    let limit = match lengths.get(STEPS / 2) {
+        Some(&limit) if waits.len() > STEPS => limit,
+        _ => 0,
+    };
+    let is_short = |wait: &WaitSpan| limit > 0 && wait.duration_ns <= limit;
+    let mut start_ns = 0_u64;
+    waits
+        .chunk_by(|one, next| is_short(one) && is_short(next))
+        .map(|waits| {
+            let duration_ns = waits
+                .iter()
+                .fold(0, |s: u64, w| s.saturating_add(w.duration_ns));
+            let step = Step {
+                start_ns,
+                duration_ns,
+                waits,
+            };
+            start_ns = start_ns.saturating_add(duration_ns);
+            step
+        })
+        .collect()
+}

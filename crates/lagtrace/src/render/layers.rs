@@ -1,0 +1,53 @@
+//! The layers one by one.
+
+use lagtrace_core::report::{Layer, LayerState, Report};
+
+use super::page::{Page, Tone, length};
+use super::words;
+
+/// Columns the names may take.
+const NAME: usize = 16;
+
+/// Writes each layer's outcome.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    if report.layers.is_empty() {
+        return;
+    }
+    page.heading("Layer by layer");
+    let widest = report
+        .layers
+        .iter()
+        .map(|layer| length(&layer.layer))
+        .max()
+        .unwrap_or_default();
+    for layer in &report.layers {
+        let name = format!("{:width$}", layer.layer, width = widest.min(NAME));
+        let (mark, tone) = mark(layer.state);
+        let line = line(layer, page.is_verbose());
+        let marker = format!("{mark} {name}");
+        let text = if layer.state == LayerState::NotMeasured {
+            Tone::Dim
+        } else {
+            Tone::Plain
+        };
+        page.item(2, &marker, tone, &[(text, &line)]);
+    }
+}
+
+fn mark(state: LayerState) -> (&'static str, Tone) {
+    match state {
+        LayerState::Cleared => ("✓", Tone::Good),
+        LayerState::Accused => ("✗", Tone::Bad),
+        LayerState::NotMeasured => ("–", Tone::Caution),
+    }
+}
+
+/// The outcome; with what it rests on, or how to allow it, where that matters.
+fn line(layer: &Layer, is_verbose: bool) -> String {
+    let outcome = words::sentence(&layer.line);
+    let is_telling = is_verbose || layer.state != LayerState::Cleared;
+    if !is_telling || layer.because.is_empty() || layer.because == layer.line {
+        return outcome;
+    }
+    format!("{outcome} {}", words::sentence(&layer.because))
+}

@@ -1,0 +1,91 @@
+//! One JSON object a line.
+
+use lagtrace_core::report::{Exchanges, Report};
+use serde_json::{Value, json};
+
+/// The report as newline-delimited JSON: one object a line, its `type` field
+/// first among equals (keys are sorted), the other fields as in the report's
+/// schema. In this order:
+///
+/// | `type` | how many | fields |
+/// |---|---|---|
+/// | `report` | one | `schema`, `command`, `subject`, `started`, `findings` (their number) |
+/// | `finding` | each | as in `findings`, root cause first |
+/// | `layer` | each | as in `layers` |
+/// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
+/// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
+/// | `setups`, `capture` | one, or none | as there |
+/// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `setting`, `counter`, `note` | each | as there |
+///
+/// `details` is left out: it is bulk that the document form carries.
+pub(crate) fn ndjson(report: &Report) -> String {
+    let mut lines = Lines::default();
+    lines.add("report", head(report));
+    lines.each("finding", &json!(report.findings));
+    lines.each("layer", &json!(report.layers));
+    exchanges(&mut lines, "subject", Some(&report.exchanges));
+    exchanges(&mut lines, "twin", report.twin.as_ref());
+    lines.add("setups", json!(report.setups));
+    lines.add("capture", json!(report.capture));
+    lines.each("phase", &json!(report.phases));
+    lines.each("experiment", &json!(report.experiments));
+    lines.each("probe", &json!(report.probes));
+    lines.each("hop", &json!(report.hops));
+    lines.each("sockets", &json!(report.sockets));
+    lines.each("setting", &json!(report.configuration));
+    lines.each("counter", &json!(report.counters));
+    lines.each("note", &json!(report.notes));
+    lines.text
+}
+
+fn head(report: &Report) -> Value {
+    json!({
+        "schema": report.schema,
+        "command": report.command,
+        "subject": report.subject,
+        "started": report.started,
+        "findings": report.findings.len(),
+    })
+}
+
+fn exchanges(lines: &mut Lines, target: &str, exchanges: Option<&Exchanges>) {
+    let Some(exchanges) = exchanges else {
+        return;
+    };
+    let aim = |mut value: Value| {
+        value["target"] = json!(target);
+        value
+    };
+    let mut summary = aim(json!(exchanges));
+    if let Value::Object(fields) = &mut summary {
+        fields.remove("slowest");
+    }
+    lines.add("exchanges", summary);
+    for slow in &exchanges.slowest {
+        lines.add("slow-exchange", aim(json!(slow)));
+    }
+}
+
+/// The lines so far.
+#[derive(Default)]
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    /// Adds an object; nothing for `null`.
+    fn add(&mut self, kind: &str, value: Value) {
+        if let Value::Object(mut fields) = value {
+            fields.insert("type".to_owned(), json!(kind));
+            self.text.push_str(&Value::Object(fields).to_string());
+            self.text.push('\n');
+        }
+    }
+
+    /// Adds each of a list's objects.
+    fn each(&mut self, kind: &str, list: &Value) {
+        for value in list.as_array().into_iter().flatten() {
+            self.add(kind, value.clone());
+        }
+    }
+}

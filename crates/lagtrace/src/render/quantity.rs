@@ -1,0 +1,163 @@
+//! Numbers as people read them.
+
+/// A duration with three significant digits: `43.6 ms`, `212 µs`, `1.20 s`.
+pub(super) fn duration(ns: u64) -> String {
+    let ns = ns as f64;
+    // A unit ends where three digits would round up into the next one.
+    for (unit, size) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
+        if ns / size < 999.5 {
+            return format!("{} {unit}", digits(ns / size, size > 1.0));
+        }
+    }
+    let seconds = ns / 1e9;
+    if seconds < 599.5 {
+        format!("{} s", digits(seconds, true))
+    } else {
+        minutes(seconds)
+    }
+}
+
+/// A difference of durations with its sign.
+pub(super) fn difference(ns: i64) -> String {
+    let sign = match ns {
+        0 => "±",
+        1.. => "+",
+        _ => "−",
+    };
+    format!("{sign}{}", duration(ns.unsigned_abs()))
+}
+
+/// The ends of an interval.
+pub(super) fn interval(low: i64, high: i64) -> String {
+    let (low, high) = (difference(low), difference(high));
+    if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
+    }
+}
+
+/// A number with its thousands apart: `12,384`.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            apart.push(',');
+        }
+        apart.push(digit);
+    }
+    apart
+}
+
+/// `n` things by name: `1 request`, `2,000 requests`.
+pub(super) fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// A part of a whole, 0 to 1, in percent; tiny parts do not become nothing,
+/// and all but a little does not become all.
+pub(super) fn share(part: f64) -> String {
+    let percent = part * 100.0;
+    match percent {
+        p if !p.is_finite() => "–".to_owned(),
+        p if p <= 0.0 => "0 %".to_owned(),
+        p if p < 0.1 => "<0.1 %".to_owned(),
+        p if p < 10.0 => format!("{p:.1} %"),
+        p if (99.5..100.0).contains(&p) => format!("{:.1} %", p.min(99.9)),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// Things a second: `2,283/s`, `3.5/s`.
+pub(super) fn rate(per_second: f64) -> String {
+    if !per_second.is_finite() || per_second < 0.0 {
+        "–".to_owned()
+    } else if per_second < 99.95 {
+        format!("{per_second:.1}/s")
+    } else {
+        format!("{}/s", count(per_second.round() as u64))
+    }
+}
+
+/// Bytes in decimal units.
+pub(super) fn bytes(n: u64) -> String {
+    let n = n as f64;
+    for (unit, size) in [("B", 1.0), ("kB", 1e3), ("MB", 1e6)] {
+        if n / size < 999.5 {
+            return format!("{} {unit}", digits(n / size, size > 1.0));
+        }
+    }
+    format!("{} GB", digits(n / 1e9, true))
+}
+
+/// Three significant digits, at most two decimals.
+fn digits(value: f64, has_fraction: bool) -> String {
+    match value {
+        v if v < 9.995 && has_fraction => format!("{v:.2}"),
+        v if v < 99.95 && has_fraction => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn minutes(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    format!("{} min {} s", count(seconds / 60), seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (980, "980 ns"),
+            (9_994, "9.99 µs"),
+            (212_000, "212 µs"),
+            (999_600, "1.00 ms"),
+            (43_621_000, "43.6 ms"),
+            (950_000_000, "950 ms"),
+            (1_204_000_000, "1.20 s"),
+            (83_000_000_000, "83.0 s"),
+            (754_000_000_000, "12 min 34 s"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+        assert_eq!(interval(-43_100_000, 212_000), "−43.1 ms to +212 µs");
+    }
+
+    #[test]
+    fn shares_never_lie_at_the_ends() {
+        for (part, text) in [
+            (0.0, "0 %"),
+            (0.000_1, "<0.1 %"),
+            (0.034, "3.4 %"),
+            (0.987, "99 %"),
+            (0.998_7, "99.9 %"),
+            (0.999_9, "99.9 %"),
+            (1.0, "100 %"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(share(part), text);
+        }
+    }
+
+    #[test]
+    fn counts_and_rates_are_readable() {
+        assert_eq!(
+            (count(12), count(1_234_567)),
+            ("12".into(), "1,234,567".into())
+        );
+        assert_eq!(
+            (rate(2283.31), rate(3.46)),
+            ("2,283/s".into(), "3.5/s".into())
+        );
+        assert_eq!(
+            (bytes(96), bytes(12_340_000)),
+            ("96 B".into(), "12.3 MB".into())
+        );
+        assert_eq!(counted(1, "time", "times"), "1 time");
+    }
+}

@@ -1,0 +1,154 @@
+//! The letter's opening: what it is, how sure, whose fault, what it costs.
+
+use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
+use lagtrace_core::wait::Owner;
+
+use super::page::{Page, Tone};
+use super::{healthy, quantity, words};
+
+/// Affected parts from here on read as "each request".
+const NEARLY_ALL: f64 = 0.99;
+/// Bounds of the cost that differ by more than this part are told.
+const WIDE: f64 = 0.05;
+
+/// Writes the verdict, or that there is none.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    match report.findings.as_slice() {
+        [] => healthy::write(page, report),
+        [only] => {
+            page.spans(0, &headline(only, &title(only)));
+            say(page, 2, only, &report.exchanges);
+        }
+        several => {
+            for (at, finding) in several.iter().enumerate() {
+                let marker = format!("{}.", at + 1);
+                page.item(
+                    0,
+                    &marker,
+                    Tone::Strong,
+                    &headline(finding, &title(finding)),
+                );
+                say(page, 3, finding, &report.exchanges);
+            }
+        }
+    }
+    page.blank();
+    page.paragraph(0, Tone::Dim, &subject(report));
+}
+
+fn title(finding: &Finding) -> String {
+    words::sentence(&finding.title)
+}
+
+fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
+    let (word, tone) = words::verdict(finding.verdict);
+    [(tone, word), (Tone::Strong, title)]
+}
+
+fn say(page: &mut Page, indent: usize, finding: &Finding, exchanges: &Exchanges) {
+    if let Some(cost) = cost(finding, exchanges) {
+        page.paragraph(indent, Tone::Strong, &cost);
+    }
+    let text = format!("{} {}", blame(finding), certainty(finding));
+    page.paragraph(indent, Tone::Plain, &text);
+}
+
+/// What it costs: `43.1 ms of each 43.6 ms request, 98 % of all request time.`
+fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
+    let affected = finding.affected;
+    if finding.cost_ns == 0 || affected.exchanges == 0 {
+        return None;
+    }
+    let per = |ns: u64| quantity::duration(ns / affected.exchanges);
+    let each = per(finding.cost_ns);
+    let part = affected.exchanges as f64 / affected.of.max(1) as f64;
+    let whom = if part < NEARLY_ALL {
+        let of = quantity::counted(affected.of, "request", "requests");
+        let share = quantity::share(part);
+        format!(
+            "in each of {} of {of} ({share})",
+            quantity::count(affected.exchanges)
+        )
+    } else if affected.of == exchanges.count {
+        format!(
+            "of each {} request",
+            quantity::duration(exchanges.latency_ns.mean)
+        )
+    } else {
+        format!(
+            "of each of {}",
+            quantity::counted(affected.of, "request", "requests")
+        )
+    };
+    let share = quantity::share(finding.share);
+    let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
+    let bounds = if spread as f64 > WIDE * finding.cost_ns as f64 {
+        format!(
+            " (between {} and {})",
+            per(finding.cost_low_ns),
+            per(finding.cost_high_ns)
+        )
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{each} {whom}, {share} of all request time{bounds}."
+    ))
+}
+
+fn blame(finding: &Finding) -> String {
+    let whose = match finding.culprit {
+        Owner::Client => "It lies with the client",
+        Owner::Server => "It lies with the server",
+        Owner::Path => "It lies on the path between client and server",
+        Owner::Resolver => "It lies with the name's resolver",
+        Owner::Proxy => "It lies with a proxy in between",
+        Owner::Unknown => "Whose fault it is could not be told",
+    };
+    if finding.service.is_empty() {
+        format!("{whose}.")
+    } else {
+        format!("{whose}, seen at {}.", finding.service)
+    }
+}
+
+fn certainty(finding: &Finding) -> String {
+    let mut kinds: Vec<_> = finding
+        .evidence
+        .iter()
+        .filter(|e| e.shows_mechanism)
+        .map(|e| e.kind)
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let kinds: Vec<&str> = kinds.into_iter().map(words::evidence).collect();
+    let shown = words::list(&kinds);
+    match finding.verdict {
+        Verdict::Possible => "It fits what was seen, and so might something else.".to_owned(),
+        _ if shown.is_empty() => String::new(),
+        Verdict::Strong => format!("Shown by {shown}, and no look-alike is left."),
+        Verdict::Proven => format!("Shown by {shown}."),
+    }
+}
+
+fn subject(report: &Report) -> String {
+    let mut parts = vec![format!("lagtrace {} {}", report.command, report.subject)];
+    if !report.started.is_empty() {
+        parts.push(report.started.clone());
+    }
+    if report.exchanges.count > 0 {
+        parts.push(quantity::counted(
+            report.exchanges.count,
+            "request",
+            "requests",
+        ));
+    }
+    if let Some(capture) = report
+        .capture
+        .as_ref()
+        .filter(|capture| capture.packets > 0)
+    {
+        parts.push(quantity::counted(capture.packets, "packet", "packets"));
+    }
+    parts.join(" · ")
+}

@@ -1,0 +1,97 @@
+//! Where the time went: owners, and what was waited for.
+
+use lagtrace_core::report::{Exchanges, Report, WaitShare};
+use lagtrace_core::wait::Owner;
+
+use super::page::{Page, Tone};
+use super::table::{Align, Cell, Content, Table, cell, dim, plain};
+use super::{quantity, words};
+
+/// Columns of a full bar.
+const BAR: usize = 20;
+
+/// Writes the waits, grouped by owner, the most costly first.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let exchanges = &report.exchanges;
+    if exchanges.waits.is_empty() {
+        return;
+    }
+    page.heading("Where the time went");
+    let twin = report.twin.as_ref().filter(|twin| twin.count > 0);
+    let mut columns = vec![
+        (Align::Left, "owner and wait"),
+        (Align::Right, "per request"),
+        (Align::Right, "share"),
+        (Align::Bar(BAR), ""),
+    ];
+    if twin.is_some() {
+        columns.insert(2, (Align::Right, "twin's"));
+    }
+    let mut table = Table::new(&columns);
+    for (owner, waits) in owners(&exchanges.waits) {
+        let whole = |side: &Exchanges| sum(side, |wait| wait.owner == owner);
+        let part = waits.iter().map(|wait| wait.share).sum();
+        table.row(row(
+            cell(Tone::Strong, words::owner(owner)),
+            part,
+            exchanges,
+            twin,
+            whole,
+        ));
+        for wait in waits {
+            let one = |side: &Exchanges| sum(side, |w| w.owner == owner && w.kind == wait.kind);
+            let name = plain(format!("  {}", words::wait(wait.kind)));
+            table.row(row(name, wait.share, exchanges, twin, one));
+        }
+    }
+    page.table(2, &table);
+}
+
+fn row(
+    name: Cell,
+    part: f64,
+    subject: &Exchanges,
+    twin: Option<&Exchanges>,
+    total: impl Fn(&Exchanges) -> u64,
+) -> Vec<Cell> {
+    let is_owner = name.0 == Tone::Strong;
+    let each = |side: &Exchanges| match total(side) {
+        0 => "–".to_owned(),
+        total => quantity::duration(total / side.count.max(1)),
+    };
+    let mut cells = vec![name, plain(each(subject))];
+    cells.extend(twin.map(|twin| dim(each(twin))));
+    cells.push(plain(quantity::share(part)));
+    cells.push(if is_owner {
+        plain("")
+    } else {
+        (Tone::Plain, Content::Share(part))
+    });
+    cells
+}
+
+fn sum(side: &Exchanges, is_wanted: impl Fn(&WaitShare) -> bool) -> u64 {
+    let wanted = side.waits.iter().filter(|wait| is_wanted(wait));
+    wanted.fold(0, |sum: u64, wait| sum.saturating_add(wait.total_ns))
+}
+
+/// The owners with their waits, both by falling time.
+fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
+    let mut owners: Vec<(Owner, Vec<&WaitShare>)> = Vec::new();
+    for wait in waits.iter().filter(|wait| wait.total_ns > 0) {
+        match owners.iter_mut().find(|(owner, _)| *owner == wait.owner) {
+            Some((_, group)) => group.push(wait),
+            None => owners.push((wait.owner, vec![wait])),
+        }
+    }
+    for (_, group) in &mut owners {
+        group.sort_by_key(|wait| std::cmp::Reverse(wait.total_ns));
+    }
+    let total = |group: &[&WaitShare]| {
+        group
+            .iter()
+            .fold(0_u64, |s, w| s.saturating_add(w.total_ns))
+    };
+    owners.sort_by_key(|(_, group)| std::cmp::Reverse(total(group)));
+    owners
+}

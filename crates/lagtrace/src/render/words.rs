@@ -1,0 +1,95 @@
+//! The report's vocabulary in a person's words.
+
+use lagtrace_core::report::{EvidenceKind, Verdict};
+use lagtrace_core::wait::{Owner, WaitKind};
+
+use super::page::Tone;
+
+/// Whose time or fault it is.
+pub(super) fn owner(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Client => "client",
+        Owner::Server => "server",
+        Owner::Path => "path",
+        Owner::Resolver => "resolver",
+        Owner::Proxy => "proxy",
+        Owner::Unknown => "unknown",
+    }
+}
+
+/// What was waited for.
+pub(super) fn wait(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::Resolve => "resolving the name",
+        WaitKind::Connect => "connecting",
+        WaitKind::RequestTransfer => "sending the request",
+        WaitKind::RequestPause => "pause within the request",
+        WaitKind::RequestHeld => "request held for an ACK (Nagle)",
+        WaitKind::RoundTrip => "travel",
+        WaitKind::ServerThink => "thinking before the response",
+        WaitKind::ResponseTransfer => "sending the response",
+        WaitKind::ServerPause => "pause within the response",
+        WaitKind::ResponseHeld => "response held for an ACK (Nagle)",
+        WaitKind::WindowFull => "receiver's window full",
+        WaitKind::Recovery => "sending lost segments again",
+        WaitKind::Behind => "behind another request",
+        WaitKind::Unknown => "not explained",
+    }
+}
+
+/// How sure a finding is, as the word that opens its headline.
+pub(super) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
+    match verdict {
+        Verdict::Proven => ("Proven:", Tone::Bad),
+        Verdict::Strong => ("Strong evidence:", Tone::Bad),
+        Verdict::Possible => ("Possible:", Tone::Caution),
+    }
+}
+
+/// Where evidence comes from.
+pub(super) fn evidence(kind: EvidenceKind) -> &'static str {
+    match kind {
+        EvidenceKind::Wire => "packets",
+        EvidenceKind::OwnSocket => "our own sockets",
+        EvidenceKind::ForeignSocket => "the other program's sockets",
+        EvidenceKind::KernelTrace => "the kernel's trace",
+        EvidenceKind::Configuration => "configuration",
+        EvidenceKind::Counter => "kernel counters",
+        EvidenceKind::Intervention => "an experiment",
+    }
+}
+
+/// The same as a label.
+pub(super) fn evidence_label(kind: EvidenceKind) -> &'static str {
+    match kind {
+        EvidenceKind::Wire => "Packets",
+        EvidenceKind::OwnSocket => "Our sockets",
+        EvidenceKind::ForeignSocket => "Its sockets",
+        EvidenceKind::KernelTrace => "Kernel trace",
+        EvidenceKind::Configuration => "Configuration",
+        EvidenceKind::Counter => "Kernel counters",
+        EvidenceKind::Intervention => "Experiment",
+    }
+}
+
+/// `a, b and c`.
+pub(super) fn list<T: AsRef<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// `text` as a sentence: with a full stop unless it has an end.
+pub(super) fn sentence(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() || text.ends_with(['.', '!', '?']) {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
+}

@@ -1,0 +1,29 @@
+//! Packets from capture files and from live interfaces.
+//!
+//! Both yield [`Segment`](lagtrace_core::segment::Segment)s with their
+//! payload and end in a
+//! [`CaptureSummary`](lagtrace_core::event::CaptureSummary) that says what was
+//! lost, cut or damaged. Nothing here knows what a segment means.
+
+mod error;
+mod file;
+mod foreign;
+mod live;
+mod writer;
+
+pub use error::CaptureError;
+pub use file::FileCapture;
+pub use foreign::Foreign;
+pub use live::{Arrival, Batch, LiveCapture, LiveOptions, LiveOutcome};
+pub use writer::Written;
+
+use lagtrace_core::decode::Record;
+use lagtrace_core::event::CaptureSummary;
+
+/// Counts a record before it is known what it holds.
+#[inline]
+fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
+    summary.packets += 1;
+    summary.bytes += u64::from(record.original_len);
+    summary.cut_records += u64::from(record.is_cut());
+}

@@ -1,0 +1,197 @@
+//! Captures from files and pipes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
+use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::segment::Segment;
+
+use super::{CaptureError, Foreign, count};
+
+/// How much is read at once. More than a second-level cache holds would be
+/// read from memory twice.
+const BLOCK: usize = 512 * 1024;
+
+const _: () = assert!(BLOCK >= Container::LONGEST);
+
+/// A capture file that is being read, in blocks: a file that shrinks or grows
+/// meanwhile is read as far as it then goes.
+///
+/// Bad content never fails: what was read up to the damage stands, and the
+/// [summary](Self::summary) says where and why it ended.
+pub struct FileCapture {
+    input: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// What of the buffer is read and not yet consumed.
+    unread: Range<usize>,
+    container: Container,
+    point: PointId,
+    is_over: bool,
+    summary: CaptureSummary,
+}
+
+impl FileCapture {
+    /// Opens the file at `path`, or standard input for `-`. What is seen on
+    /// interface *n* of a pcapng section, from 0, is of observation point
+    /// `point + n`; other files have one point.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or begins like no capture.
+    pub fn open(path: &Path, point: PointId) -> Result<Self, CaptureError> {
+        if path == Path::new("-") {
+            let input = rustix::io::dup(rustix::stdio::stdin());
+            let name = "standard input".to_owned();
+            return match input {
+                Ok(input) => Self::from_reader(name, File::from(input), point),
+                Err(errno) => Err(unreadable(&name, errno.into())),
+            };
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|source| unreadable(&name, source))?;
+        Self::from_reader(name, file, point)
+    }
+
+    /// Begins to read a capture from `input`, called `name` in messages.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_reader(
+        name: String,
+        input: impl Read + Send + 'static,
+        point: PointId,
+    ) -> Result<Self, CaptureError> {
+        let mut capture = Self {
+            input: Box::new(input),
+            buffer: vec![0; BLOCK],
+            unread: 0..0,
+            container: Container::new(),
+            point,
+            is_over: false,
+            summary: CaptureSummary {
+                name,
+                ..CaptureSummary::default()
+            },
+        };
+        capture.recognize()?;
+        Ok(capture)
+    }
+
+    /// The next TCP segment and what was captured of its payload; `None` at
+    /// the end. Records that are none are counted and passed over.
+    pub fn next_segment(&mut self) -> Option<(Segment, &[u8])> {
+        let (segment, payload) = self.advance()?;
+        Some((segment, self.buffer.get(payload).unwrap_or_default()))
+    }
+
+    /// Hands all segments that are left to `visit`.
+    pub fn for_each(mut self, mut visit: impl FnMut(&Segment, &[u8])) -> CaptureSummary {
+        while let Some((segment, payload)) = self.next_segment() {
+            visit(&segment, payload);
+        }
+        self.summary()
+    }
+
+    /// What was read so far.
+    pub fn summary(&self) -> CaptureSummary {
+        CaptureSummary {
+            dropped: self.container.dropped(),
+            ..self.summary.clone()
+        }
+    }
+
+    fn recognize(&mut self) -> Result<(), CaptureError> {
+        let name = &self.summary.name;
+        while self.unread.len() < 4 {
+            match self.input.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => break,
+                Ok(len) => self.unread.end += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(unreadable(name, source)),
+            }
+        }
+        let begin = &self.buffer[self.unread.clone()];
+        // The container keeps what it sees: it is tried on a copy of its state.
+        let mut trial = Container::new();
+        let damage = match trial.next(begin).found {
+            Found::Damaged(damage) => Some(damage),
+            _ => trial.finish(begin).filter(|_| begin.len() < 4),
+        };
+        match damage.map(|damage| damage.fault) {
+            Some(Fault::Empty | Fault::NotCapture) => Err(CaptureError::NotCapture {
+                name: name.clone(),
+                found: Foreign::recognize(begin),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Option<(Segment, Range<usize>)> {
+        while !self.is_over {
+            let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+            let step = self.container.next(unread);
+            self.unread.start += step.consumed;
+            match step.found {
+                Found::Record(record) => {
+                    count(&mut self.summary, &record);
+                    let point = self.point.0.saturating_add(record.interface);
+                    if let Packet::Tcp(segment, payload) = decode::packet(&record, PointId(point)) {
+                        return Some((segment, range_within(&self.buffer, payload)));
+                    }
+                    self.summary.undecoded += 1;
+                }
+                Found::NeedMore(_) => self.read_block(),
+                Found::Damaged(damage) => self.end(Some(damage)),
+            }
+        }
+        None
+    }
+
+    fn read_block(&mut self) {
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+        loop {
+            match self.input.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => {
+                    let rest = &self.buffer[self.unread.clone()];
+                    let damage = self.container.finish(rest);
+                    return self.end(damage);
+                }
+                Ok(len) => {
+                    self.unread.end += len;
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_over = true;
+                    self.summary.damage = Some(format!("could not be read further: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, damage: Option<Damage>) {
+        self.is_over = true;
+        self.summary.damage = damage.map(|damage| damage.to_string());
+    }
+}
+
+/// Where in `buffer` a slice of it lies; the borrow checker cannot lend the
+/// slice out of a loop that may also refill the buffer.
+#[inline]
+fn range_within(buffer: &[u8], part: &[u8]) -> Range<usize> {
+    if part.is_empty() {
+        return 0..0;
+    }
+    let begin = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+    begin..begin.wrapping_add(part.len())
+}
+
+fn unreadable(name: &str, source: io::Error) -> CaptureError {
+    let name = name.to_owned();
+    CaptureError::Read { name, source }
+}

@@ -1,0 +1,198 @@
+//! Live capture with libpcap.
+//!
+//! A thread of its own empties the kernel's rings, decodes, writes the file
+//! and hands batches of segments to the consumer. It never waits for the
+//! consumer: what finds the channel full is counted as dropped. When it is
+//! stopped it first drains the rings, so that what was on the wire before the
+//! stop is in the result.
+
+mod batch;
+mod handle;
+mod sink;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lagtrace_core::decode::{LinkType, MAX_CAPTURED};
+use lagtrace_core::event::{CaptureSummary, PointId};
+
+pub use self::batch::Batch;
+use self::handle::Handle;
+use self::sink::Sink;
+use self::worker::Worker;
+use super::CaptureError;
+use super::writer::{PcapWriter, Written};
+
+/// How many full batches may wait for the consumer.
+const WAITING_BATCHES: usize = 16;
+
+/// What to capture, and how.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// Interfaces, `any` for all of them, and the observation point of each.
+    pub interfaces: Vec<(String, PointId)>,
+    /// Which packets, in the language of `pcap-filter(7)`; `None` for all.
+    pub filter: Option<String>,
+    /// How many bytes of a packet to keep, at most [`MAX_CAPTURED`].
+    pub snap_len: u32,
+    /// The kernel's ring for each interface, in bytes.
+    pub buffer_bytes: u32,
+    /// Whether to see what is on the link but not for this host.
+    pub is_promiscuous: bool,
+    /// A pcap file for the packets, `-` for standard output.
+    pub write: Option<PathBuf>,
+    /// The capture ends by itself after so many packets.
+    pub packets: Option<u64>,
+    /// The capture ends by itself after so long.
+    pub duration: Option<Duration>,
+}
+
+impl LiveOptions {
+    /// Everything on one interface, whole packets, until stopped.
+    pub fn new(interface: &str, point: PointId) -> Self {
+        Self {
+            interfaces: vec![(interface.to_owned(), point)],
+            filter: None,
+            snap_len: MAX_CAPTURED,
+            buffer_bytes: 32 * 1024 * 1024,
+            is_promiscuous: false,
+            write: None,
+            packets: None,
+            duration: None,
+        }
+    }
+}
+
+/// A capture that is going on.
+pub struct LiveCapture {
+    stop: Arc<AtomicBool>,
+    packets: Arc<AtomicU64>,
+    batches: Option<Receiver<Batch>>,
+    spent: Sender<Batch>,
+    current: Option<Batch>,
+    worker: Option<JoinHandle<LiveOutcome>>,
+}
+
+/// What came while waiting for packets.
+#[derive(Debug)]
+pub enum Arrival<'a> {
+    /// Some segments.
+    Batch(&'a Batch),
+    /// None in the time allowed.
+    Quiet,
+    /// None any more.
+    Ended,
+}
+
+/// What a live capture amounts to.
+#[derive(Debug, Default)]
+pub struct LiveOutcome {
+    /// For each interface, in the order given.
+    pub summaries: Vec<(PointId, CaptureSummary)>,
+    /// What came of the file; `None` when none was asked for.
+    pub written: Option<Written>,
+}
+
+impl LiveCapture {
+    /// Begins to capture: every packet from the return of this on is seen.
+    /// Setting `stop` ends the capture as [`stop`](Self::stop) does.
+    ///
+    /// # Errors
+    /// When an interface cannot be opened, the filter not be compiled, the
+    /// file not be created, or the thread not be started.
+    pub fn start(options: &LiveOptions, stop: Arc<AtomicBool>) -> Result<Self, CaptureError> {
+        let open = |(name, point): &(String, PointId)| Handle::open(name, *point, options);
+        let handles: Vec<_> = options
+            .interfaces
+            .iter()
+            .map(open)
+            .collect::<Result<_, _>>()?;
+        let writer = match &options.write {
+            Some(path) => Some(PcapWriter::create(path, single_link(&handles)?)?),
+            None => None,
+        };
+        let (full, batches) = sync_channel(WAITING_BATCHES);
+        let (spent, recycled) = channel();
+        let packets = Arc::new(AtomicU64::new(0));
+        let worker = Worker::new(handles, Sink::new(writer, full, recycled))
+            .ending(options.packets, options.duration, Arc::clone(&stop))
+            .counting(Arc::clone(&packets));
+        let worker = thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || worker.run())
+            .map_err(CaptureError::Thread)?;
+        Ok(Self {
+            stop,
+            packets,
+            batches: Some(batches),
+            spent,
+            current: None,
+            worker: Some(worker),
+        })
+    }
+
+    /// Waits for segments, at most for `wait`.
+    pub fn next_batch(&mut self, wait: Duration) -> Arrival<'_> {
+        if let Some(batch) = self.current.take() {
+            // Without a worker there is nobody who could fill it again.
+            let _ = self.spent.send(batch);
+        }
+        let Some(batches) = &self.batches else {
+            return Arrival::Ended;
+        };
+        match batches.recv_timeout(wait) {
+            Ok(batch) => Arrival::Batch(self.current.insert(batch)),
+            Err(RecvTimeoutError::Timeout) => Arrival::Quiet,
+            Err(RecvTimeoutError::Disconnected) => Arrival::Ended,
+        }
+    }
+
+    /// Packets captured so far, of any protocol.
+    pub fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+
+    /// Ends the capture once the kernel's rings are drained; what was captured
+    /// before still arrives.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the capture, throws away segments that were not taken, and says
+    /// what it amounts to.
+    pub fn finish(mut self) -> LiveOutcome {
+        self.end().unwrap_or_default()
+    }
+
+    fn end(&mut self) -> Option<LiveOutcome> {
+        self.stop();
+        // Nobody takes batches any more: the worker must not wait to send one.
+        self.batches = None;
+        match self.worker.take()?.join() {
+            Ok(outcome) => Some(outcome),
+            Err(_) if thread::panicking() => None,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for LiveCapture {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The link type that all interfaces have.
+fn single_link(handles: &[Handle]) -> Result<LinkType, CaptureError> {
+    let mut links = handles.iter().map(Handle::link);
+    let first = links.next().unwrap_or_default();
+    match links.find(|link| *link != first) {
+        Some(other) => Err(CaptureError::MixedLinkTypes(first, other)),
+        None => Ok(first),
+    }
+}

@@ -1,0 +1,211 @@
+//! Opening interfaces: the one place that needs a privilege.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use lagtrace_core::decode::{LinkType, MAX_CAPTURED, Record};
+use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::time::Timestamp;
+use nix::net::if_::{if_nameindex, if_nametoindex};
+use pcap::{Active, Capture, Linktype, Precision};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::LiveOptions;
+use crate::capture::CaptureError;
+
+/// How long the kernel may keep packets in a block of its ring that is not
+/// full: what is captured arrives up to twice as late, no packet's time is
+/// affected.
+pub(super) const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// The pseudo-interface of all interfaces.
+const ANY: &str = "any";
+
+/// Linux gives this name, and no other, to its one loopback interface.
+const LOOPBACK: &str = "lo";
+
+/// An interface that is being captured on.
+pub(super) struct Handle {
+    capture: Capture<Active>,
+    point: PointId,
+    link: LinkType,
+    last: Timestamp,
+    is_over: bool,
+    summary: CaptureSummary,
+}
+
+impl Handle {
+    /// Begins to capture on an interface.
+    pub(super) fn open(
+        interface: &str,
+        point: PointId,
+        options: &LiveOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut capture =
+            activate(interface, options).map_err(|source| explain(interface, source))?;
+        if let Some(filter) = &options.filter {
+            capture
+                .filter(filter, true)
+                .map_err(|source| CaptureError::Filter {
+                    filter: filter.clone(),
+                    interface: interface.to_owned(),
+                    source,
+                })?;
+        }
+        if interface == LOOPBACK {
+            ignore_outgoing(&capture);
+        }
+        let dlt = u16::try_from(capture.get_datalink().0).unwrap_or(u16::MAX);
+        let name = interface.to_owned();
+        Ok(Self {
+            capture,
+            point,
+            link: LinkType::from_dlt(dlt),
+            last: Timestamp::MIN,
+            is_over: false,
+            summary: CaptureSummary {
+                name,
+                ..CaptureSummary::default()
+            },
+        })
+    }
+
+    /// What becomes readable when packets wait.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.capture.as_fd()
+    }
+
+    /// How its frames begin.
+    pub(super) fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// The time of the packet read last.
+    pub(super) fn last(&self) -> Timestamp {
+        self.last
+    }
+
+    /// Whether the interface failed: it went down or away.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Shows the packets that wait to `visit`, at most `limit` of them, and
+    /// says how many there were. Their numbers are left to be given.
+    pub(super) fn read(
+        &mut self,
+        limit: usize,
+        mut visit: impl FnMut(PointId, &mut CaptureSummary, Record<'_>),
+    ) -> usize {
+        let (link, point) = (self.link, self.point);
+        let (summary, last) = (&mut self.summary, &mut self.last);
+        let read = self.capture.dispatch(Some(limit), |packet| {
+            // The field of microseconds has nanoseconds, as was asked for.
+            let stamp = packet.header.ts;
+            let nanos = u32::try_from(stamp.tv_usec).unwrap_or_default();
+            let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
+            *last = Timestamp::from_parts(stamp.tv_sec, nanos);
+            let record = Record {
+                number: 0,
+                at: Some(*last),
+                link,
+                interface: 0,
+                original_len: packet.header.len.max(captured),
+                bytes: packet.data,
+            };
+            visit(point, summary, record);
+        });
+        read.unwrap_or_else(|error| {
+            self.is_over = true;
+            self.summary.damage = Some(format!("the capture ended early: {error}"));
+            0
+        })
+    }
+
+    /// Closes the interface. What the kernel lost is added to what did not get
+    /// to the consumer.
+    pub(super) fn close(mut self) -> (PointId, CaptureSummary) {
+        let lost = self.capture.stats().map(|stats| u64::from(stats.dropped));
+        let undelivered = self.summary.dropped.unwrap_or_default();
+        self.summary.dropped = lost.ok().map(|lost| lost + undelivered);
+        (self.point, self.summary)
+    }
+}
+
+/// Everything here that needs `CAP_NET_RAW`; the handle works without it.
+///
+/// The ring is of the kernel's third version, which packs packets by their
+/// length and is what libpcap takes outside of immediate mode: immediate mode
+/// has slots of the greatest length, of which a buffer holds a few hundred.
+fn activate(interface: &str, options: &LiveOptions) -> Result<Capture<Active>, pcap::Error> {
+    let size = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
+    let capture = Capture::from_device(interface)?
+        .precision(Precision::Nano)
+        .snaplen(size(options.snap_len.clamp(1, MAX_CAPTURED)))
+        .buffer_size(size(options.buffer_bytes))
+        // libpcap knows no promiscuous `any`, and the crate takes its warning
+        // for a failure.
+        .promisc(options.is_promiscuous && interface != ANY)
+        .timeout(BLOCK_TIMEOUT.as_millis() as i32)
+        .open()?
+        .setnonblock()?;
+    let cooked = Linktype(i32::from(LinkType::LINUX_SLL2.0));
+    if interface == ANY && capture.list_datalinks()?.contains(&cooked) {
+        let mut capture = capture;
+        capture.set_datalink(cooked)?;
+        return Ok(capture);
+    }
+    Ok(capture)
+}
+
+/// Has the kernel show loopback's packets only as they come in, not also as
+/// they go out. libpcap leaves out the latter by itself, but only once they
+/// have taken half of the ring; so it does on kernels older than 4.20, which
+/// do not know the option. The `inbound` of its filter language is no way to
+/// say this: libpcap applies new filters itself to what the ring's first block
+/// holds, and takes nothing for inbound there.
+#[allow(unsafe_code)]
+fn ignore_outgoing(capture: &Capture<Active>) {
+    let on: libc::c_int = 1;
+    let len = size_of_val(&on) as libc::socklen_t;
+    let option = (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING);
+    // SAFETY: the descriptor is open as long as `capture` is; the option takes
+    // an int, and the pointer and length are those of one.
+    unsafe {
+        libc::setsockopt(
+            capture.as_raw_fd(),
+            option.0,
+            option.1,
+            (&raw const on).cast(),
+            len,
+        );
+    }
+}
+
+/// libpcap says in words only why it could not open an interface.
+fn explain(interface: &str, source: pcap::Error) -> CaptureError {
+    let interface = interface.to_owned();
+    if interface != ANY && if_nametoindex(interface.as_str()).is_err() {
+        let known = if_nameindex().map_or_else(
+            |_| Vec::new(),
+            |interfaces| {
+                let name =
+                    |each: &nix::net::if_::Interface| each.name().to_string_lossy().into_owned();
+                interfaces.iter().map(name).collect()
+            },
+        );
+        return CaptureError::NoSuchInterface { interface, known };
+    }
+    match is_permitted() {
+        true => CaptureError::Interface { interface, source },
+        false => CaptureError::NotPermitted { interface, source },
+    }
+}
+
+/// Whether this thread may have packet sockets at all; this one sees nothing.
+fn is_permitted() -> bool {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+    !matches!(socket, Err(Errno::PERM | Errno::ACCESS))
+}

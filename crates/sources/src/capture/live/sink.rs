@@ -1,0 +1,140 @@
+//! Where captured packets go: the file and the consumer.
+
+use std::io;
+use std::mem;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+
+use lagtrace_core::decode::{self, Packet, Record};
+use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::segment::Segment;
+
+use super::Batch;
+use crate::capture::count;
+use crate::capture::writer::{PcapWriter, Written};
+
+/// The receiving side of the capturing thread.
+pub(super) struct Sink {
+    file: PacketFile,
+    full: SyncSender<Batch>,
+    recycled: Receiver<Batch>,
+    batch: Batch,
+    packets: u64,
+}
+
+/// The file for the packets.
+enum PacketFile {
+    /// None was asked for.
+    Absent,
+    Open(PcapWriter),
+    /// Writing ended early.
+    Closed(Written),
+}
+
+impl Sink {
+    /// Writes to `writer` and sends to `full` what is filled, in batches that
+    /// come back through `recycled`.
+    pub(super) fn new(
+        writer: Option<PcapWriter>,
+        full: SyncSender<Batch>,
+        recycled: Receiver<Batch>,
+    ) -> Self {
+        Self {
+            file: writer.map_or(PacketFile::Absent, PacketFile::Open),
+            full,
+            recycled,
+            batch: Batch::default(),
+            packets: 0,
+        }
+    }
+
+    /// How many packets were taken.
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Whether nobody reads the pipe that packets are written to.
+    pub(super) fn is_pipe_closed(&self) -> bool {
+        matches!(&self.file, PacketFile::Closed(written) if written.fault.is_none())
+    }
+
+    /// Numbers, counts, writes and decodes a packet.
+    pub(super) fn take(
+        &mut self,
+        point: PointId,
+        summary: &mut CaptureSummary,
+        record: Record<'_>,
+    ) {
+        self.packets += 1;
+        let number = self.packets;
+        let record = Record { number, ..record };
+        count(summary, &record);
+        self.with_file(|writer| writer.write(&record));
+        match decode::packet(&record, point) {
+            Packet::Tcp(segment, payload) if self.add(segment, payload) => {}
+            Packet::Tcp(..) => *summary.dropped.get_or_insert_default() += 1,
+            Packet::Other => summary.undecoded += 1,
+        }
+    }
+
+    /// Hands the batch over if the consumer keeps up.
+    pub(super) fn deliver(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        match self.full.try_send(mem::take(&mut self.batch)) {
+            Ok(()) => {
+                self.batch = self.recycled.try_recv().unwrap_or_default();
+                self.batch.clear();
+            }
+            Err(TrySendError::Full(batch)) => self.batch = batch,
+            // The consumer wants no more.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// Brings what was written to the file.
+    pub(super) fn flush(&mut self) {
+        self.with_file(PcapWriter::flush);
+    }
+
+    /// Ends the file and waits for the consumer to take the last batch.
+    pub(super) fn finish(self) -> Option<Written> {
+        let written = match self.file {
+            PacketFile::Absent => None,
+            PacketFile::Open(writer) => Some(writer.finish()),
+            PacketFile::Closed(written) => Some(written),
+        };
+        if !self.batch.is_empty() {
+            // Fails when the consumer wants no more.
+            let _ = self.full.send(self.batch);
+        }
+        written
+    }
+
+    fn add(&mut self, segment: Segment, payload: &[u8]) -> bool {
+        if self.batch.is_full_for(payload) {
+            self.deliver();
+        }
+        let has_room = !self.batch.is_full_for(payload);
+        if has_room {
+            self.batch.push(segment, payload);
+        }
+        has_room
+    }
+
+    /// A file that cannot be written is closed; capturing goes on.
+    fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
+        if let PacketFile::Open(writer) = &mut self.file {
+            if let Err(error) = write(writer) {
+                self.close_file(error);
+            }
+        }
+    }
+
+    fn close_file(&mut self, error: io::Error) {
+        let file = mem::replace(&mut self.file, PacketFile::Absent);
+        if let PacketFile::Open(writer) = file {
+            self.file = PacketFile::Closed(writer.into_written(Some(error)));
+        }
+    }
+}

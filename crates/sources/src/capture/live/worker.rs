@@ -1,0 +1,148 @@
+//! The capturing thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use lagtrace_core::time::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::LiveOutcome;
+use super::handle::{BLOCK_TIMEOUT, Handle};
+use super::sink::Sink;
+
+/// How many packets are read of one interface before the others' turn.
+const TURN: usize = 1_024;
+/// How often it is looked whether the capture is to end.
+const TICK: Duration = Duration::from_millis(20);
+/// Silence after the stop by which the kernel must have handed out all it had.
+const SETTLED: Duration = BLOCK_TIMEOUT.saturating_mul(5);
+/// No ring takes longer to be emptied.
+const MAX_DRAIN: Duration = Duration::from_secs(10);
+
+/// The state of the capturing thread.
+pub(super) struct Worker {
+    handles: Vec<Handle>,
+    sink: Sink,
+    limit: Option<u64>,
+    deadline: Option<Instant>,
+    stop: Arc<AtomicBool>,
+    progress: Arc<AtomicU64>,
+}
+
+impl Worker {
+    pub(super) fn new(handles: Vec<Handle>, sink: Sink) -> Self {
+        Self {
+            handles,
+            sink,
+            limit: None,
+            deadline: None,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
+    }
+
+    /// Sets what ends the capture: so many packets, so much time, a flag.
+    pub(super) fn ending(
+        mut self,
+        limit: Option<u64>,
+        duration: Option<Duration>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        self.limit = limit;
+        self.deadline = duration.and_then(|length| Instant::now().checked_add(length));
+        self.stop = stop;
+        self
+    }
+
+    /// Sets where the number of packets so far is to be shown.
+    pub(super) fn counting(mut self, progress: Arc<AtomicU64>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    pub(super) fn run(mut self) -> LiveOutcome {
+        while !self.is_to_end() {
+            if self.read(Timestamp::MAX) == 0 {
+                self.wait();
+            }
+        }
+        self.drain();
+        let written = self.sink.finish();
+        let summaries = self.handles.into_iter().map(Handle::close).collect();
+        LiveOutcome { summaries, written }
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|at| Instant::now() >= at)
+            || self.handles.iter().all(Handle::is_over)
+            || self.is_complete()
+    }
+
+    /// Whether nothing more may be captured, not even from before the end.
+    fn is_complete(&self) -> bool {
+        self.left() == 0 || self.sink.is_pipe_closed()
+    }
+
+    fn left(&self) -> u64 {
+        self.limit
+            .map_or(u64::MAX, |limit| limit.saturating_sub(self.sink.packets()))
+    }
+
+    /// Reads a turn of every interface whose packets have not reached `end`
+    /// yet, and says how many packets there were.
+    fn read(&mut self, end: Timestamp) -> usize {
+        let mut read = 0;
+        for index in 0..self.handles.len() {
+            let turn = usize::try_from(self.left()).map_or(TURN, |left| left.min(TURN));
+            let (sink, handle) = (&mut self.sink, &mut self.handles[index]);
+            if !handle.is_over() && handle.last() <= end {
+                read += handle.read(turn, |point, summary, record| {
+                    sink.take(point, summary, record);
+                });
+            }
+        }
+        self.sink.deliver();
+        self.progress.store(self.sink.packets(), Ordering::Relaxed);
+        read
+    }
+
+    /// Waits until packets are there, for a tick at most.
+    fn wait(&mut self) {
+        self.sink.flush();
+        let left = self
+            .deadline
+            .map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
+        let timeout = Timespec::try_from(left.min(TICK)).ok();
+        let open = self.handles.iter().filter(|handle| !handle.is_over());
+        let mut fds: Vec<_> = open
+            .map(|handle| PollFd::from_borrowed_fd(handle.fd(), PollFlags::IN))
+            .collect();
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            // Interrupted, or short of memory: not to be repeated at once.
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Reads what was on the wire when the capture was stopped: until an
+    /// interface shows a later packet, or is silent for longer than the kernel
+    /// holds packets back.
+    fn drain(&mut self) {
+        let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let stopped = Timestamp::default() + since_epoch;
+        let begin = Instant::now();
+        self.deadline = None;
+        while !self.is_complete() && begin.elapsed() < MAX_DRAIN {
+            if self.read(stopped) > 0 {
+                continue;
+            }
+            let is_passed = |handle: &Handle| handle.is_over() || handle.last() > stopped;
+            if begin.elapsed() >= SETTLED || self.handles.iter().all(is_passed) {
+                break;
+            }
+            self.wait();
+        }
+    }
+}

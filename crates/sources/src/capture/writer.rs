@@ -1,0 +1,183 @@
+//! Writing packets into a nanosecond pcap file.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use lagtrace_core::decode::{LinkType, MAX_CAPTURED, Record};
+
+use super::CaptureError;
+
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+/// Written at once when so much waits.
+const BLOCK: usize = 256 * 1024;
+
+/// What came of writing a capture file.
+#[derive(Debug)]
+pub struct Written {
+    /// The file's name.
+    pub name: String,
+    /// How many packets stand in it.
+    pub packets: u64,
+    /// Why not all of them; `None` when all do, or when a pipe's reader went.
+    pub fault: Option<CaptureError>,
+}
+
+/// A capture file that is being written. It is left with whole records only,
+/// also when the disk is full.
+pub(super) struct PcapWriter {
+    name: String,
+    output: File,
+    /// Whole records that still have to be written.
+    waiting: Vec<u8>,
+    packets: u64,
+    /// How many bytes stand in the file.
+    position: u64,
+    /// Whether the file is ours from its first byte, and may be shortened.
+    is_own: bool,
+}
+
+impl PcapWriter {
+    /// Creates the file at `path`, or takes standard output for `-`.
+    pub(super) fn create(path: &Path, link: LinkType) -> Result<Self, CaptureError> {
+        let is_stdout = path == Path::new("-");
+        let output = if is_stdout {
+            rustix::io::dup(rustix::stdio::stdout())
+                .map_or_else(|e| Err(e.into()), |fd| Ok(fd.into()))
+        } else {
+            File::create(path)
+        };
+        let name = match is_stdout {
+            true => "standard output".to_owned(),
+            false => path.display().to_string(),
+        };
+        let output = output.map_err(|source| {
+            let name = name.clone();
+            CaptureError::Create { name, source }
+        })?;
+        let mut writer = Self {
+            name,
+            output,
+            waiting: Vec::with_capacity(BLOCK + MAX_CAPTURED as usize),
+            packets: 0,
+            position: 0,
+            is_own: !is_stdout,
+        };
+        writer.waiting.extend(file_header(link));
+        writer.flush().map_err(|source| writer.fault(source))?;
+        Ok(writer)
+    }
+
+    /// Adds a packet; one without a time is not written.
+    pub(super) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+        let Some(at) = record.at else {
+            return Ok(());
+        };
+        let nanos = at.as_nanos();
+        let seconds = nanos.div_euclid(1_000_000_000) as u32;
+        let fraction = nanos.rem_euclid(1_000_000_000) as u32;
+        let captured = u32::try_from(record.bytes.len()).unwrap_or(u32::MAX);
+        for word in [seconds, fraction, captured, record.original_len] {
+            self.waiting.extend(word.to_le_bytes());
+        }
+        self.waiting.extend_from_slice(record.bytes);
+        self.packets += 1;
+        match self.waiting.len() >= BLOCK {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let mut written = 0;
+        while let Some(rest) = self.waiting.get(written..).filter(|rest| !rest.is_empty()) {
+            match self.output.write(rest) {
+                Ok(0) => return self.give_up(written, io::ErrorKind::WriteZero.into()),
+                Ok(len) => written += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.give_up(written, error),
+            }
+        }
+        self.position += written as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Writes what waits and says what came of it all.
+    pub(super) fn finish(mut self) -> Written {
+        let fault = self.flush().err();
+        self.into_written(fault)
+    }
+
+    /// What came of it, after `fault` ended it.
+    pub(super) fn into_written(self, fault: Option<io::Error>) -> Written {
+        let fault = fault.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        Written {
+            fault: fault.map(|source| self.fault(source)),
+            name: self.name,
+            packets: self.packets,
+        }
+    }
+
+    fn fault(&self, source: io::Error) -> CaptureError {
+        CaptureError::Write {
+            name: self.name.clone(),
+            packets: self.packets,
+            source,
+        }
+    }
+
+    /// Counts and keeps the whole records among the first `written` of the
+    /// waiting bytes. Where the file cannot be shortened, as a pipe cannot, it
+    /// ends within a record.
+    fn give_up(&mut self, written: usize, error: io::Error) -> io::Result<()> {
+        let (whole, lost) = whole_records(&self.waiting, written, self.position == 0);
+        self.packets -= lost;
+        self.position += whole as u64;
+        self.waiting.clear();
+        if self.is_own {
+            // Pipes and devices refuse, and have no use for it.
+            let _ = self.output.set_len(self.position);
+        }
+        Err(error)
+    }
+}
+
+/// How many of the first `written` bytes are whole records, and how many
+/// records of all the bytes are not whole among them.
+fn whole_records(bytes: &[u8], written: usize, has_file_header: bool) -> (usize, u64) {
+    let mut begin = match has_file_header {
+        true => FILE_HEADER,
+        false => 0,
+    };
+    let (mut whole, mut lost) = (begin.min(written), 0);
+    while let Some(header) = bytes.get(begin..begin + RECORD_HEADER) {
+        let captured = header.get(8..).and_then(|rest| rest.first_chunk());
+        let captured = captured.map_or(0, |raw| u32::from_le_bytes(*raw));
+        begin += RECORD_HEADER + captured as usize;
+        if begin <= written {
+            whole = begin;
+        } else {
+            lost += 1;
+        }
+    }
+    (whole, lost)
+}
+
+fn file_header(link: LinkType) -> [u8; FILE_HEADER] {
+    let mut header = [0; FILE_HEADER];
+    let words = [
+        0xa1b2_3c4d,
+        0x0004_0002,
+        0,
+        0,
+        MAX_CAPTURED,
+        u32::from(link.0),
+    ];
+    for (to, word) in header.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&u32::to_le_bytes(word));
+    }
+    header
+}

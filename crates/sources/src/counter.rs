@@ -1,0 +1,306 @@
+//! The kernel's network counters before and after a load: `/proc/net/netstat`,
+//! `/proc/net/snmp` and `/proc/net/snmp6`.
+//!
+//! Every network namespace counts for itself. Where the target runs on this
+//! host in another namespace, that one's counters are read too and come with
+//! the same names; [`CounterScope`] tells them apart.
+
+use std::collections::BTreeMap;
+
+use lagtrace_core::event::{CounterChange, CounterScope};
+
+use crate::privilege::{self, Capability, HostError};
+
+/// A file of counters that is longer is cut.
+const MOST_BYTES: u64 = 256 * 1024;
+/// At most this many counters are read.
+const MOST_COUNTERS: usize = 4_096;
+/// At most this many changes are reported.
+const MOST_CHANGES: usize = 96;
+/// A longer name is no counter's.
+const LONGEST_NAME: usize = 64;
+
+/// What bears on latency, the most telling first. These lead the list of
+/// changes; those of [`ALWAYS`] are reported unchanged, too, because
+/// "it did not move" clears a suspect.
+const INTERESTING: &[&str] = &[
+    "TcpExt:DelayedACKs",
+    "TcpExt:DelayedACKLocked",
+    "TcpExt:DelayedACKLost",
+    "TcpExt:ListenOverflows",
+    "TcpExt:ListenDrops",
+    "Tcp:RetransSegs",
+    "TcpExt:TCPTimeouts",
+    "TcpExt:TCPLossProbes",
+    "TcpExt:TCPLossProbeRecovery",
+    "TcpExt:TCPFastRetrans",
+    "TcpExt:TCPLostRetransmit",
+    "TcpExt:TCPSlowStartRetrans",
+    "TcpExt:TCPSynRetrans",
+    "TcpExt:TCPSpuriousRTOs",
+    "TcpExt:TCPDSACKRecv",
+    "TcpExt:TCPSACKReorder",
+    "TcpExt:TCPTSReorder",
+    "TcpExt:TCPReqQFullDoCookies",
+    "TcpExt:TCPReqQFullDrop",
+    "TcpExt:SyncookiesSent",
+    "TcpExt:SyncookiesRecv",
+    "TcpExt:SyncookiesFailed",
+    "TcpExt:EmbryonicRsts",
+    "TcpExt:TCPBacklogDrop",
+    "TcpExt:TCPRcvQDrop",
+    "TcpExt:PruneCalled",
+    "TcpExt:RcvPruned",
+    "TcpExt:TCPRcvCollapsed",
+    "TcpExt:TCPMemoryPressures",
+    "TcpExt:TCPToZeroWindowAdv",
+    "TcpExt:TCPFromZeroWindowAdv",
+    "TcpExt:TCPWantZeroWindowAdv",
+    "TcpExt:TCPWinProbe",
+    "TcpExt:TCPZeroWindowDrop",
+    "TcpExt:TCPAutoCorking",
+    "TcpExt:TCPAckCompressed",
+    "TcpExt:TCPTimeWaitOverflow",
+    "TcpExt:PAWSActive",
+    "TcpExt:PAWSEstab",
+    "TcpExt:TCPChallengeACK",
+    "TcpExt:TCPMTUPFail",
+    "TcpExt:TcpTimeoutRehash",
+    "Tcp:AttemptFails",
+    "Tcp:EstabResets",
+    "Tcp:OutRsts",
+    "Tcp:InErrs",
+    "Tcp:InCsumErrors",
+    "Tcp:ActiveOpens",
+    "Tcp:PassiveOpens",
+    "Tcp:InSegs",
+    "Tcp:OutSegs",
+    "Ip:InDiscards",
+    "Ip:OutDiscards",
+    "Ip:OutNoRoutes",
+    "Ip6:InDiscards",
+    "Ip6:OutDiscards",
+];
+
+/// Reported also when they did not change.
+const ALWAYS: &[&str] = &[
+    "TcpExt:DelayedACKs",
+    "TcpExt:ListenOverflows",
+    "TcpExt:ListenDrops",
+    "TcpExt:TCPReqQFullDrop",
+    "TcpExt:TCPReqQFullDoCookies",
+    "TcpExt:TCPBacklogDrop",
+    "TcpExt:PruneCalled",
+    "Tcp:RetransSegs",
+    "Tcp:OutSegs",
+];
+
+/// Gauges and settings that stand among the counters.
+const NO_COUNTERS: &[&str] = &[
+    "Ip:Forwarding",
+    "Ip:DefaultTTL",
+    "Tcp:RtoAlgorithm",
+    "Tcp:RtoMin",
+    "Tcp:RtoMax",
+    "Tcp:MaxConn",
+    "Tcp:CurrEstab",
+];
+
+/// The counters of one network namespace at one instant, by group and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<String, u64>);
+
+impl Counters {
+    /// Those of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted. A kernel without IPv6 lacks only its counters.
+    pub fn read() -> Result<Self, HostError> {
+        Self::read_in("/proc/thread-self/net")
+    }
+
+    /// Those of the namespace of process `pid`; needs no privilege.
+    ///
+    /// # Errors
+    /// The process ended, or `/proc` hides it.
+    pub fn read_of(pid: u32) -> Result<Self, HostError> {
+        Self::read_in(&format!("/proc/{pid}/net"))
+    }
+
+    fn read_in(folder: &str) -> Result<Self, HostError> {
+        let read = |name: &str| {
+            let path = format!("{folder}/{name}");
+            privilege::read_bounded(&path, MOST_BYTES)
+                .map_err(|e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace))
+        };
+        let mut counters = Self::default();
+        counters.add_tables(&read("netstat")?);
+        counters.add_tables(&read("snmp")?);
+        counters.add_list(&read("snmp6").unwrap_or_default());
+        Ok(counters)
+    }
+
+    /// The value of `name`, `TcpExt:DelayedACKs`.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
+    /// What changed from here to `after`: the most telling first, the rest by
+    /// name, at most 96.
+    pub fn changes(&self, after: &Self, scope: CounterScope) -> Vec<CounterChange> {
+        let rank = |name: &str| INTERESTING.iter().position(|&known| known == name);
+        let mut changes: Vec<CounterChange> = after
+            .0
+            .iter()
+            .filter_map(|(name, &after)| {
+                let before = self.value(name)?;
+                let is_told = before != after || ALWAYS.contains(&name.as_str());
+                is_told.then(|| CounterChange {
+                    name: name.clone(),
+                    before,
+                    after,
+                    scope,
+                })
+            })
+            .collect();
+        changes.sort_by_key(|change| rank(&change.name).unwrap_or(usize::MAX));
+        changes.truncate(MOST_CHANGES);
+        changes
+    }
+
+    /// Reads pairs of lines, `Group: name name` above `Group: value value`.
+    /// Pairs whose groups differ, and values without a name, are left out.
+    fn add_tables(&mut self, text: &str) {
+        let mut lines = text.lines();
+        while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+            let (Some((group, names)), Some((same, values))) =
+                (names.split_once(':'), values.split_once(':'))
+            else {
+                continue;
+            };
+            if group == same {
+                for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                    self.add(group, name, value);
+                }
+            }
+        }
+    }
+
+    /// Reads lines of `GroupName value` as IPv6 has them.
+    fn add_list(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(word), Some(value)) = (words.next(), words.next()) else {
+                continue;
+            };
+            if let Some((group, name)) = split_group(word) {
+                self.add(group, name, value);
+            }
+        }
+    }
+
+    /// Adds one counter; what is no name or no count is left out.
+    fn add(&mut self, group: &str, name: &str, value: &str) {
+        let is_word = |word: &str| {
+            (1..=LONGEST_NAME).contains(&word.len())
+                && word.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
+        let (true, true, Ok(value)) = (is_word(group), is_word(name), value.parse()) else {
+            return;
+        };
+        let name = format!("{group}:{name}");
+        if self.0.len() < MOST_COUNTERS && !NO_COUNTERS.contains(&name.as_str()) {
+            self.0.insert(name, value);
+        }
+    }
+}
+
+/// The group that an IPv6 counter's name begins with, and the rest.
+fn split_group(word: &str) -> Option<(&str, &str)> {
+    ["UdpLite6", "Icmp6", "Udp6", "Ip6"]
+        .into_iter()
+        .find_map(|group| Some((group, word.strip_prefix(group)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counters(text: &str) -> Counters {
+        let mut counters = Counters::default();
+        counters.add_tables(text);
+        counters
+    }
+
+    #[test]
+    fn pairs_of_lines_are_read() {
+        let read = counters(
+            "TcpExt: SyncookiesSent DelayedACKs\nTcpExt: 3 40\n\
+             Tcp: RtoMin MaxConn OutSegs\nTcp: 200 -1 77\n",
+        );
+        assert_eq!(read.value("TcpExt:DelayedACKs"), Some(40));
+        assert_eq!(read.value("Tcp:OutSegs"), Some(77));
+        assert_eq!(
+            (read.value("Tcp:MaxConn"), read.value("Tcp:RtoMin")),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn what_is_damaged_is_left_out() {
+        for text in [
+            "TcpExt: A B\nIpExt: 1 2\n",
+            "TcpExt: A\n",
+            "no colon\nnone either\n",
+            "TcpExt: A\nTcpExt: -5\n",
+            "TcpExt: A\nTcpExt: 99999999999999999999999\n",
+            "TcpExt: <b>\nTcpExt: 5\n",
+        ] {
+            assert_eq!(counters(text), Counters::default(), "{text}");
+        }
+        let short = counters("TcpExt: A B C\nTcpExt: 1 2\n");
+        assert_eq!(
+            (short.value("TcpExt:B"), short.value("TcpExt:C")),
+            (Some(2), None)
+        );
+    }
+
+    #[test]
+    fn the_most_telling_come_first_and_suspects_are_cleared() {
+        let names = "TcpExt: ABC ListenOverflows DelayedACKs TCPTimeouts\nTcpExt: ";
+        let before = counters(&format!("{names}1 0 5 9\n"));
+        let after = counters(&format!("{names}2 0 8 9\n"));
+        let changes = before.changes(&after, CounterScope::Client);
+        let told: Vec<_> = changes
+            .iter()
+            .map(|c| (c.name.as_str(), c.after - c.before))
+            .collect();
+        let expected = [
+            ("TcpExt:DelayedACKs", 3),
+            ("TcpExt:ListenOverflows", 0),
+            ("TcpExt:ABC", 1),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn this_kernel_has_the_counters_that_matter() {
+        let read = Counters::read().expect("/proc is mounted");
+        for name in ALWAYS {
+            assert!(read.value(name).is_some(), "{name}");
+        }
+        let same = Counters::read_of(std::process::id()).expect("our own");
+        assert!(same.value("Tcp:OutSegs") >= read.value("Tcp:OutSegs"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_is_read(text in "(Tcp(Ext)?: ?)?[\\PC\n ]{0,200}") {
+            let mut read = counters(&text);
+            read.add_list(&text);
+            prop_assert!(read.0.len() <= text.len());
+        }
+    }
+}

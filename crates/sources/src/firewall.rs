@@ -1,0 +1,64 @@
+//! Whether packet filter rules of this host could block the target: nftables'
+//! (with it iptables' newer form) and those of iptables' older form, read from
+//! the kernel without any of their tools.
+//!
+//! A rule counts when it drops or rejects, is reached from a hook that the
+//! target's packets pass, and cannot be shown to be about other packets. That
+//! errs upward: a count of zero clears the firewall, another accuses nobody.
+
+use lagtrace_core::event::FirewallState;
+use lagtrace_core::flow::Endpoint;
+
+use crate::privilege::{HostError, NetworkNamespace};
+
+mod legacy;
+mod rule;
+mod ruleset;
+
+/// The target's packets as a packet filter sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilteredTraffic {
+    /// The target.
+    pub target: Endpoint,
+    /// Whether this namespace forwards them, as a host does for its containers.
+    pub is_forwarded: bool,
+    /// The least port that connections of ours begin from
+    /// (`net.ipv4.ip_local_port_range`).
+    pub first_ephemeral_port: u16,
+}
+
+impl FilteredTraffic {
+    /// Whether a segment of the target's connections can carry this port.
+    fn may_use_port(&self, port: u16) -> bool {
+        port == self.target.port || port >= self.first_ephemeral_port
+    }
+}
+
+/// What could block connections to `target` in `namespace`.
+pub fn read(namespace: &NetworkNamespace, target: Endpoint, is_forwarded: bool) -> FirewallState {
+    let first = namespace.sysctl("net/ipv4/ip_local_port_range");
+    let traffic = FilteredTraffic {
+        target,
+        is_forwarded,
+        first_ephemeral_port: first.ok().and_then(|p| p.try_into().ok()).unwrap_or(1024),
+    };
+    match count(namespace, &traffic) {
+        Ok((nftables, legacy)) => FirewallState {
+            blocking_rules: Some(nftables + legacy),
+            because: format!(
+                "rules and policies read from the kernel that drop or reject and could match: \
+                 {nftables} of nftables, {legacy} of legacy iptables"
+            ),
+        },
+        Err(e) => FirewallState {
+            blocking_rules: None,
+            because: e.to_string(),
+        },
+    }
+}
+
+fn count(namespace: &NetworkNamespace, traffic: &FilteredTraffic) -> Result<(u32, u32), HostError> {
+    let nftables = ruleset::count(namespace, traffic)?;
+    let legacy = legacy::count(namespace, traffic)?;
+    Ok((nftables, legacy))
+}

@@ -1,0 +1,285 @@
+//! Concurrent HTTP/1.1 load over TCP with honest latencies.
+//!
+//! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
+//! is counted: one that timed out or was cut by the end is in the latencies
+//! with its age, one that was refused or reset is counted by its kind. It
+//! measures and never judges.
+//!
+//! A connection is a state machine without I/O, a worker's policy is another;
+//! the engine moves bytes between them and the sockets.
+
+mod cadence;
+mod collector;
+mod connection;
+mod driver;
+mod engine;
+mod lane;
+mod meter;
+mod plan;
+mod record;
+mod sample;
+mod socket;
+mod summary;
+mod tally;
+#[cfg(test)]
+mod testing;
+mod wait;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+
+use core::time::Duration;
+
+use lagtrace_core::event::{Event, RequestFailure};
+use lagtrace_core::time::Timestamp;
+
+pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
+
+use crate::clock::Clock;
+use collector::Collector;
+use driver::Driver;
+use engine::{Engine, Stops, WorkerReport};
+use record::Batch;
+
+/// How often progress is told.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Batches that may wait for the collector before workers wait for it.
+const MAX_BATCHES: usize = 1_024;
+/// Descriptors left to the rest of the program.
+const SPARE_DESCRIPTORS: u64 = 64;
+
+/// Why a run could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan has no lane.
+    #[error("the load has no target")]
+    NoLanes,
+    /// A lane has no connection.
+    #[error("lane {lane} of the load has no connection")]
+    NoConnections {
+        /// Its number, from 0.
+        lane: usize,
+    },
+    /// More connections than are supported or allowed here.
+    #[error("{wanted} connections are wanted, {most} are possible")]
+    TooManyConnections {
+        /// Connections of the plan.
+        wanted: u32,
+        /// What is possible.
+        most: u32,
+    },
+    /// A rate that is no positive number, or too high.
+    #[error(
+        "a rate of {rate} requests per second is not possible: it must be above 0, at most {most}"
+    )]
+    Rate {
+        /// The plan's rate.
+        rate: f64,
+        /// The highest possible.
+        most: f64,
+    },
+    /// A time that is too short or too long.
+    #[error("a {name} of {length:?} is not possible: it must be from 1 ms to 24 h")]
+    Length {
+        /// Which time.
+        name: &'static str,
+        /// Its value.
+        length: Duration,
+    },
+    /// The kernel gave no epoll instance, or would not wait on it.
+    #[error("waiting for the sockets of the load failed")]
+    Epoll {
+        /// The kernel's word.
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("a thread for the load could not be started")]
+    Thread {
+        /// The kernel's word.
+        source: io::Error,
+    },
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since its start.
+    pub elapsed: Duration,
+    /// Its length, warm-up included.
+    pub of: Duration,
+    /// Requests that ended so far.
+    pub requests: u64,
+    /// Thereof failed.
+    pub failures: u64,
+    /// Connections opened so far.
+    pub connects: u64,
+}
+
+/// Runs `plan` to its end on threads of its own.
+///
+/// `progress` is told about ten times a second; setting `stop` ends the run
+/// early, with what was measured so far. Both callbacks run on this thread.
+///
+/// Events: a `PhaseStarted` for the warm-up and for each lane at once (and
+/// again, with their true end, if the run ends early), a `FlowPhase` for each
+/// connection, `Request`s chosen evenly, and a `Load` for each second and
+/// group (several with the same key add up).
+pub fn run(
+    plan: &Plan,
+    progress: &dyn Fn(Progress),
+    stop: &AtomicBool,
+    sink: impl FnMut(Event),
+) -> Result<Summary, LoadError> {
+    plan.check()?;
+    allow_descriptors(plan.connections())?;
+    let clock = Clock::new();
+    let abandoned = AtomicBool::new(false);
+    let (sender, batches) = sync_channel(MAX_BATCHES);
+    let start = clock.now();
+    std::thread::scope(|scope| {
+        let workers = plan.thread_count();
+        let mut threads = Vec::new();
+        for worker in 0..workers {
+            let stops = Stops {
+                by_caller: stop,
+                abandoned: &abandoned,
+            };
+            let driver = Driver::new(plan, (worker, workers), start);
+            let engine = make_engine(plan, driver, clock, &sender, stops);
+            let thread = engine.and_then(|engine| {
+                std::thread::Builder::new()
+                    .name(format!("load-{worker}"))
+                    .spawn_scoped(scope, move || engine.run())
+                    .map_err(|source| LoadError::Thread { source })
+            });
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    abandoned.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        drop(sender);
+        let mut watch = Watch {
+            plan,
+            clock,
+            start,
+            progress,
+            collector: Collector::new(plan, start, sink),
+            told: start,
+            hopeless: None,
+        };
+        watch.run(&batches, &abandoned);
+        let reports: io::Result<Vec<WorkerReport>> = threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        let reports = reports.map_err(|source| LoadError::Epoll { source })?;
+        Ok(watch.summarize(&reports, stop.load(Ordering::Relaxed)))
+    })
+}
+
+fn make_engine<'a>(
+    plan: &Plan,
+    driver: Driver,
+    clock: Clock,
+    sender: &SyncSender<Batch>,
+    stops: Stops<'a>,
+) -> Result<Engine<'a>, LoadError> {
+    Engine::new(plan, driver, clock, sender.clone(), stops)
+        .map_err(|source| LoadError::Epoll { source })
+}
+
+/// The caller's thread while the workers run.
+struct Watch<'a, S> {
+    plan: &'a Plan,
+    clock: Clock,
+    start: Timestamp,
+    progress: &'a dyn Fn(Progress),
+    collector: Collector<'a, S>,
+    told: Timestamp,
+    hopeless: Option<RequestFailure>,
+}
+
+impl<S: FnMut(Event)> Watch<'_, S> {
+    /// Collects until all workers are done.
+    fn run(&mut self, batches: &Receiver<Batch>, abandoned: &AtomicBool) {
+        loop {
+            match batches.recv_timeout(PROGRESS_INTERVAL) {
+                Ok(batch) => self.collector.take(&batch),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = self.clock.now();
+            self.collector.flush(now);
+            if now.since(self.told) >= PROGRESS_INTERVAL {
+                self.tell(now);
+            }
+            if self.hopeless.is_none() {
+                self.hopeless = self.collector.hopeless(now);
+                abandoned.store(self.hopeless.is_some(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Timestamp) {
+        self.told = now;
+        let (requests, failures) = self.collector.counts();
+        (self.progress)(Progress {
+            elapsed: now.since(self.start),
+            of: self.plan.warm_up_in_rounds() + self.plan.duration,
+            requests,
+            failures,
+            connects: self.collector.opened(),
+        });
+    }
+
+    fn summarize(mut self, reports: &[WorkerReport], is_stopped: bool) -> Summary {
+        let ended = self.clock.now();
+        self.tell(ended);
+        let counted_from = self.start + self.plan.warm_up_in_rounds();
+        let generator = GeneratorLoad::new(reports);
+        Summary {
+            started: self.start,
+            counted_from,
+            ended,
+            ending: match self.hopeless {
+                Some(failure) => Ending::NothingConnected(failure),
+                None if is_stopped && ended < counted_from + self.plan.duration => Ending::Stopped,
+                None => Ending::Completed,
+            },
+            lanes: self.collector.finish(ended, &generator),
+            generator,
+        }
+    }
+}
+
+/// Raises this process's limit of descriptors as far as the run needs and may.
+fn allow_descriptors(connections: u32) -> Result<(), LoadError> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = u64::from(connections) + SPARE_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(limit.maximum.unwrap_or(wanted).max(wanted)),
+        maximum: limit.maximum,
+    };
+    let is_possible = limit.maximum.is_none_or(|most| most >= wanted);
+    if is_possible && setrlimit(Resource::Nofile, raised).is_ok() {
+        return Ok(());
+    }
+    let most = limit.current.unwrap_or(0).saturating_sub(SPARE_DESCRIPTORS);
+    Err(LoadError::TooManyConnections {
+        wanted: connections,
+        most: u32::try_from(most).unwrap_or(u32::MAX),
+    })
+}

@@ -1,0 +1,262 @@
+//! Makes events and totals of what the workers hand over.
+
+use std::collections::BTreeMap;
+
+use core::time::Duration;
+
+use lagtrace_core::event::{
+    Event, EventBody, LoadCluster, Note, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+};
+use lagtrace_core::time::Timestamp;
+
+use super::plan::Plan;
+use super::record::{Batch, Opened, Record};
+use super::sample::Sampler;
+use super::summary::{GeneratorLoad, LaneSummary};
+use super::tally::{Key, Tally};
+
+/// How long after its second a cluster is handed on; what comes later makes
+/// another event with the same second and group.
+const CLUSTER_DELAY: Duration = Duration::from_millis(1_500);
+/// Tries to connect, for each connection, before a run is given up.
+const MIN_FAILED_CONNECTS: u64 = 3;
+
+/// Folds batches into events.
+pub(super) struct Collector<'a, S> {
+    plan: &'a Plan,
+    start: Timestamp,
+    counted_from: Timestamp,
+    sink: S,
+    tallies: BTreeMap<Key, Tally>,
+    sampler: Sampler,
+    lanes: Vec<LaneSummary>,
+    /// Requests that ended, warm-up included.
+    requests: u64,
+    failures: u64,
+    opened: u64,
+    failed_connects: u64,
+    last_failed_connect: Option<RequestFailure>,
+    next_flush: Timestamp,
+}
+
+impl<'a, S: FnMut(Event)> Collector<'a, S> {
+    /// Of a run of `plan` from `start`; says at once what its phases are.
+    pub(super) fn new(plan: &'a Plan, start: Timestamp, sink: S) -> Self {
+        let counted_from = start + plan.warm_up_in_rounds();
+        let mut collector = Self {
+            plan,
+            start,
+            counted_from,
+            sink,
+            tallies: BTreeMap::new(),
+            sampler: Sampler::new(plan.samples_per_second),
+            lanes: plan
+                .lanes
+                .iter()
+                .map(|lane| LaneSummary::new(plan, lane))
+                .collect(),
+            requests: 0,
+            failures: 0,
+            opened: 0,
+            failed_connects: 0,
+            last_failed_connect: None,
+            next_flush: counted_from + Duration::from_secs(1),
+        };
+        collector.announce(counted_from + plan.duration);
+        collector
+    }
+
+    /// Requests that ended, and how many of them failed.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.requests, self.failures)
+    }
+
+    /// Connections that opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Why nothing at all could be connected to; `None` while there is hope.
+    pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
+        let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
+        let connections = u64::from(self.plan.connections());
+        let is_slow = failure == RequestFailure::ConnectTimeout;
+        let tries = if is_slow {
+            connections
+        } else {
+            connections.max(MIN_FAILED_CONNECTS)
+        };
+        let has_waited = is_slow || now.since(self.start) >= Duration::from_millis(100);
+        (self.failed_connects >= tries && has_waited).then_some(failure)
+    }
+
+    /// Takes what a worker saw.
+    pub(super) fn take(&mut self, batch: &Batch) {
+        for opened in &batch.opened {
+            self.take_opened(opened);
+        }
+        for record in &batch.records {
+            self.take_record(record);
+        }
+        if let Some((count, failure)) = batch.failed_connects {
+            self.failed_connects += count;
+            self.last_failed_connect = Some(failure);
+        }
+    }
+
+    /// Hands on what will not change any more.
+    pub(super) fn flush(&mut self, now: Timestamp) {
+        if now < self.next_flush {
+            return;
+        }
+        self.next_flush = now + Duration::from_secs(1);
+        self.emit_samples();
+        let ripe = now.since(self.counted_from + CLUSTER_DELAY).as_secs();
+        while let Some(entry) = self.tallies.first_entry() {
+            if u64::from(entry.key().second) >= ripe {
+                break;
+            }
+            let (key, tally) = entry.remove_entry();
+            self.emit_cluster(key, tally);
+        }
+    }
+
+    /// Hands on the rest; gives the totals of the lanes.
+    pub(super) fn finish(
+        mut self,
+        ended: Timestamp,
+        generator: &GeneratorLoad,
+    ) -> Vec<LaneSummary> {
+        self.emit_samples();
+        for (key, tally) in core::mem::take(&mut self.tallies) {
+            self.emit_cluster(key, tally);
+        }
+        let planned = self.counted_from + self.plan.duration;
+        if ended < planned {
+            self.announce(ended);
+        }
+        let lost = planned.since(ended).as_secs_f64() / self.plan.duration.as_secs_f64();
+        for lane in &mut self.lanes {
+            lane.active = lane.active.mul_f64((1.0 - lost).clamp(0.0, 1.0));
+        }
+        if let Some(text) = generator.warning() {
+            let body = EventBody::Note(Note {
+                id: "load-generator-limited".to_owned(),
+                text,
+            });
+            (self.sink)(Event::here(ended, Phase::Baseline, body));
+        }
+        self.lanes
+    }
+
+    /// Says what the phases are, with their end.
+    fn announce(&mut self, end: Timestamp) {
+        let plan = self.plan;
+        if self.counted_from > self.start {
+            let warm_up = PhaseStart {
+                target: TargetId::Subject,
+                end: self.counted_from.min(end),
+                experiment: None,
+                connections: plan.connections(),
+                offered_rate: plan.pace.rate(),
+                is_observed: plan.is_observed,
+            };
+            let body = EventBody::PhaseStarted(warm_up);
+            (self.sink)(Event::here(self.start, Phase::WarmUp, body));
+        }
+        for lane in &plan.lanes {
+            let phase = PhaseStart {
+                target: lane.target.id,
+                end,
+                experiment: lane.experiment,
+                connections: lane.connections,
+                offered_rate: plan.pace.rate(),
+                is_observed: plan.is_observed,
+            };
+            let body = EventBody::PhaseStarted(phase);
+            (self.sink)(Event::here(self.counted_from, lane.phase, body));
+        }
+    }
+
+    fn take_opened(&mut self, opened: &Opened) {
+        self.opened += 1;
+        let Some(lane) = self.plan.lanes.get(opened.lane) else {
+            return;
+        };
+        if let Some(flow) = opened.flow {
+            (self.sink)(Event::here(
+                opened.at,
+                lane.phase,
+                EventBody::FlowPhase(flow),
+            ));
+        }
+        if let Some(tally) = self.tally(opened.at, opened.lane, opened.group) {
+            tally.add_connect();
+        }
+    }
+
+    fn take_record(&mut self, record: &Record) {
+        self.requests += record.count;
+        if record.outcome.is_err() {
+            self.failures += record.count;
+        }
+        if record.count == 1 {
+            self.sampler.offer(record);
+        }
+        if let Some(tally) = self.tally(record.due, record.lane, record.group) {
+            tally.add(record);
+        }
+    }
+
+    /// Where something that began at `at` is counted; `None` during warm-up.
+    fn tally(&mut self, at: Timestamp, lane: usize, group: u16) -> Option<&mut Tally> {
+        if at < self.counted_from {
+            return None;
+        }
+        let second = at.since(self.counted_from).as_secs();
+        let key = Key {
+            second: u32::try_from(second).unwrap_or(u32::MAX),
+            lane,
+            group,
+        };
+        Some(self.tallies.entry(key).or_default())
+    }
+
+    fn emit_cluster(&mut self, key: Key, tally: Tally) {
+        let Some(lane) = self.plan.lanes.get(key.lane) else {
+            return;
+        };
+        let cluster: LoadCluster = tally.into_cluster(lane.target.id, key);
+        if let Some(summary) = self.lanes.get_mut(key.lane) {
+            summary.add(&cluster);
+        }
+        let at = self.counted_from + Duration::from_secs(u64::from(key.second) + 1);
+        (self.sink)(Event::here(at, lane.phase, EventBody::Load(cluster)));
+    }
+
+    fn emit_samples(&mut self) {
+        for record in self.sampler.drain() {
+            let Some(lane) = self.plan.lanes.get(record.lane) else {
+                continue;
+            };
+            let phase = if record.due < self.counted_from {
+                Phase::WarmUp
+            } else {
+                lane.phase
+            };
+            let sample = RequestSample {
+                target: lane.target.id,
+                flow: record.flow,
+                ordinal: record.ordinal,
+                sent: record.sent,
+                first_byte: record.first_byte,
+                ended: record.ended,
+                longest_gap: record.longest_gap,
+                setup: record.setup,
+                outcome: record.outcome,
+                received_bytes: record.received_bytes,
+            };
+            (self.sink)(Event::here(record.ended, phase, EventBody::Request(sample)));
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What one worker does with its connections, and when: no I/O, told the time.
+//!
+//! The engine reports what happened on the sockets and carries out the
+//! [`Command`]s at once, in order. A different engine needs nothing else.
+
+mod ending;
+mod next;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::flow::FlowKey;
+use lagtrace_core::time::Timestamp;
+
+use super::cadence::{Cadence, Share};
+use super::connection::{Connection, Received};
+use super::lane::{LaneState, group_of, share};
+use super::meter::LagMeter;
+use super::plan::{Method, Plan};
+use super::record::{Batch, Opened, Record};
+
+/// How often limits are checked, stop flags looked at and records handed over.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+/// A connection's place in its worker.
+pub(super) type Slot = usize;
+
+/// What the engine is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Open a connection.
+    Connect(Slot),
+    /// Send the lane's request on it.
+    Send(Slot),
+    /// Close it.
+    Close(Slot),
+}
+
+/// One worker's share of the run.
+#[derive(Debug)]
+pub(super) struct Driver {
+    lanes: Vec<LaneState>,
+    connections: Vec<Connection>,
+    /// When resting connections go on.
+    timers: BinaryHeap<Reverse<(Timestamp, Slot)>>,
+    commands: VecDeque<Command>,
+    batch: Batch,
+    lag: LagMeter,
+    timeout: Duration,
+    grace: Duration,
+    end: Timestamp,
+    next_check: Timestamp,
+    /// Requests that are in flight or wait for their connection.
+    pending: usize,
+}
+
+impl Driver {
+    /// The share of worker `worker` of `workers` in a run of `plan` from `start`.
+    pub(super) fn new(plan: &Plan, (worker, workers): (usize, usize), start: Timestamp) -> Self {
+        let (mut lanes, mut connections) = (Vec::new(), Vec::new());
+        for (number, lane) in plan.lanes.iter().enumerate() {
+            let numbers = share(lane.connections, worker, workers);
+            let share = Share {
+                lane: number,
+                connections: (numbers.end - numbers.start).max(1),
+                before: numbers.start,
+            };
+            let mut cadence = Cadence::new(plan, share, start);
+            if numbers.is_empty() {
+                cadence.end_at(start);
+            }
+            lanes.push(LaneState::new(cadence, lane.experiment));
+            let is_head = lane.target.method == Method::Head;
+            connections.extend(
+                numbers.map(|n| Connection::new(number, group_of(n, lane.connections), is_head)),
+            );
+        }
+        Self {
+            lanes,
+            connections,
+            timers: BinaryHeap::new(),
+            commands: VecDeque::new(),
+            batch: Batch::default(),
+            lag: LagMeter::default(),
+            timeout: plan.timeout,
+            grace: plan.grace(),
+            end: start + plan.warm_up_in_rounds() + plan.duration,
+            next_check: start,
+            pending: 0,
+        }
+    }
+
+    /// Opens all connections that are kept, and begins.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        for slot in 0..self.connections.len() {
+            self.go_on(slot, now);
+        }
+    }
+
+    /// The lane of a connection.
+    pub(super) fn lane_of(&self, slot: Slot) -> usize {
+        self.connections
+            .get(slot)
+            .map_or(0, |connection| connection.lane)
+    }
+
+    /// How many connections it has.
+    pub(super) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The next thing to do.
+    pub(super) fn next_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// Records enough to hand over, or all there are if `is_last`.
+    pub(super) fn take_batch(&mut self) -> Batch {
+        let next = Batch {
+            records: Vec::with_capacity(self.batch.records.len()),
+            ..Batch::default()
+        };
+        core::mem::replace(&mut self.batch, next)
+    }
+
+    /// Records waiting to be handed over.
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// How late requests were started although a connection was free.
+    pub(super) fn lag(&self) -> &LagMeter {
+        &self.lag
+    }
+
+    /// Until when the engine may sleep if nothing happens on the sockets.
+    pub(super) fn next_wake(&self, now: Timestamp) -> Timestamp {
+        let mut wake = self.next_check;
+        if let Some(Reverse((at, _))) = self.timers.peek() {
+            wake = wake.min(*at);
+        }
+        for lane in self.lanes.iter().filter(|lane| !lane.idle.is_empty()) {
+            if let Some(start) = lane.cadence.next_start(now) {
+                wake = wake.min(start);
+            }
+        }
+        wake
+    }
+
+    /// Does what is due at `now`; true when the periodic check was among it.
+    pub(super) fn tick(&mut self, now: Timestamp) -> bool {
+        while let Some(&Reverse((at, slot))) = self.timers.peek() {
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            self.wake(slot, now, at);
+        }
+        for lane in 0..self.lanes.len() {
+            self.start_due(lane, now);
+        }
+        let is_check = now >= self.next_check;
+        if is_check {
+            self.next_check = now + TICK;
+            self.check_limits(now);
+        }
+        is_check
+    }
+
+    /// A connection's handshake is done.
+    pub(super) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let due = connection.opened(now, flow);
+        let (lane, group) = (connection.lane, connection.group);
+        self.batch.opened.push(Opened {
+            lane,
+            group,
+            flow,
+            at: now,
+        });
+        match due {
+            Some(due) => {
+                self.pending -= 1;
+                self.send(slot, now, due);
+            }
+            None => self.offer(slot, now),
+        }
+    }
+
+    /// Bytes were read from a connection.
+    pub(super) fn received(&mut self, slot: Slot, now: Timestamp, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        match connection.received(now, bytes) {
+            Received::More => {}
+            Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
+            Received::Done {
+                record,
+                is_reusable,
+            } => self.finished(slot, now, record, is_reusable),
+        }
+    }
+
+    /// `send` is called later than its command was given.
+    pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
+        let is_open_loop = self.is_open_loop(slot);
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.sent(now, is_open_loop);
+        }
+    }
+
+    /// The peer closed a connection properly.
+    pub(super) fn peer_closed(&mut self, slot: Slot, now: Timestamp) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        match connection.peer_closed(now) {
+            Ok(Some(record)) => self.finished(slot, now, record, false),
+            // Closed while idle: no request is hurt. One that never served any
+            // is tried again slowly.
+            Ok(None) if !connection.is_unused() => self.reopen(slot, now),
+            Ok(None) => self.failed(slot, now, RequestFailure::Closed),
+            Err(failure) => self.failed(slot, now, failure),
+        }
+    }
+
+    /// A connection, or making one, failed.
+    pub(super) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let since = connection.connecting_since();
+        self.pending -= usize::from(connection.has_request());
+        let record = connection.fail(now, failure);
+        let lane = connection.lane;
+        if let Some(since) = since {
+            self.batch.note_failed_connect(failure);
+            if record.is_none() {
+                self.fail_waiting(slot, lane, (since, now), failure);
+            }
+        }
+        self.batch.records.extend(record);
+        self.reopen(slot, now);
+    }
+
+    /// A response came in full: the connection rests, goes on or is replaced.
+    fn finished(&mut self, slot: Slot, now: Timestamp, record: Record, is_reusable: bool) {
+        self.pending -= 1;
+        self.batch.records.push(record);
+        let Some(lane) = self.lanes.get(record.lane) else {
+            return;
+        };
+        let think = lane.think;
+        if !is_reusable || lane.opens_per_request {
+            self.close(slot);
+        }
+        if think.is_zero() {
+            self.go_on(slot, now);
+        } else {
+            self.rest(slot, now + think);
+        }
+    }
+
+    /// Closes a connection and opens it again, after a wait if it failed.
+    fn reopen(&mut self, slot: Slot, now: Timestamp) {
+        self.close(slot);
+        let backoff = self
+            .connections
+            .get(slot)
+            .map_or(Duration::ZERO, Connection::backoff);
+        if backoff.is_zero() {
+            self.go_on(slot, now);
+        } else {
+            self.rest(slot, now + backoff);
+        }
+    }
+
+    fn close(&mut self, slot: Slot) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.close();
+            connection.is_idle = false;
+            self.commands.push_back(Command::Close(slot));
+        }
+    }
+
+    fn is_open_loop(&self, slot: Slot) -> bool {
+        self.lanes
+            .get(self.lane_of(slot))
+            .is_some_and(|lane| lane.cadence.is_open_loop())
+    }
+
+    fn check_limits(&mut self, now: Timestamp) {
+        for slot in 0..self.connections.len() {
+            let overdue = self
+                .connections
+                .get(slot)
+                .and_then(|connection| connection.overdue(now, self.timeout));
+            if let Some(failure) = overdue {
+                self.failed(slot, now, failure);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! How a run ends, and what becomes of requests that have no response.
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::time::Timestamp;
+
+use super::{Driver, Slot};
+use crate::load::record::Record;
+
+/// Records of requests that were never sent, per lane and worker, at most.
+const MAX_UNSENT_RECORDS: u64 = 10_000;
+
+impl Driver {
+    /// Ends the run early: nothing starts from `now` on.
+    pub(in crate::load) fn stop(&mut self, now: Timestamp, grace: Duration) {
+        if now < self.end {
+            self.end = now;
+            self.grace = self.grace.min(grace);
+        }
+        for lane in &mut self.lanes {
+            lane.cadence.end_at(now);
+        }
+    }
+
+    /// Whether nothing more is to come.
+    pub(in crate::load) fn is_done(&self, now: Timestamp) -> bool {
+        if now < self.end {
+            return false;
+        }
+        let is_quiet =
+            self.pending == 0 && self.lanes.iter().all(|l| l.cadence.next_due().is_none());
+        is_quiet || now >= self.end + self.grace
+    }
+
+    /// Gives up whatever is still under way or overdue when the run is over.
+    pub(in crate::load) fn finish(&mut self, now: Timestamp) {
+        for slot in 0..self.connections.len() {
+            let is_open_loop = self.is_open_loop(slot);
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            let since = connection.connecting_since();
+            let record = connection.fail(now, RequestFailure::Cut);
+            let was_stuck = since.filter(|&since| now.since(since) >= self.grace);
+            match (record, was_stuck) {
+                (Some(record), _) => self.batch.records.push(record),
+                (None, Some(since)) if !is_open_loop => {
+                    let unsent = connection.record_unsent(now, (since, since), RequestFailure::Cut);
+                    self.batch.records.push(unsent);
+                }
+                _ => {}
+            }
+        }
+        self.pending = 0;
+        for lane in 0..self.lanes.len() {
+            self.cut_overdue(lane, now);
+        }
+    }
+
+    /// The request that a connection would have carried fails with it.
+    pub(super) fn fail_waiting(
+        &mut self,
+        slot: Slot,
+        lane: usize,
+        (since, now): (Timestamp, Timestamp),
+        failure: RequestFailure,
+    ) {
+        let (Some(lane), Some(connection)) =
+            (self.lanes.get_mut(lane), self.connections.get_mut(slot))
+        else {
+            return;
+        };
+        let due = if lane.cadence.is_open_loop() {
+            lane.cadence.take(now)
+        } else {
+            Some(since)
+        };
+        if let Some(due) = due {
+            let record = connection.record_unsent(now, (since.max(due), due), failure);
+            self.batch.records.push(record);
+        }
+    }
+
+    /// Records what was due in a lane and never sent.
+    fn cut_overdue(&mut self, number: usize, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(number) else {
+            return;
+        };
+        let most = lane.cadence.remaining().div_ceil(MAX_UNSENT_RECORDS);
+        while let Some((count, due)) = lane.cadence.take_many(most) {
+            self.batch.records.push(Record {
+                lane: number,
+                group: 0,
+                count,
+                flow: None,
+                ordinal: 0,
+                due,
+                sent: due,
+                first_byte: None,
+                ended: now,
+                longest_gap: Duration::ZERO,
+                setup: None,
+                outcome: Err(RequestFailure::Cut),
+                received_bytes: 0,
+            });
+        }
+    }
+}

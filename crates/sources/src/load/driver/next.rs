@@ -1,0 +1,117 @@
+//! What a connection does next: rest, open, wait or send.
+
+use std::cmp::Reverse;
+
+use lagtrace_core::time::Timestamp;
+
+use super::{Command, Driver, Slot};
+use crate::load::connection::Connection;
+
+impl Driver {
+    /// Lets a connection alone until an instant.
+    pub(super) fn rest(&mut self, slot: Slot, until: Timestamp) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.wakes_at = Some(until);
+            self.timers.push(Reverse((until, slot)));
+        }
+    }
+
+    /// A connection's wait until `at` is over.
+    pub(super) fn wake(&mut self, slot: Slot, now: Timestamp, at: Timestamp) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if connection.wakes_at == Some(at) {
+            connection.wakes_at = None;
+            self.go_on(slot, now);
+        }
+    }
+
+    /// Opens the connection if it is a kept one, else looks for its next request.
+    pub(super) fn go_on(&mut self, slot: Slot, now: Timestamp) {
+        let Some(connection) = self.connections.get(slot) else {
+            return;
+        };
+        if connection.wakes_at.is_some() {
+            return;
+        }
+        let Some(lane) = self.lanes.get(connection.lane) else {
+            return;
+        };
+        if !connection.is_closed() || lane.opens_per_request {
+            self.offer(slot, now);
+        } else if now < self.end || lane.cadence.next_due().is_some() {
+            self.connect(slot, now, None);
+        }
+    }
+
+    /// Starts the lane's next request on a free connection, or lets it wait.
+    pub(super) fn offer(&mut self, slot: Slot, now: Timestamp) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(connection.lane) else {
+            return;
+        };
+        match lane.cadence.take(now) {
+            Some(due) => self.start(slot, now, due),
+            None => {
+                connection.is_idle = true;
+                lane.idle.push_back(slot);
+            }
+        }
+    }
+
+    /// Starts what is due in a lane on connections that wait.
+    pub(super) fn start_due(&mut self, number: usize, now: Timestamp) {
+        while let Some(lane) = self.lanes.get_mut(number) {
+            let Some(&slot) = lane.idle.front() else {
+                break;
+            };
+            let Some(connection) = self.connections.get_mut(slot) else {
+                break;
+            };
+            if connection.is_idle {
+                let Some(due) = lane.cadence.take(now) else {
+                    break;
+                };
+                if lane.cadence.is_open_loop() {
+                    self.lag.note(now.since(due));
+                }
+                connection.is_idle = false;
+                lane.idle.pop_front();
+                self.start(slot, now, due);
+            } else {
+                lane.idle.pop_front();
+            }
+        }
+    }
+
+    fn start(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
+        let is_open = self.connections.get(slot).is_some_and(Connection::is_open);
+        if is_open {
+            self.send(slot, now, due);
+        } else {
+            self.pending += 1;
+            self.connect(slot, now, Some(due));
+        }
+    }
+
+    fn connect(&mut self, slot: Slot, now: Timestamp, due: Option<Timestamp>) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.connect(now, due);
+            self.commands.push_back(Command::Connect(slot));
+        }
+    }
+
+    /// Sends the request that was due at `due` on an open connection.
+    pub(super) fn send(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
+        let is_open_loop = self.is_open_loop(slot);
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        connection.send(now, if is_open_loop { due } else { now });
+        self.pending += 1;
+        self.commands.push_back(Command::Send(slot));
+    }
+}

@@ -1,0 +1,293 @@
+//! One worker: its sockets on one epoll, driven by its [`Driver`].
+
+mod commands;
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::time::Timestamp;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, sockopt};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::driver::{Driver, Slot};
+use super::meter::LagMeter;
+use super::plan::{Plan, request_bytes};
+use super::record::Batch;
+use super::socket::{SocketPlan, failure_of};
+use super::wait::{NOTHING, Readiness, Waiter};
+use crate::clock::Clock;
+
+/// Bytes read at once.
+const READ_LEN: usize = 64 * 1024;
+/// Reads of one connection in a row before others have their turn.
+const MAX_READS: usize = 16;
+/// Events taken at once.
+const MAX_EVENTS: usize = 64;
+/// Records that are worth handing over.
+const BATCH_LEN: usize = 512;
+
+/// Flags that end a run early.
+#[derive(Debug)]
+pub(super) struct Stops<'a> {
+    /// The caller wants an end: requests in flight may finish.
+    pub(super) by_caller: &'a AtomicBool,
+    /// It is no use: end at once.
+    pub(super) abandoned: &'a AtomicBool,
+}
+
+/// What a worker says of itself when it is done.
+#[derive(Debug)]
+pub(super) struct WorkerReport {
+    /// Processor time it used.
+    pub(super) cpu: Duration,
+    /// How long it ran.
+    pub(super) wall: Duration,
+    /// How late it started requests although a connection was free.
+    pub(super) start_lag: LagMeter,
+    /// How long it was busy between two waits: how late a read may have been.
+    pub(super) turn: LagMeter,
+}
+
+/// A worker and its sockets.
+#[derive(Debug)]
+pub(super) struct Engine<'a> {
+    driver: Driver,
+    clock: Clock,
+    epoll: OwnedFd,
+    lanes: Vec<LaneSockets>,
+    sockets: Vec<Option<Socket>>,
+    /// Connections with bytes left to read, as no new event will tell.
+    unread: Vec<Slot>,
+    buffer: Vec<u8>,
+    generation: u32,
+    closes_by_fin: u32,
+    batches: SyncSender<Batch>,
+    stops: Stops<'a>,
+    turn: LagMeter,
+}
+
+#[derive(Debug)]
+struct LaneSockets {
+    plan: SocketPlan,
+    request: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    /// Tells events of this socket from those of its predecessors.
+    generation: u32,
+    is_connected: bool,
+    /// Bytes of the request that the kernel has not taken yet.
+    unsent: usize,
+}
+
+impl<'a> Engine<'a> {
+    /// A worker that carries out `driver`'s part of `plan`.
+    pub(super) fn new(
+        plan: &Plan,
+        driver: Driver,
+        clock: Clock,
+        batches: SyncSender<Batch>,
+        stops: Stops<'a>,
+    ) -> io::Result<Self> {
+        let lanes = plan.lanes.iter().map(|lane| LaneSockets {
+            plan: SocketPlan::new(plan, lane),
+            request: request_bytes(lane),
+        });
+        Ok(Self {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            lanes: lanes.collect(),
+            sockets: (0..driver.len()).map(|_| None).collect(),
+            unread: Vec::new(),
+            buffer: vec![0; READ_LEN],
+            generation: 0,
+            closes_by_fin: 0,
+            turn: LagMeter::default(),
+            driver,
+            clock,
+            batches,
+            stops,
+        })
+    }
+
+    /// Runs to the end and hands over everything.
+    pub(super) fn run(mut self) -> io::Result<WorkerReport> {
+        // Sleeps end when they should, not up to 50 µs later; where this is
+        // not allowed they end a little later.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let (begun, cpu_before) = (self.clock.now(), thread_cpu());
+        let mut waiter = Waiter::default();
+        let mut events = [NOTHING; MAX_EVENTS];
+        let mut now = begun;
+        self.driver.begin(now);
+        self.carry_out(now);
+        while !self.driver.is_done(now) {
+            let timeout = if self.unread.is_empty() {
+                self.driver.next_wake(now).since(now)
+            } else {
+                Duration::ZERO
+            };
+            let count = match waiter.wait(&self.epoll, &mut events, timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                done => done?,
+            };
+            let woken = self.clock.now();
+            self.react(events.get(..count).unwrap_or_default());
+            now = self.clock.now();
+            self.turn.note(now.since(woken));
+            self.tick(now);
+        }
+        self.driver.finish(now);
+        self.hand_over();
+        Ok(WorkerReport {
+            cpu: thread_cpu().saturating_sub(cpu_before),
+            wall: now.since(begun),
+            start_lag: self.driver.lag().clone(),
+            turn: self.turn,
+        })
+    }
+
+    fn tick(&mut self, now: Timestamp) {
+        let is_check = self.driver.tick(now);
+        self.carry_out(now);
+        if is_check {
+            if self.stops.abandoned.load(Ordering::Relaxed) {
+                self.driver.stop(now, Duration::ZERO);
+            } else if self.stops.by_caller.load(Ordering::Relaxed) {
+                self.driver.stop(now, Duration::MAX);
+            }
+        }
+        if is_check || self.driver.batch().records.len() >= BATCH_LEN {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if !self.driver.batch().is_empty() {
+            // The collector outlives all workers; should it not, nobody listens.
+            let _ = self.batches.send(self.driver.take_batch());
+        }
+    }
+
+    /// Handles what happened on the sockets.
+    fn react(&mut self, events: &[Readiness]) {
+        for slot in core::mem::take(&mut self.unread) {
+            self.read(slot, false);
+        }
+        for &Readiness { events, u64: token } in events {
+            let flags = epoll::EventFlags::from_bits_retain(events);
+            let slot = (token >> 32) as usize;
+            let Some(Some(socket)) = self.sockets.get(slot) else {
+                continue;
+            };
+            if socket.generation != token as u32 {
+                continue;
+            }
+            if !socket.is_connected {
+                self.finish_connect(slot, flags);
+                continue;
+            }
+            if flags.contains(epoll::EventFlags::OUT) && socket.unsent > 0 {
+                self.send_rest(slot);
+            }
+            let is_ended = flags.intersects(
+                epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
+            );
+            if is_ended || flags.contains(epoll::EventFlags::IN) {
+                self.read(slot, is_ended);
+            }
+        }
+    }
+
+    /// Reads until there is nothing more; to the end if there is one.
+    fn read(&mut self, slot: Slot, is_ended: bool) {
+        for _ in 0..MAX_READS {
+            let Some(Some(socket)) = self.sockets.get(slot) else {
+                return;
+            };
+            let generation = socket.generation;
+            let result =
+                rustix::net::recv(&socket.fd, self.buffer.as_mut_slice(), RecvFlags::empty());
+            let now = self.clock.now();
+            let len = match result {
+                Ok((0, _)) => return self.report(now, |driver| driver.peer_closed(slot, now)),
+                Ok((len, _)) => len,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    let failure = match failure_of(error) {
+                        RequestFailure::ConnectTimeout => RequestFailure::Timeout,
+                        failure => failure,
+                    };
+                    return self.report(now, |driver| driver.failed(slot, now, failure));
+                }
+            };
+            let lane = self.driver.lane_of(slot);
+            if self.lanes.get(lane).is_some_and(|lane| lane.plan.quickack) {
+                // The option is no flag: it holds until the next send or so.
+                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+            }
+            let bytes = self.buffer.get(..len).unwrap_or_default();
+            self.driver.received(slot, now, bytes);
+            self.carry_out(now);
+            let is_same = matches!(self.sockets.get(slot), Some(Some(socket)) if socket.generation == generation);
+            if !is_same || (len < READ_LEN && !is_ended) {
+                return;
+            }
+        }
+        self.unread.push(slot);
+    }
+
+    fn finish_connect(&mut self, slot: Slot, flags: epoll::EventFlags) {
+        let Some(Some(socket)) = self.sockets.get_mut(slot) else {
+            return;
+        };
+        let ready = epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+        if !flags.intersects(ready) {
+            return;
+        }
+        let outcome = sockopt::socket_error(&socket.fd).and_then(|outcome| outcome);
+        let now = self.clock.now();
+        if let Err(error) = outcome {
+            let failure = failure_of(error);
+            return self.report(now, |driver| driver.failed(slot, now, failure));
+        }
+        socket.is_connected = true;
+        let lane = self.driver.lane_of(slot);
+        let flow = self.lanes.get(lane).and_then(|lane| {
+            if lane.plan.quickack {
+                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+            }
+            lane.plan.flow(&socket.fd)
+        });
+        self.report(now, |driver| driver.connected(slot, now, flow));
+        // What came with the handshake's end is told by this event only.
+        if flags.contains(epoll::EventFlags::IN) {
+            self.read(slot, flags.contains(epoll::EventFlags::RDHUP));
+        }
+    }
+
+    /// Tells the driver something and does what it wants.
+    fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) {
+        tell(&mut self.driver);
+        self.carry_out(now);
+    }
+}
+
+/// Processor time of this thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}

@@ -1,0 +1,115 @@
+//! Carries out what the driver wants.
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::time::Timestamp;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, sockopt};
+
+use super::{Engine, Socket};
+use crate::load::driver::{Command, Slot};
+use crate::load::socket::failure_of;
+
+/// Connections that are closed by FIN before the rest is closed by RST: each
+/// leaves a local port in TIME-WAIT for a minute, and there are about 28,000.
+const MAX_TIME_WAITS: u32 = 5_000;
+
+impl Engine<'_> {
+    /// Does what the driver wants, in order.
+    pub(super) fn carry_out(&mut self, now: Timestamp) {
+        let mut is_fresh = true;
+        while let Some(command) = self.driver.next_command() {
+            match command {
+                Command::Send(slot) if is_fresh => {
+                    is_fresh = false;
+                    self.send(slot, now);
+                }
+                Command::Send(slot) => {
+                    // Each send takes microseconds: in a row they need own stamps.
+                    let now = self.clock.now();
+                    self.driver.sent(slot, now);
+                    self.send(slot, now);
+                }
+                Command::Connect(slot) => self.connect(slot, now),
+                Command::Close(slot) => self.close(slot),
+            }
+        }
+    }
+
+    fn connect(&mut self, slot: Slot, now: Timestamp) {
+        let lane = self.driver.lane_of(slot);
+        let Some(lane) = self.lanes.get(lane) else {
+            return;
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        let opened = lane.plan.connect().and_then(|fd| {
+            let token = (slot as u64) << 32 | u64::from(generation);
+            let flags = epoll::EventFlags::IN
+                | epoll::EventFlags::OUT
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::ET;
+            epoll::add(&self.epoll, &fd, epoll::EventData::new_u64(token), flags)
+                .map_err(|_| RequestFailure::Local)?;
+            Ok(fd)
+        });
+        match opened {
+            Ok(fd) => {
+                if let Some(place) = self.sockets.get_mut(slot) {
+                    *place = Some(Socket {
+                        fd,
+                        generation,
+                        is_connected: false,
+                        unsent: 0,
+                    });
+                }
+            }
+            Err(failure) => self.driver.failed(slot, now, failure),
+        }
+    }
+
+    fn send(&mut self, slot: Slot, now: Timestamp) {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return;
+        };
+        match rustix::net::send(&socket.fd, &lane.request, SendFlags::NOSIGNAL) {
+            Ok(len) => socket.unsent = lane.request.len() - len,
+            Err(Errno::AGAIN | Errno::INTR) => socket.unsent = lane.request.len(),
+            Err(error) => self.driver.failed(slot, now, failure_of(error)),
+        }
+    }
+
+    /// Sends more of a request that the kernel took only a part of.
+    pub(super) fn send_rest(&mut self, slot: Slot) {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return;
+        };
+        let from = lane.request.len().saturating_sub(socket.unsent);
+        let rest = lane.request.get(from..).unwrap_or_default();
+        match rustix::net::send(&socket.fd, rest, SendFlags::NOSIGNAL) {
+            Ok(len) => socket.unsent -= len,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => {
+                let (now, failure) = (self.clock.now(), failure_of(error));
+                self.report(now, |driver| driver.failed(slot, now, failure));
+            }
+        }
+    }
+
+    fn close(&mut self, slot: Slot) {
+        let Some(socket) = self.sockets.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        self.closes_by_fin = self.closes_by_fin.saturating_add(1);
+        if self.closes_by_fin > MAX_TIME_WAITS {
+            // An RST after the whole response harms nobody and frees the port.
+            let _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What a run is to do.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use lagtrace_core::event::{Phase, TargetId};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::flow::Endpoint;
+
+use super::LoadError;
+use crate::url::Url;
+
+/// Most connections of one run.
+const MAX_CONNECTIONS: u32 = 60_000;
+/// Highest rate of one lane, in requests per second.
+const MAX_RATE: f64 = 1_000_000.0;
+/// Longest run.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+/// A run of load.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is asked of whom, on which connections.
+    pub lanes: Vec<Lane>,
+    /// How the lanes share the time.
+    pub arrangement: Arrangement,
+    /// When requests start.
+    pub pace: Pace,
+    /// How long requests are counted; what starts after it is not.
+    pub duration: Duration,
+    /// Requests that start this long before `duration` begins are not counted.
+    /// Rounded up to whole rounds of slices.
+    pub warm_up: Duration,
+    /// How long a connection may take to open and a response to come.
+    pub timeout: Duration,
+    /// Threads that make the load; 0 chooses.
+    pub threads: usize,
+    /// `TCP_NODELAY` on our sockets, [`Experiment::ClientNagle`] aside.
+    pub nodelay: bool,
+    /// Most requests a second that are handed on one by one, chosen evenly,
+    /// besides the slowest few.
+    pub samples_per_second: usize,
+    /// Whether packets are captured meanwhile: said in the events, no more.
+    pub is_observed: bool,
+}
+
+impl Plan {
+    /// Closed loop for ten seconds, as one would call a load tool without options.
+    pub fn new(lanes: Vec<Lane>) -> Self {
+        Self {
+            lanes,
+            arrangement: Arrangement::SideBySide,
+            pace: Pace::ClosedLoop,
+            duration: Duration::from_secs(10),
+            warm_up: Duration::from_millis(300),
+            timeout: Duration::from_secs(2),
+            threads: 0,
+            nodelay: true,
+            samples_per_second: 2_000,
+            is_observed: false,
+        }
+    }
+
+    /// Connections of all lanes.
+    pub fn connections(&self) -> u32 {
+        self.lanes
+            .iter()
+            .fold(0, |sum, lane| sum.saturating_add(lane.connections))
+    }
+
+    /// How long requests in flight at the end are waited for.
+    pub fn grace(&self) -> Duration {
+        self.timeout.min(Duration::from_secs(1))
+    }
+
+    /// `warm_up` in whole rounds of slices.
+    pub(super) fn warm_up_in_rounds(&self) -> Duration {
+        match self.arrangement {
+            Arrangement::Interleaved { slice } if !self.warm_up.is_zero() => {
+                let round = slice * u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+                let rounds = self.warm_up.as_nanos().div_ceil(round.as_nanos().max(1));
+                round * u32::try_from(rounds).unwrap_or(u32::MAX)
+            }
+            _ => self.warm_up,
+        }
+    }
+
+    /// Counted time in which each lane may start requests.
+    pub(super) fn active_time(&self) -> Duration {
+        match self.arrangement {
+            Arrangement::SideBySide => self.duration,
+            Arrangement::Interleaved { .. } => {
+                self.duration / u32::try_from(self.lanes.len().max(1)).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// Threads to use: at most one for each connection and processor.
+    pub(super) fn thread_count(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = match self.threads {
+            0 => processors.min(2),
+            threads => threads.min(64),
+        };
+        wanted.min(self.connections() as usize).max(1)
+    }
+
+    /// Refuses what cannot be run.
+    pub(super) fn check(&self) -> Result<(), LoadError> {
+        if self.lanes.is_empty() {
+            return Err(LoadError::NoLanes);
+        }
+        if let Some(lane) = self.lanes.iter().position(|lane| lane.connections == 0) {
+            return Err(LoadError::NoConnections { lane });
+        }
+        if self.connections() > MAX_CONNECTIONS {
+            return Err(LoadError::TooManyConnections {
+                wanted: self.connections(),
+                most: MAX_CONNECTIONS,
+            });
+        }
+        match self.pace {
+            Pace::Rate(rate) if !(rate > 0.0 && rate <= MAX_RATE) => {
+                return Err(LoadError::Rate {
+                    rate,
+                    most: MAX_RATE,
+                });
+            }
+            _ => {}
+        }
+        let slice = match self.arrangement {
+            Arrangement::Interleaved { slice } => slice,
+            Arrangement::SideBySide => self.duration,
+        };
+        for (name, length) in [
+            ("duration", self.duration),
+            ("timeout", self.timeout),
+            ("slice", slice),
+        ] {
+            if length < Duration::from_millis(1) || length > MAX_DURATION {
+                return Err(LoadError::Length { name, length });
+            }
+        }
+        if self.warm_up > MAX_DURATION {
+            return Err(LoadError::Length {
+                name: "warm-up",
+                length: self.warm_up,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Connections of one kind to one target; no connection is in two lanes.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Whom it asks.
+    pub target: Target,
+    /// What its requests count as.
+    pub phase: Phase,
+    /// What is different about it.
+    pub experiment: Option<Experiment>,
+    /// Its connections.
+    pub connections: u32,
+}
+
+/// Whom a lane asks, and what.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Subject or twin.
+    pub id: TargetId,
+    /// The address its connections go to.
+    pub address: SocketAddr,
+    /// Names the path and the `Host` field.
+    pub url: Url,
+    /// The request's method.
+    pub method: Method,
+}
+
+impl Target {
+    /// The endpoint of [`address`](Self::address).
+    pub fn endpoint(&self) -> Endpoint {
+        self.address.into()
+    }
+}
+
+/// A request method (RFC 9110 §9.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Asks for a representation.
+    #[default]
+    Get,
+    /// The same without its body.
+    Head,
+}
+
+impl Method {
+    /// As it stands in a request line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+        }
+    }
+}
+
+/// When requests start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Each connection asks again as soon as it was answered: the slower the
+    /// service, the fewer requests. A request's time begins when it is sent.
+    ClosedLoop,
+    /// Each lane starts this many requests a second while it is active,
+    /// whatever the service does. A request's time begins when it was due.
+    Rate(f64),
+}
+
+impl Pace {
+    /// Whether requests start by the clock and not by responses.
+    pub const fn is_open_loop(self) -> bool {
+        matches!(self, Self::Rate(_))
+    }
+
+    /// Requests per second offered; `None` in closed loop.
+    pub const fn rate(self) -> Option<f64> {
+        match self {
+            Self::ClosedLoop => None,
+            Self::Rate(rate) => Some(rate),
+        }
+    }
+}
+
+/// How lanes share the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// All at once.
+    SideBySide,
+    /// One after another in slices of this length, round after round, so that
+    /// all of them meet the server in the same states.
+    Interleaved {
+        /// How long a lane may start requests at a stretch.
+        slice: Duration,
+    },
+}
+
+/// The request of a lane, byte by byte.
+pub(super) fn request_bytes(lane: &Lane) -> Vec<u8> {
+    let connection = match lane.experiment {
+        Some(Experiment::ConnectionClose) => "Connection: close\r\n",
+        _ => "",
+    };
+    format!(
+        "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: lagtrace/{}\r\nAccept: */*\r\n{connection}\r\n",
+        lane.target.method.as_str(),
+        lane.target.url.path(),
+        lane.target.url.authority(),
+        env!("CARGO_PKG_VERSION"),
+    )
+    .into_bytes()
+}

@@ -1,0 +1,77 @@
+//! A bounded, even choice of requests, and the slowest.
+
+use core::time::Duration;
+
+use super::record::Record;
+
+/// Slowest requests that are kept besides the even choice.
+const SLOWEST: usize = 16;
+
+/// Chooses among the requests offered since it was last drained: each with the
+/// same chance (reservoir sampling), and the slowest in any case.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    capacity: usize,
+    offered: u64,
+    chosen: Vec<(u64, Record)>,
+    /// Slowest first.
+    slowest: Vec<(Duration, u64, Record)>,
+    random: u64,
+}
+
+impl Sampler {
+    /// Chooses at most `capacity` besides the slowest.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            offered: 0,
+            chosen: Vec::new(),
+            slowest: Vec::new(),
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
+    /// Offers one request.
+    pub(super) fn offer(&mut self, record: &Record) {
+        let number = self.offered;
+        self.offered += 1;
+        if self.chosen.len() < self.capacity {
+            self.chosen.push((number, *record));
+        } else {
+            let place = self.next_random() % self.offered;
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            if let Some(kept) = self.chosen.get_mut(place) {
+                *kept = (number, *record);
+            }
+        }
+        let took = record.ended.since(record.due);
+        let is_slow = self.slowest.len() < SLOWEST
+            || self.slowest.last().is_some_and(|(least, ..)| took > *least);
+        if is_slow {
+            let at = self.slowest.partition_point(|(other, ..)| *other >= took);
+            self.slowest.insert(at, (took, number, *record));
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    /// What was chosen, in the order it was offered; begins anew.
+    pub(super) fn drain(&mut self) -> Vec<Record> {
+        let slowest = self
+            .slowest
+            .drain(..)
+            .map(|(_, number, record)| (number, record));
+        let mut all: Vec<_> = self.chosen.drain(..).chain(slowest).collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.dedup_by_key(|(number, _)| *number);
+        self.offered = 0;
+        all.into_iter().map(|(_, record)| record).collect()
+    }
+
+    /// xorshift64: even enough to choose with, and the same in every run.
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

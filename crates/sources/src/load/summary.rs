@@ -1,0 +1,187 @@
+//! The totals of a run.
+
+use core::time::Duration;
+
+use lagtrace_core::event::{LoadCluster, Phase, RequestFailure, TargetId};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::histogram::Distribution;
+use lagtrace_core::time::Timestamp;
+
+use super::engine::WorkerReport;
+use super::meter::LagMeter;
+use super::plan::{Lane, Plan};
+
+/// Share of one processor from which on a worker was busy all the time.
+const BUSY_SHARE: f64 = 0.9;
+/// Own lateness at the 99th percentile from which on it blurs the figures.
+const LATE: Duration = Duration::from_millis(2);
+
+/// What a run amounts to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// When the first connection was begun.
+    pub started: Timestamp,
+    /// From when on requests are counted.
+    pub counted_from: Timestamp,
+    /// When the last request was done with.
+    pub ended: Timestamp,
+    /// How it ended.
+    pub ending: Ending,
+    /// The lanes as in the plan.
+    pub lanes: Vec<LaneSummary>,
+    /// What the generator itself needed.
+    pub generator: GeneratorLoad,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As planned.
+    Completed,
+    /// The caller's stop flag ended it early.
+    Stopped,
+    /// No connection could be made at all, for this last reason: it ended early.
+    NothingConnected(RequestFailure),
+}
+
+/// The totals of one lane, warm-up excluded.
+#[derive(Clone, Debug)]
+pub struct LaneSummary {
+    /// Whom it asked.
+    pub target: TargetId,
+    /// What its requests count as.
+    pub phase: Phase,
+    /// What was different about it.
+    pub experiment: Option<Experiment>,
+    /// Its clusters' `latency` together.
+    pub latency: Distribution,
+    /// Its clusters' `service` together.
+    pub service: Distribution,
+    /// Whole responses by HTTP status, ascending.
+    pub statuses: Vec<(u16, u64)>,
+    /// Failures by kind.
+    pub failures: Vec<(RequestFailure, u64)>,
+    /// Connections opened.
+    pub connects: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Time in which it could start requests.
+    pub active: Duration,
+}
+
+impl LaneSummary {
+    pub(super) fn new(plan: &Plan, lane: &Lane) -> Self {
+        Self {
+            target: lane.target.id,
+            phase: lane.phase,
+            experiment: lane.experiment,
+            latency: Distribution::default(),
+            service: Distribution::default(),
+            statuses: Vec::new(),
+            failures: Vec::new(),
+            connects: 0,
+            received_bytes: 0,
+            active: plan.active_time(),
+        }
+    }
+
+    /// Whole responses.
+    pub fn responses(&self) -> u64 {
+        self.statuses.iter().map(|&(_, count)| count).sum()
+    }
+
+    /// Requests without a whole response.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|&(_, count)| count).sum()
+    }
+
+    /// Whole responses per second of active time.
+    pub fn rate(&self) -> f64 {
+        let seconds = self.active.as_secs_f64();
+        if seconds > 0.0 {
+            self.responses() as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    pub(super) fn add(&mut self, cluster: &LoadCluster) {
+        self.latency.merge(&cluster.latency);
+        self.service.merge(&cluster.service);
+        add_counts(&mut self.statuses, &cluster.statuses);
+        add_counts(&mut self.failures, &cluster.failures);
+        self.connects += cluster.connects;
+        self.received_bytes = self.received_bytes.saturating_add(cluster.received_bytes);
+    }
+}
+
+fn add_counts<K: Copy + Ord>(to: &mut Vec<(K, u64)>, from: &[(K, u64)]) {
+    for &(key, count) in from {
+        match to.binary_search_by_key(&key, |&(key, _)| key) {
+            Ok(at) => {
+                if let Some(entry) = to.get_mut(at) {
+                    entry.1 += count;
+                }
+            }
+            Err(at) => to.insert(at, (key, count)),
+        }
+    }
+}
+
+/// What the generator itself needed, and how late it was.
+#[derive(Clone, Debug, Default)]
+pub struct GeneratorLoad {
+    /// Share of one processor that the busiest worker used, 0 to 1.
+    pub busiest_share: f64,
+    /// Processor time of all workers.
+    pub cpu: Duration,
+    /// How late requests were started although a connection was free (open
+    /// loop), 99th percentile; estimated, up to 25 % too high.
+    pub start_lag_p99: Duration,
+    /// The same, longest.
+    pub start_lag_max: Duration,
+    /// How long a worker was busy between two waits, 99th percentile: how
+    /// late a response may have been read; up to 25 % too high.
+    pub turn_p99: Duration,
+    /// The same, longest.
+    pub turn_max: Duration,
+}
+
+impl GeneratorLoad {
+    pub(super) fn new(workers: &[WorkerReport]) -> Self {
+        let (mut start_lag, mut turn) = (LagMeter::default(), LagMeter::default());
+        for worker in workers {
+            start_lag.merge(&worker.start_lag);
+            turn.merge(&worker.turn);
+        }
+        let share =
+            |worker: &WorkerReport| worker.cpu.as_secs_f64() / worker.wall.as_secs_f64().max(1e-9);
+        Self {
+            busiest_share: workers.iter().map(share).fold(0.0, f64::max),
+            cpu: workers.iter().map(|worker| worker.cpu).sum(),
+            start_lag_p99: start_lag.quantile(0.99),
+            start_lag_max: start_lag.max(),
+            turn_p99: turn.quantile(0.99),
+            turn_max: turn.max(),
+        }
+    }
+
+    /// Whether the generator, not the service, may have set the figures.
+    pub fn is_limit(&self) -> bool {
+        self.busiest_share >= BUSY_SHARE || self.start_lag_p99 >= LATE || self.turn_p99 >= LATE
+    }
+
+    /// What to say when it was the limit.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.is_limit().then(|| {
+            format!(
+                "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
+                 processor, started requests up to {:?} late and read responses up to {:?} late \
+                 (99th percentiles).",
+                self.busiest_share * 100.0,
+                self.start_lag_p99,
+                self.turn_p99,
+            )
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests summed up by second and group of connections.
+
+use std::collections::BTreeMap;
+
+use core::time::Duration;
+
+use lagtrace_core::event::{LoadCluster, RequestFailure, TargetId};
+use lagtrace_core::histogram::Distribution;
+
+use super::record::Record;
+
+/// One second of one group of connections of one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Whole seconds since counting began.
+    pub(super) second: u32,
+    /// The lane's number.
+    pub(super) lane: usize,
+    /// The group.
+    pub(super) group: u16,
+}
+
+/// What is known of one cluster so far. Values are kept as they are, and made
+/// into distributions once: that is several times cheaper on the whole.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    latency: Values,
+    service: Values,
+    first_byte: Values,
+    body: Values,
+    failures: BTreeMap<RequestFailure, u64>,
+    statuses: BTreeMap<u16, u64>,
+    connects: u64,
+    received_bytes: u64,
+}
+
+impl Tally {
+    /// Counts a request.
+    pub(super) fn add(&mut self, record: &Record) {
+        self.received_bytes = self.received_bytes.saturating_add(record.received_bytes);
+        let has_latency = match record.outcome {
+            Ok(status) => {
+                *self.statuses.entry(status).or_default() += record.count;
+                true
+            }
+            Err(failure) => {
+                *self.failures.entry(failure).or_default() += record.count;
+                matches!(
+                    failure,
+                    RequestFailure::Timeout | RequestFailure::ConnectTimeout | RequestFailure::Cut
+                )
+            }
+        };
+        if has_latency {
+            self.latency
+                .add(record.ended.since(record.due), record.count);
+            self.service
+                .add(record.ended.since(record.sent), record.count);
+        }
+        if let (Some(first), Ok(_)) = (record.first_byte, record.outcome) {
+            self.first_byte.add(first.since(record.sent), 1);
+            self.body.add(record.ended.since(first), 1);
+        }
+    }
+
+    /// Counts a connection.
+    pub(super) fn add_connect(&mut self) {
+        self.connects += 1;
+    }
+
+    /// The cluster that this amounts to.
+    pub(super) fn into_cluster(self, target: TargetId, key: Key) -> LoadCluster {
+        LoadCluster {
+            target,
+            second: key.second,
+            group: key.group,
+            latency: self.latency.into_distribution(),
+            service: self.service.into_distribution(),
+            first_byte: self.first_byte.into_distribution(),
+            body: self.body.into_distribution(),
+            failures: self.failures.into_iter().collect(),
+            statuses: self.statuses.into_iter().collect(),
+            connects: self.connects,
+            received_bytes: self.received_bytes,
+        }
+    }
+}
+
+/// Durations on their way into a distribution.
+#[derive(Debug, Default)]
+struct Values {
+    single: Vec<u64>,
+    repeated: Vec<(u64, u64)>,
+}
+
+impl Values {
+    fn add(&mut self, value: Duration, count: u64) {
+        let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+        if count == 1 {
+            self.single.push(nanos);
+        } else {
+            self.repeated.push((nanos, count));
+        }
+    }
+
+    fn into_distribution(mut self) -> Distribution {
+        // Sorted in the finest unit that the distribution tells apart anyway,
+        // equal values are many, and their runs become one pair each.
+        self.single.sort_unstable();
+        let runs = self
+            .single
+            .chunk_by(|left, right| left == right)
+            .filter_map(|run| Some((*run.first()?, run.len() as u64)));
+        Distribution::from_buckets(runs.chain(self.repeated))
+    }
+}

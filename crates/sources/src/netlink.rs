@@ -1,0 +1,184 @@
+//! A netlink socket (RFC 3549) and the length-checked reading of its messages.
+//!
+//! In go requests, out come the kernel's messages as borrowed bytes. Nothing
+//! here knows what a message means, and no length in one is trusted.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+pub mod message;
+
+use message::{Attributes, Message, Messages};
+
+/// Longest datagram the kernel builds for a dump (`net/netlink/af_netlink.c`:
+/// 32 KiB), doubled.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// An answer that takes longer than this is given up.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Header flags of a request (`include/uapi/linux/netlink.h`).
+const NLM_F_REQUEST: u16 = 0x01;
+const NLM_F_MULTI: u16 = 0x02;
+const NLM_F_DUMP: u16 = 0x300;
+/// Message types that every netlink protocol shares.
+const NLMSG_NOOP: u16 = 1;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+
+/// The netlink protocols used here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetlinkProtocol {
+    /// Routes and links.
+    Route,
+    /// The state of sockets.
+    SockDiag,
+    /// Packet filters.
+    Netfilter,
+}
+
+impl NetlinkProtocol {
+    fn number(self) -> Option<Protocol> {
+        match self {
+            Self::Route => None, // NETLINK_ROUTE is protocol 0
+            Self::SockDiag => Some(netlink::SOCK_DIAG),
+            Self::Netfilter => Some(netlink::NETFILTER),
+        }
+    }
+}
+
+/// A netlink socket. It belongs to the network namespace it was opened in,
+/// whichever thread uses it later.
+#[derive(Debug)]
+pub struct NetlinkSocket {
+    fd: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl NetlinkSocket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The kernel lacks the protocol, or descriptors ran out.
+    pub fn open(protocol: NetlinkProtocol) -> io::Result<Self> {
+        let fd = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            protocol.number(),
+        )?;
+        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(PATIENCE))?;
+        Ok(Self {
+            fd,
+            sequence: 0,
+            buffer: vec![0; RECEIVE_BYTES],
+        })
+    }
+
+    /// Asks for every object of a kind and hands each message of the answer to
+    /// `visit`, which may break off: the rest is then read and dropped.
+    ///
+    /// # Errors
+    /// The kernel's refusal, or no whole answer within three seconds.
+    pub fn dump(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        visit: impl FnMut(Message<'_>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, payload)?;
+        self.receive(visit)
+    }
+
+    /// Asks for one object and hands the answer to `visit`.
+    ///
+    /// # Errors
+    /// The kernel's refusal (such as "no such socket"), or no answer.
+    pub fn request(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        mut visit: impl FnMut(Message<'_>),
+    ) -> io::Result<()> {
+        self.send(kind, NLM_F_REQUEST, payload)?;
+        self.receive(|message| {
+            visit(message);
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn send(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let request = message::encode(kind, flags, self.sequence, payload);
+        let kernel = SocketAddrNetlink::new(0, 0);
+        let sent = retry(|| rustix::net::sendto(&self.fd, &request, SendFlags::empty(), &kernel))?;
+        if sent == request.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
+    }
+
+    fn receive(&mut self, mut visit: impl FnMut(Message<'_>) -> ControlFlow<()>) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut flow = ControlFlow::Continue(());
+        while Instant::now() < deadline {
+            let length = self.receive_datagram()?;
+            let datagram = self.buffer.get(..length).unwrap_or_default();
+            for message in Messages::new(datagram).filter(|m| m.sequence == self.sequence) {
+                match message.kind {
+                    NLMSG_NOOP => {}
+                    NLMSG_ERROR | NLMSG_DONE => return outcome(message.payload),
+                    _ if flow.is_continue() => flow = visit(message),
+                    _ => {}
+                }
+                if message.flags & NLM_F_MULTI == 0 {
+                    return Ok(());
+                }
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Reads one datagram from the kernel into the buffer: its length there.
+    fn receive_datagram(&mut self) -> io::Result<usize> {
+        let (_, length, sender) = retry(|| {
+            rustix::net::recvfrom(&self.fd, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
+        })?;
+        if length > self.buffer.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a netlink datagram is longer than any the kernel builds",
+            ));
+        }
+        let from_kernel = sender
+            .and_then(|sender| SocketAddrNetlink::try_from(sender).ok())
+            .is_some_and(|sender| sender.pid() == 0);
+        Ok(if from_kernel { length } else { 0 })
+    }
+}
+
+/// Runs a call again that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    rustix::io::retry_on_intr(&mut call).map_err(io::Error::from)
+}
+
+/// The outcome that an `NLMSG_ERROR` or `NLMSG_DONE` carries: zero or a
+/// negative error number.
+fn outcome(payload: &[u8]) -> io::Result<()> {
+    match message::array_at(payload, 0).map(i32::from_ne_bytes) {
+        Some(code) if code < 0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        _ => Ok(()),
+    }
+}
+
+/// The attributes in `payload` after a fixed header of `header` bytes.
+pub fn attributes_after(payload: &[u8], header: usize) -> Attributes<'_> {
+    Attributes::new(payload.get(header..).unwrap_or_default())
+}

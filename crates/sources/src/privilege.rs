@@ -1,0 +1,114 @@
+//! The requests that need a privilege, and nothing else.
+//!
+//! Each is small and typed, so that all of them could be served by a process
+//! of their own while everything that parses runs without rights: enter a
+//! network namespace and open a netlink socket or read a kernel setting there,
+//! list another process's sockets, duplicate one of them. A refusal names what
+//! would allow it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+
+use lagtrace_core::event::Note;
+
+mod namespace;
+mod process;
+mod table;
+
+pub use namespace::{NetworkNamespace, namespace_id};
+pub use process::{ProcessHandle, sockets_of};
+pub use table::TableFamily;
+
+/// A right that an observation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// To look into another user's process.
+    SysPtrace,
+    /// To enter another network namespace.
+    SysAdmin,
+    /// To read packet filter rules.
+    NetAdmin,
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SysPtrace => "CAP_SYS_PTRACE",
+            Self::SysAdmin => "CAP_SYS_ADMIN",
+            Self::NetAdmin => "CAP_NET_ADMIN",
+        })
+    }
+}
+
+/// Why something about a host could not be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The kernel refuses it to this user.
+    #[error("{operation} is not permitted: needs {needs}")]
+    NotPermitted {
+        /// What was tried, and on what.
+        operation: String,
+        /// What would allow it.
+        needs: Capability,
+    },
+    /// The call failed.
+    #[error("{operation} failed: {source}")]
+    Failed {
+        /// What was tried, and on what.
+        operation: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// It was there and is no more, or another has taken its place.
+    #[error("{what}: not there, or no more")]
+    Gone {
+        /// The process, socket or file, or what was tried on it.
+        what: String,
+    },
+    /// The request itself would touch something that is not lagtrace's.
+    #[error("{what} is no connection of lagtrace's own")]
+    NotOurs {
+        /// The flow asked for.
+        what: String,
+    },
+}
+
+impl HostError {
+    /// The error of `operation`, told apart by its kind; `needs` is what a
+    /// refusal lacks.
+    pub(crate) fn new(operation: impl Into<String>, source: io::Error, needs: Capability) -> Self {
+        let operation = operation.into();
+        let errno = source.raw_os_error();
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            Self::NotPermitted { operation, needs }
+        } else if source.kind() == io::ErrorKind::NotFound || errno == Some(libc::ESRCH) {
+            Self::Gone { what: operation }
+        } else {
+            Self::Failed { operation, source }
+        }
+    }
+
+    /// The error of an `operation` that needs no privilege.
+    pub(crate) fn failed(operation: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Failed {
+            operation: operation.into(),
+            source: source.into(),
+        }
+    }
+
+    /// The remark that says so in a report, and what it would have shown.
+    pub fn note(&self, id: &str, unseen: &str) -> Note {
+        Note {
+            id: id.to_owned(),
+            text: format!("Not measured: {unseen}. {self}."),
+        }
+    }
+}
+
+/// A file's text, at most `most` bytes of it, with what is no UTF-8 replaced.
+pub(crate) fn read_bounded(path: &str, most: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

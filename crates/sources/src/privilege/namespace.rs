@@ -1,0 +1,178 @@
+//! Another network namespace: entered for one request, in a thread that ends with it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+
+use rustix::thread::LinkNameSpaceType;
+
+use super::table::{self, TableFamily};
+use super::{Capability, HostError, read_bounded};
+use crate::netlink::{NetlinkProtocol, NetlinkSocket};
+
+/// A network namespace, held open so that it cannot be confused with a later
+/// one while this value lives.
+#[derive(Debug)]
+pub struct NetworkNamespace {
+    id: u64,
+    is_own: bool,
+    file: OwnedFd,
+}
+
+impl NetworkNamespace {
+    /// The calling thread's namespace.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn own() -> Result<Self, HostError> {
+        Self::open("/proc/thread-self/ns/net".to_owned(), None)
+    }
+
+    /// The namespace of process `pid`.
+    ///
+    /// # Errors
+    /// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+    pub fn of(pid: u32) -> Result<Self, HostError> {
+        let own = Self::own()?;
+        Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
+    }
+
+    fn open(path: String, own: Option<u64>) -> Result<Self, HostError> {
+        let refuse = |e| HostError::new(format!("opening {path}"), e, Capability::SysPtrace);
+        let file = File::open(&path).map_err(refuse)?;
+        let id = file.metadata().map_err(refuse)?.ino();
+        Ok(Self {
+            id,
+            is_own: own.is_none_or(|own| own == id),
+            file: file.into(),
+        })
+    }
+
+    /// The namespace's inode number, as `ip netns identify` and `lsns` know it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether it is the namespace of the thread that asked for it.
+    pub fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Opens a netlink socket that sees this namespace.
+    ///
+    /// # Errors
+    /// Another namespace needs `CAP_SYS_ADMIN`.
+    pub fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
+        self.enter("opening a netlink socket", move || {
+            NetlinkSocket::open(protocol)
+        })
+    }
+
+    /// Reads a number from `/proc/sys/` as it stands in this namespace, the
+    /// first where a setting holds several.
+    ///
+    /// # Errors
+    /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the setting.
+    pub fn sysctl(&self, name: &str) -> Result<u64, HostError> {
+        let path = format!("/proc/sys/{name}");
+        self.enter(&format!("reading {path}"), move || {
+            let text = read_bounded(&path, 64)?;
+            let number = text.split_whitespace().next().unwrap_or_default();
+            number
+                .parse()
+                .map_err(|_| io::ErrorKind::InvalidData.into())
+        })
+    }
+
+    /// Reads `name` of `/proc/net/` as it stands in this namespace.
+    ///
+    /// # Errors
+    /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the file.
+    pub fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
+        let path = format!("/proc/thread-self/net/{name}");
+        self.enter(&format!("reading /proc/net/{name}"), move || {
+            read_bounded(&path, most_bytes)
+        })
+    }
+
+    /// Reads a packet filter table of iptables' older form: its
+    /// `struct ipt_getinfo` (or the IPv6 one) and its entries.
+    ///
+    /// # Errors
+    /// `CAP_NET_ADMIN` is missing, another namespace needs `CAP_SYS_ADMIN`.
+    pub fn filter_table(
+        &self,
+        family: TableFamily,
+        name: &str,
+    ) -> Result<(Vec<u8>, Vec<u8>), HostError> {
+        let table = name.to_owned();
+        self.enter(&format!("reading the iptables table {name}"), move || {
+            table::read(family, &table)
+        })
+    }
+
+    /// Runs `request` in this namespace: here, or in a short-lived thread that
+    /// entered it. Nothing else of that thread survives.
+    fn enter<T: Send + 'static>(
+        &self,
+        operation: &str,
+        request: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T, HostError> {
+        let outcome = if self.is_own {
+            request()
+        } else {
+            self.file.try_clone().and_then(|namespace| {
+                let visit = move || {
+                    rustix::thread::move_into_link_name_space(
+                        namespace.as_fd(),
+                        Some(LinkNameSpaceType::Network),
+                    )?;
+                    request()
+                };
+                let thread = thread::Builder::new().name("namespace".to_owned());
+                thread.spawn(visit)?.join().unwrap_or_else(|_| {
+                    Err(io::Error::other("the thread in the namespace panicked"))
+                })
+            })
+        };
+        // At home only packet filters are refused.
+        let (place, needs) = if self.is_own {
+            (operation.to_owned(), Capability::NetAdmin)
+        } else {
+            let place = format!("{operation} in network namespace {}", self.id);
+            (place, Capability::SysAdmin)
+        };
+        outcome.map_err(|e| HostError::new(place, e, needs))
+    }
+}
+
+/// The inode of process `pid`'s network namespace, without opening it.
+///
+/// # Errors
+/// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+pub fn namespace_id(pid: u32) -> Result<u64, HostError> {
+    let path = format!("/proc/{pid}/ns/net");
+    fs::metadata(&path)
+        .map(|namespace| namespace.ino())
+        .map_err(|e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_namespace_needs_no_privilege() {
+        let namespace = NetworkNamespace::of(std::process::id()).expect("our own");
+        assert!(namespace.is_own());
+        assert_eq!(
+            namespace.id(),
+            namespace_id(std::process::id()).expect("our own")
+        );
+        namespace.netlink(NetlinkProtocol::SockDiag).expect("ours");
+        assert!(namespace.sysctl("net/core/somaxconn").expect("exists") > 0);
+        assert!(namespace.sysctl("net/core/no-such").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Another process's descriptors: listed, and duplicated one by one.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+use super::{Capability, HostError};
+
+/// Another process, held by a descriptor so that its number cannot come to
+/// mean a later process.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    pid: u32,
+    pidfd: OwnedFd,
+}
+
+impl ProcessHandle {
+    /// Holds process `pid`.
+    ///
+    /// # Errors
+    /// It ended.
+    pub fn open(pid: u32) -> Result<Self, HostError> {
+        let gone = || HostError::Gone {
+            what: format!("process {pid}"),
+        };
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd = rustix::process::pidfd_open(number.ok_or_else(gone)?, PidfdFlags::empty())
+            .map_err(|e| {
+                HostError::new(
+                    format!("pidfd_open({pid})"),
+                    e.into(),
+                    Capability::SysPtrace,
+                )
+            })?;
+        Ok(Self { pid, pidfd })
+    }
+
+    /// The process's number in our pid namespace.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// A duplicate of the process's descriptor `fd`. It refers to the same
+    /// socket: while it is held, a `close` over there ends nothing. Drop it at once.
+    ///
+    /// # Errors
+    /// `CAP_SYS_PTRACE` is missing, or the process closed `fd`.
+    pub fn duplicate(&self, fd: u32) -> Result<OwnedFd, HostError> {
+        let operation = || format!("pidfd_getfd of descriptor {fd} of process {}", self.pid);
+        let number = i32::try_from(fd).map_err(|_| HostError::Gone { what: operation() })?;
+        rustix::process::pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).map_err(|e| {
+            if e == rustix::io::Errno::BADF {
+                HostError::Gone { what: operation() }
+            } else {
+                HostError::new(operation(), e.into(), Capability::SysPtrace)
+            }
+        })
+    }
+}
+
+/// The sockets that process `pid` holds, as `(inode, descriptor)`, at most
+/// `most` descriptors looked at.
+///
+/// # Errors
+/// It is another user's process and `CAP_SYS_PTRACE` is missing, or it ended.
+pub fn sockets_of(pid: u32, most: usize) -> Result<Vec<(u32, u32)>, HostError> {
+    let path = format!("/proc/{pid}/fd");
+    let refuse = |e| HostError::new(format!("reading {path}"), e, Capability::SysPtrace);
+    let mut sockets = Vec::new();
+    let mut refusal = None;
+    for entry in fs::read_dir(&path).map_err(refuse)?.take(most).flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        match fs::read_link(entry.path()) {
+            Ok(link) => {
+                sockets.extend(
+                    link.to_str()
+                        .and_then(socket_inode)
+                        .map(|inode| (inode, fd)),
+                );
+            }
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => refusal = Some(e),
+            Err(_) => {} // closed meanwhile
+        }
+    }
+    match refusal {
+        Some(e) if sockets.is_empty() => Err(refuse(e)),
+        _ => Ok(sockets),
+    }
+}
+
+/// The inode in `socket:[12345]`.
+fn socket_inode(link: &str) -> Option<u32> {
+    let number = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inodes_are_read_from_links() {
+        assert_eq!(socket_inode("socket:[4711]"), Some(4711));
+        for link in [
+            "pipe:[4711]",
+            "socket:[]",
+            "socket:[-1]",
+            "/dev/null",
+            "socket:[99999999999]",
+        ] {
+            assert_eq!(socket_inode(link), None, "{link}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_gone() {
+        let error = ProcessHandle::open(u32::MAX).expect_err("no such process");
+        assert!(matches!(error, HostError::Gone { .. }), "{error}");
+    }
+}

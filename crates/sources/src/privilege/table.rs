@@ -1,0 +1,109 @@
+//! A table of iptables' older form, as bytes (`getsockopt`, `man 7 netfilter`
+//! has none: `include/uapi/linux/netfilter_ipv4/ip_tables.h`).
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+
+/// `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES`; the IPv6 ones are the same.
+const GET_INFO: libc::c_int = 64;
+const GET_ENTRIES: libc::c_int = 65;
+/// Bytes of `struct ipt_getinfo`; the entries' size is its last field.
+const INFO_BYTES: usize = 84;
+/// Bytes before the entries in `struct ipt_get_entries`, aligned to their u64s.
+const ENTRIES_HEADER_BYTES: usize = 40;
+/// A table with more bytes of entries is refused.
+const MOST_ENTRIES_BYTES: usize = 64 << 20;
+
+/// Which of the two sets of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFamily {
+    /// iptables.
+    Ipv4,
+    /// ip6tables.
+    Ipv6,
+}
+
+impl TableFamily {
+    /// The file of `/proc/net/` that names the tables that exist.
+    pub fn names_file(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ip_tables_names",
+            Self::Ipv6 => "ip6_tables_names",
+        }
+    }
+
+    fn level(self) -> libc::c_int {
+        match self {
+            Self::Ipv4 => libc::IPPROTO_IP,
+            Self::Ipv6 => libc::IPPROTO_IPV6,
+        }
+    }
+
+    fn socket(self) -> io::Result<OwnedFd> {
+        let domain = match self {
+            Self::Ipv4 => AddressFamily::INET,
+            Self::Ipv6 => AddressFamily::INET6,
+        };
+        let udp = Some(ipproto::UDP);
+        Ok(rustix::net::socket_with(
+            domain,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            udp,
+        )?)
+    }
+}
+
+/// Reads a table's description and its entries.
+pub(super) fn read(family: TableFamily, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let socket = family.socket()?;
+    let mut info = vec![0; INFO_BYTES];
+    let named = |buffer: &mut [u8]| {
+        let place = buffer.get_mut(..name.len())?;
+        place.copy_from_slice(name.as_bytes());
+        Some(())
+    };
+    named(&mut info).ok_or(io::ErrorKind::InvalidInput)?;
+    option(&socket, family.level(), GET_INFO, &mut info)?;
+    let size = info.last_chunk().copied().map_or(0, u32::from_ne_bytes);
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    if size > MOST_ENTRIES_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut entries = vec![0; ENTRIES_HEADER_BYTES + size];
+    named(&mut entries).ok_or(io::ErrorKind::InvalidInput)?;
+    if let (Some(place), Some(size)) = (entries.get_mut(32..36), info.get(80..84)) {
+        place.copy_from_slice(size);
+    }
+    option(&socket, family.level(), GET_ENTRIES, &mut entries)?;
+    Ok((info, entries.split_off(ENTRIES_HEADER_BYTES)))
+}
+
+/// `getsockopt` with an argument in `buffer` and its answer in the same place.
+#[allow(unsafe_code)]
+fn option(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    buffer: &mut [u8],
+) -> io::Result<()> {
+    let mut length = libc::socklen_t::try_from(buffer.len()).map_err(io::Error::other)?;
+    // SAFETY: `buffer` is writable for `length` bytes, the kernel writes no more
+    // than that, and `length` outlives the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            buffer.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,209 @@
+//! Round trips to a target, one at a time, without ICMP.
+//!
+//! In: an address and port, how often and how patiently. Out: a `Probe` event
+//! for each probe, and notes that are needed to read them. Refusal, an ICMP
+//! error and silence are told apart; none of them is an `Err`.
+
+mod connect;
+mod errors;
+mod http;
+mod syn;
+mod tcp_info;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use lagtrace_core::event::{
+    Event, EventBody, Note, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
+};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::time::Timestamp;
+
+pub use connect::connect;
+pub use http::http;
+pub use syn::syn;
+
+/// Most probes of one series.
+const MAX_COUNT: u32 = 100_000;
+/// How often a stop flag is looked at.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A series of probes.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbePlan {
+    /// Which target it is.
+    pub target: TargetId,
+    /// The address and port to probe.
+    pub address: SocketAddr,
+    /// How many probes, at most 100,000.
+    pub count: u32,
+    /// From one probe's end to the next probe's start.
+    pub interval: Duration,
+    /// How long each may take. Three seconds let the kernel repeat a lost SYN
+    /// twice (after about 1 and 2 s).
+    pub timeout: Duration,
+    /// Silent probes after which a target that never answered is given up.
+    pub silences: u32,
+}
+
+impl ProbePlan {
+    /// Ten probes in half a second; a silent target is known after three seconds.
+    pub fn new(target: TargetId, address: SocketAddr) -> Self {
+        Self {
+            target,
+            address,
+            count: 10,
+            interval: Duration::from_millis(50),
+            timeout: Duration::from_secs(3),
+            silences: 1,
+        }
+    }
+
+    fn sample(&self, method: ProbeMethod, answer: ProbeAnswer) -> ProbeSample {
+        ProbeSample {
+            target: self.target,
+            endpoint: Endpoint::from(self.address),
+            method,
+            answer,
+            rtt: None,
+            stamp: Stamp::User,
+            ttl: None,
+            syn_retransmissions: 0,
+        }
+    }
+}
+
+/// Why a series could not be made: on our own side.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// A privilege is missing.
+    #[error("{operation} needs {needs}")]
+    NotPermitted {
+        /// What was tried.
+        operation: &'static str,
+        /// The capability that allows it.
+        needs: &'static str,
+    },
+    /// The kernel refused something else.
+    #[error("{operation} for probes of {address} failed")]
+    Socket {
+        /// What was tried.
+        operation: &'static str,
+        /// The probed address.
+        address: SocketAddr,
+        /// The kernel's word.
+        source: io::Error,
+    },
+}
+
+/// One probe's sample, and when its answer came or was given up.
+type Probed = (ProbeSample, Timestamp);
+
+/// Runs `probe` as often and as patiently as `plan` says. Ends early when the
+/// target stays silent, when it cannot be reached, and when `stop` is set.
+fn series(
+    plan: &ProbePlan,
+    stop: &AtomicBool,
+    sink: &mut dyn FnMut(Event),
+    mut probe: impl FnMut() -> Result<Probed, ProbeError>,
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    let mut samples = Vec::new();
+    for number in 0..plan.count.min(MAX_COUNT) {
+        if number > 0 {
+            pause(plan.interval, stop);
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let (sample, at) = probe()?;
+        // A probe that the stop flag cut short says nothing of the target.
+        if stop.load(Ordering::Relaxed) && sample.answer == ProbeAnswer::Silence {
+            break;
+        }
+        sink(Event::here(
+            at,
+            Phase::Baseline,
+            EventBody::Probe(sample.clone()),
+        ));
+        samples.push(sample);
+        if is_hopeless(&samples, plan.silences) {
+            break;
+        }
+    }
+    Ok(samples)
+}
+
+/// Whether more probes would only cost time.
+fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
+    let is_answered = |sample: &ProbeSample| {
+        !matches!(
+            sample.answer,
+            ProbeAnswer::Silence | ProbeAnswer::Unreachable(..)
+        )
+    };
+    !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
+}
+
+/// Sleeps, but not on after `stop` is set.
+fn pause(length: Duration, stop: &AtomicBool) {
+    let mut left = length;
+    while !left.is_zero() && !stop.load(Ordering::Relaxed) {
+        let step = left.min(STOP_INTERVAL);
+        std::thread::sleep(step);
+        left -= step;
+    }
+}
+
+/// A remark that belongs to the probes.
+fn note(at: Timestamp, id: &str, text: String) -> Event {
+    let id = id.to_owned();
+    Event::here(at, Phase::Baseline, EventBody::Note(Note { id, text }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(answer: ProbeAnswer) -> ProbeSample {
+        let plan = ProbePlan::new(TargetId::Subject, ([127, 0, 0, 1], 1).into());
+        plan.sample(ProbeMethod::TcpConnect, answer)
+    }
+
+    #[test]
+    fn a_series_ends_when_nothing_answers_and_goes_on_when_something_did() {
+        let plan = ProbePlan {
+            interval: Duration::ZERO,
+            silences: 2,
+            ..ProbePlan::new(TargetId::Subject, ([127, 0, 0, 1], 1).into())
+        };
+        for (answers, want) in [
+            (&[ProbeAnswer::Silence][..], 2),
+            (&[ProbeAnswer::Unreachable(3, 1)], 2),
+            (&[ProbeAnswer::Refused], 10),
+            (&[ProbeAnswer::Open, ProbeAnswer::Silence], 10),
+            (&[ProbeAnswer::Silence, ProbeAnswer::Open], 10),
+        ] {
+            let mut answers = answers.iter().cycle();
+            let stop = AtomicBool::new(false);
+            let samples = series(&plan, &stop, &mut |_| {}, || {
+                let answer = *answers.next().expect("endless");
+                Ok((sample(answer), Timestamp::default()))
+            });
+            assert_eq!(samples.expect("no error").len(), want);
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_a_series_without_a_false_silence() {
+        let plan = ProbePlan::new(TargetId::Subject, ([127, 0, 0, 1], 1).into());
+        let stop = AtomicBool::new(false);
+        let samples = series(&plan, &stop, &mut |_| panic!("no event"), || {
+            stop.store(true, Ordering::Relaxed);
+            Ok((sample(ProbeAnswer::Silence), Timestamp::default()))
+        });
+        assert_eq!(samples.expect("no error"), []);
+    }
+}

@@ -1,0 +1,374 @@
+//! Probes by a SYN of our own, stamped by the kernel on its way out and in.
+//!
+//! Needs `CAP_NET_RAW`. The kernel chooses route and source address, so a
+//! host's own address is probed over `lo` as every program would reach it.
+//!
+//! Nobody here listens on the port that a SYN comes from, so this host's kernel
+//! answers the SYN/ACK with RST. That is as it should be: without the RST the
+//! target would keep a half-open connection and repeat its SYN/ACK for a
+//! minute. It counts each as `EmbryonicRsts`; a note says so.
+
+mod segment;
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use lagtrace_core::event::{Event, ProbeAnswer, ProbeMethod, ProbeSample, Stamp};
+use lagtrace_core::time::Timestamp;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt, sockopt,
+};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+use super::connect::wait_for;
+use super::errors::{CONTROL_LEN, Queued, queue_icmp, software_stamp, take_queued, unreachable_by};
+use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, pause, series};
+use crate::clock::Clock;
+use segment::{Reply, Syn};
+
+/// How long the kernel is given to begin stamping.
+const STAMPS_BEGIN: Duration = Duration::from_millis(10);
+/// Probes of a series that are repeated because a stamp was missing.
+const UNSTAMPED_TRIES: u32 = 3;
+/// Longest reply that is looked at: its headers are all that counts.
+const REPLY_LEN: usize = 256;
+/// Replies of others that are passed over in one go.
+const MAX_STRAYS: usize = 1_000;
+
+/// Sends a SYN as often as `plan` says, each from a port of its own.
+///
+/// The round trip lies between the kernel's stamps of the SYN at the device
+/// and of its answer; where one is missing it is this program's time.
+///
+/// # Errors
+/// [`ProbeError::NotPermitted`] without `CAP_NET_RAW`.
+pub fn syn(
+    plan: &ProbePlan,
+    stop: &AtomicBool,
+    mut sink: impl FnMut(Event),
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    let clock = Clock::new();
+    let mut prober = match Prober::new(plan) {
+        Ok(prober) => prober,
+        Err(error) => return unrouted(plan, &clock, error, &mut sink),
+    };
+    // The kernel begins to stamp arrivals on all interfaces a little after the
+    // first socket asks for it.
+    pause(STAMPS_BEGIN, stop);
+    let mut tries_left = UNSTAMPED_TRIES;
+    let samples = series(plan, stop, &mut sink, || {
+        loop {
+            let probed = prober
+                .probe(&clock, stop)
+                .map_err(|error| prober.failure("sending a SYN", error))?;
+            let is_unstamped = probed.0.rtt.is_some() && probed.0.stamp == Stamp::User;
+            if !is_unstamped || tries_left == 0 {
+                return Ok(probed);
+            }
+            tries_left -= 1;
+            pause(STAMPS_BEGIN, stop);
+        }
+    })?;
+    let opened = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);
+    let opened = opened.count();
+    if opened > 0 {
+        let text = format!(
+            "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
+             target keeps no half-open connection: it counts them as EmbryonicRsts (resets \
+             received for embryonic SYN_RECV sockets)."
+        );
+        sink(note(clock.now(), "probe-embryonic-resets", text));
+    }
+    Ok(samples)
+}
+
+/// A target without a route is a fact about it; anything else is an error.
+fn unrouted(
+    plan: &ProbePlan,
+    clock: &Clock,
+    error: ProbeError,
+    sink: &mut dyn FnMut(Event),
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    let ProbeError::Socket { source, .. } = &error else {
+        return Err(error);
+    };
+    let code = Errno::from_io_error(source);
+    let Some(answer) = code.and_then(|code| unreachable_by(code, plan.address)) else {
+        return Err(error);
+    };
+    let once = ProbePlan { count: 1, ..*plan };
+    series(&once, &AtomicBool::new(false), sink, || {
+        Ok((plan.sample(ProbeMethod::TcpSyn, answer), clock.now()))
+    })
+}
+
+/// A raw socket towards one address.
+struct Prober<'a> {
+    plan: &'a ProbePlan,
+    socket: Socket,
+    /// The source address that the kernel chose.
+    source: IpAddr,
+    /// Sockets that hold the ports used, so that nobody else gets our answers.
+    reserved: Vec<Socket>,
+    /// SYNs sent; numbers the transmit stamps.
+    sent: u32,
+    sequence: u32,
+}
+
+/// Stamps of a probe that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    begun: Timestamp,
+    sent: Option<Timestamp>,
+}
+
+impl<'a> Prober<'a> {
+    fn new(plan: &'a ProbePlan) -> Result<Self, ProbeError> {
+        let failed = |operation: &'static str| {
+            move |error: io::Error| match error.kind() {
+                io::ErrorKind::PermissionDenied if operation == OPEN_RAW => {
+                    ProbeError::NotPermitted {
+                        operation,
+                        needs: "CAP_NET_RAW",
+                    }
+                }
+                _ => ProbeError::Socket {
+                    operation,
+                    address: plan.address,
+                    source: error,
+                },
+            }
+        };
+        let domain = Domain::for_address(plan.address);
+        let socket =
+            Socket::new(domain, Type::RAW, Some(Protocol::TCP)).map_err(failed(OPEN_RAW))?;
+        socket.set_nonblocking(true).map_err(failed(PREPARE))?;
+        socket
+            .attach_filter(&reply_filter(plan.address))
+            .map_err(failed(PREPARE))?;
+        prepare(&socket, plan.address)
+            .map_err(io::Error::from)
+            .map_err(failed(PREPARE))?;
+        // A raw socket knows no ports; the filter looks at them.
+        let mut address = plan.address;
+        address.set_port(0);
+        socket.connect(&address.into()).map_err(failed(ROUTE))?;
+        let local = socket.local_addr().map_err(failed(ROUTE))?;
+        let no_address = || failed(ROUTE)(io::ErrorKind::AddrNotAvailable.into());
+        let source = local.as_socket().ok_or_else(no_address)?.ip();
+        Ok(Self {
+            plan,
+            socket,
+            source,
+            reserved: Vec::new(),
+            sent: 0,
+            sequence: std::process::id().wrapping_mul(0x9e37_79b9),
+        })
+    }
+
+    fn failure(&self, operation: &'static str, error: Errno) -> ProbeError {
+        ProbeError::Socket {
+            operation,
+            address: self.plan.address,
+            source: error.into(),
+        }
+    }
+
+    fn probe(&mut self, clock: &Clock, stop: &AtomicBool) -> Result<Probed, Errno> {
+        let port = self.reserve_port()?;
+        self.sequence = self.sequence.wrapping_add(0x0101_0001);
+        let syn = Syn {
+            source: SocketAddr::new(self.source, port),
+            destination: self.plan.address,
+            sequence: self.sequence,
+        };
+        let begun = clock.now();
+        if let Err(error) = self.send(&syn.to_bytes()) {
+            let answer = unreachable_by(error, self.plan.address).ok_or(error)?;
+            return Ok((self.plan.sample(ProbeMethod::TcpSyn, answer), clock.now()));
+        }
+        let number = self.sent;
+        self.sent = self.sent.wrapping_add(1);
+        let mut times = Times { begun, sent: None };
+        let deadline = begun + self.plan.timeout;
+        loop {
+            let left = deadline.since(clock.now()).min(STOP_INTERVAL);
+            if left.is_zero() || stop.load(Ordering::Relaxed) {
+                let silent = self.plan.sample(ProbeMethod::TcpSyn, ProbeAnswer::Silence);
+                return Ok((silent, clock.now()));
+            }
+            wait_for(&self.socket, PollFlags::IN, left)?;
+            let icmp = self.read_errors(&syn, number, &mut times);
+            if let Some(probed) = self.read_replies(&syn, times, clock)? {
+                return Ok(probed);
+            }
+            if let Some(answer) = icmp {
+                let mut sample = self.plan.sample(ProbeMethod::TcpSyn, answer);
+                let now = clock.now();
+                sample.rtt = Some(now.since(times.begun));
+                return Ok((sample, now));
+            }
+        }
+    }
+
+    /// A port of ours that nobody else can use meanwhile.
+    fn reserve_port(&mut self) -> Result<u16, Errno> {
+        let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let domain = Domain::for_address(self.plan.address);
+        let holder = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(errno)?;
+        let mut address = SocketAddr::new(self.source, 0);
+        if let (SocketAddr::V6(address), SocketAddr::V6(target)) = (&mut address, self.plan.address)
+        {
+            address.set_scope_id(target.scope_id());
+        }
+        holder.bind(&address.into()).map_err(errno)?;
+        let port = holder.local_addr().map_err(errno)?;
+        let port = port.as_socket().ok_or(Errno::IO)?.port();
+        // Late answers reach a held port; the oldest ones are past that.
+        if self.reserved.len() >= 100 {
+            self.reserved.remove(0);
+        }
+        self.reserved.push(holder);
+        Ok(port)
+    }
+
+    fn send(&self, segment: &[u8]) -> Result<(), Errno> {
+        let mut last = Errno::IO;
+        // An ICMP error about an earlier probe is reported once by a later send.
+        for _ in 0..3 {
+            match self.socket.send(segment) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            }
+        }
+        Err(last)
+    }
+
+    /// Empties the error queue: the SYN's transmit stamp, and an ICMP error
+    /// about it.
+    fn read_errors(&self, syn: &Syn, number: u32, times: &mut Times) -> Option<ProbeAnswer> {
+        let mut answer = None;
+        while let Some(queued) = take_queued(&self.socket) {
+            match queued {
+                Queued::Sent { number: n, at } if n == number => times.sent = Some(at),
+                Queued::Icmp { kind, code, packet } if syn.is_begun_by(&packet) => {
+                    answer = Some(ProbeAnswer::Unreachable(kind, code));
+                }
+                _ => {}
+            }
+        }
+        answer
+    }
+
+    fn read_replies(
+        &self,
+        syn: &Syn,
+        times: Times,
+        clock: &Clock,
+    ) -> Result<Option<Probed>, Errno> {
+        for _ in 0..MAX_STRAYS {
+            let mut bytes = [0_u8; REPLY_LEN];
+            let Some(read) = self.read(&mut bytes)? else {
+                return Ok(None);
+            };
+            let now = clock.now();
+            let Some(reply) = Reply::parse(bytes.get(..read.len).unwrap_or_default(), syn) else {
+                continue;
+            };
+            let mut sample = self.plan.sample(ProbeMethod::TcpSyn, reply.answer);
+            sample.ttl = reply.ttl.or(read.hop_limit);
+            (sample.rtt, sample.stamp) = match (times.sent, read.at) {
+                (Some(sent), Some(came)) if came >= sent => (Some(came.since(sent)), Stamp::Kernel),
+                _ => (Some(now.since(times.begun)), Stamp::User),
+            };
+            return Ok(Some((sample, read.at.unwrap_or(now))));
+        }
+        Ok(None)
+    }
+
+    /// Reads one datagram with its stamp; `None` when there is none.
+    fn read(&self, bytes: &mut [u8]) -> Result<Option<Read>, Errno> {
+        let mut control = [0_u8; CONTROL_LEN];
+        let mut buffers = [IoSliceMut::new(bytes)];
+        let fd = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let message = match recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags)
+        {
+            Ok(message) => message,
+            // Besides "nothing there": an ICMP error, told by its queue.
+            Err(_) => return Ok(None),
+        };
+        let mut read = Read {
+            len: message.bytes,
+            at: None,
+            hop_limit: None,
+        };
+        for message in message.cmsgs().map_err(|_| Errno::NOBUFS)? {
+            match message {
+                ControlMessageOwned::ScmTimestampsns(stamps) => read.at = software_stamp(&stamps),
+                ControlMessageOwned::Ipv6HopLimit(limit) => {
+                    read.hop_limit = u8::try_from(limit).ok()
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(read))
+    }
+}
+
+/// One datagram as it was read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    len: usize,
+    at: Option<Timestamp>,
+    hop_limit: Option<u8>,
+}
+
+const OPEN_RAW: &str = "opening a raw socket";
+const PREPARE: &str = "preparing a raw socket";
+const ROUTE: &str = "finding a route";
+
+/// Has packets stamped, ICMP errors queued and hop limits told.
+fn prepare(socket: &Socket, address: SocketAddr) -> nix::Result<()> {
+    let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
+        | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
+    setsockopt(socket, sockopt::Timestamping, &stamps)?;
+    queue_icmp(socket, address)?;
+    if address.is_ipv6() {
+        setsockopt(socket, sockopt::Ipv6RecvHopLimit, &true)?;
+    }
+    Ok(())
+}
+
+/// A classic BPF program that passes segments from the probed port only: raw
+/// sockets get a copy of everything else that the address sends.
+fn reply_filter(address: SocketAddr) -> Vec<SockFilter> {
+    const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
+    const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
+    const LOAD_HALF: u16 = 0x28; // ldh [k]
+    const JUMP_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    // IPv4 sockets see the IP header, IPv6 sockets begin behind it.
+    let mut program = match address {
+        SocketAddr::V4(_) => vec![
+            SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
+            SockFilter::new(LOAD_HALF_INDEXED, 0, 0, 0),
+        ],
+        SocketAddr::V6(_) => vec![SockFilter::new(LOAD_HALF, 0, 0, 0)],
+    };
+    program.extend([
+        SockFilter::new(JUMP_EQUAL, 0, 1, address.port().into()),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]);
+    program
+}

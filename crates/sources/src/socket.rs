@@ -1,0 +1,17 @@
+//! Live sockets of this host, as the kernel reports them.
+//!
+//! [`diag`] asks `sock_diag` for the state of TCP sockets, which needs no
+//! privilege; [`foreign`] finds the target's own sockets when it runs on this
+//! host, be it in another network namespace; [`option`] reads their options and
+//! can set one on a connection of ours; [`sampler`] does both again and again
+//! while the load runs. What the samples mean is not decided here.
+
+pub mod diag;
+pub mod foreign;
+pub mod option;
+mod owner;
+mod process;
+pub mod record;
+mod reservoir;
+pub mod sampler;
+mod watch;

@@ -1,0 +1,142 @@
+//! Finds the target's sockets when it runs on this host: in our own network
+//! namespace, or in another one, as containers do.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use lagtrace_core::event::{ListenerSample, Note};
+use lagtrace_core::flow::Endpoint;
+
+use super::diag::{DiagSocket, Selection, States, listens_for};
+use super::record::SocketRecord;
+use crate::privilege::{HostError, NetworkNamespace};
+
+mod search;
+
+pub use search::find_server;
+
+/// At most this many listening sockets of one port are looked at.
+const MOST_LISTENERS: usize = 256;
+
+/// A connection of ours, as our side sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnFlow {
+    /// Our end.
+    pub local: Endpoint,
+    /// The target's end.
+    pub remote: Endpoint,
+}
+
+impl fmt::Display for OwnFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.local, self.remote)
+    }
+}
+
+/// A process that holds the target's listening socket, or our connection's far end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProcess {
+    /// Its number in our pid namespace.
+    pub pid: u32,
+    /// Its `comm`.
+    pub name: String,
+}
+
+/// The target's program on this host.
+#[derive(Debug)]
+pub struct Server {
+    namespace: NetworkNamespace,
+    endpoint: Endpoint,
+    processes: Vec<ServerProcess>,
+}
+
+/// What the search for the target on this host found.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// The target's program; `None` when it is not on this host as far as
+    /// could be looked.
+    pub server: Option<Server>,
+    /// What could not be looked into.
+    pub notes: Vec<Note>,
+}
+
+impl Server {
+    /// The network namespace it serves from.
+    pub fn namespace(&self) -> &NetworkNamespace {
+        &self.namespace
+    }
+
+    /// The target's address as the server itself sees it: another one than we
+    /// connect to where addresses are translated (NAT) between.
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    /// The processes that hold its listener (a master and its workers, by
+    /// ascending pid); empty where we may not look into them.
+    pub fn processes(&self) -> &[ServerProcess] {
+        &self.processes
+    }
+
+    /// The target's listening queues with the SYN backlog that applies there.
+    ///
+    /// # Errors
+    /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
+    pub fn listeners(&self) -> Result<Vec<ListenerSample>, HostError> {
+        let mut listeners = DiagSocket::open_in(&self.namespace)?.listeners(self.endpoint)?;
+        let backlog = self.syn_backlog();
+        for listener in &mut listeners {
+            listener.syn_backlog = backlog;
+        }
+        Ok(listeners)
+    }
+
+    /// `net.ipv4.tcp_max_syn_backlog` there, which holds for IPv6 too.
+    pub fn syn_backlog(&self) -> Option<u32> {
+        let backlog = self.namespace.sysctl("net/ipv4/tcp_max_syn_backlog").ok()?;
+        u32::try_from(backlog).ok()
+    }
+
+    /// The server's socket of a connection of ours; `None` when there is none.
+    ///
+    /// # Errors
+    /// `CAP_SYS_ADMIN` is missing, or `sock_diag` fails.
+    pub fn far_end(&self, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
+        far_end(&mut DiagSocket::open_in(&self.namespace)?, flow)
+    }
+}
+
+/// The listening sockets that take connections to `endpoint`.
+fn listening(diag: &mut DiagSocket, endpoint: Endpoint) -> Result<Vec<SocketRecord>, HostError> {
+    let selection = Selection {
+        states: States::LISTENING,
+        local_port: Some(endpoint.port),
+        remote_port: None,
+    };
+    let mut records = diag.list(&selection, MOST_LISTENERS)?;
+    records.retain(|record| listens_for(record.local, endpoint));
+    Ok(records)
+}
+
+/// The socket at the far end of `flow`: the one with both ends reversed, or,
+/// where the target's address is translated on the way, the one whose peer is us.
+fn far_end(diag: &mut DiagSocket, flow: OwnFlow) -> Result<Option<SocketRecord>, HostError> {
+    let exact = diag.find(flow.remote, flow.local)?;
+    if exact.is_some() || flow.local.addr.is_loopback() {
+        return Ok(exact);
+    }
+    let selection = Selection {
+        states: States::CONNECTED,
+        local_port: None,
+        remote_port: Some(flow.local.port),
+    };
+    let mut translated = None;
+    diag.dump(&selection, |record| {
+        if record.remote == flow.local {
+            translated = Some(record);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(translated)
+}

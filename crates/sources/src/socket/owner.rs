@@ -1,0 +1,142 @@
+//! Who holds the sockets of a dump, remembered from one dump to the next, and
+//! what their options are.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use lagtrace_core::event::SocketOwner;
+
+use super::option::{self, SocketOptions};
+use super::process::{self, Holder};
+use super::record::SocketRecord;
+use crate::privilege::{HostError, ProcessHandle};
+
+/// A list of processes is renewed no more often than this.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// At most this many processes are held by a descriptor.
+const MOST_HANDLES: usize = 256;
+
+/// Whose processes are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Candidates {
+    /// Our own process only.
+    Own,
+    /// Those of a network namespace.
+    Namespace(u64),
+}
+
+/// Holders of sockets, by inode.
+#[derive(Debug)]
+pub(super) struct Owners {
+    candidates: Candidates,
+    pids: Vec<u32>,
+    listed: Option<Instant>,
+    by_inode: HashMap<u32, Holder>,
+    handles: HashMap<u32, (ProcessHandle, String)>,
+    refusal: Option<HostError>,
+    has_read: bool,
+}
+
+impl Owners {
+    /// Nobody known yet; `pids` are looked into first.
+    pub(super) fn new(candidates: Candidates, pids: Vec<u32>) -> Self {
+        Self {
+            candidates,
+            pids,
+            listed: None,
+            by_inode: HashMap::new(),
+            handles: HashMap::new(),
+            refusal: None,
+            has_read: false,
+        }
+    }
+
+    /// Makes the holders of these sockets known, as far as that is permitted:
+    /// one search at most, and a fresh list of processes once a second.
+    pub(super) fn learn(&mut self, wanted: &HashSet<u32>) {
+        if self.knows(wanted) {
+            return;
+        }
+        self.search(wanted);
+        let is_stale = self.listed.is_none_or(|at| at.elapsed() > RENEWAL);
+        let Candidates::Namespace(id) = self.candidates else {
+            return;
+        };
+        if is_stale && !self.knows(wanted) {
+            self.listed = Some(Instant::now());
+            let (pids, refusal) = process::pids_in_namespace(id);
+            self.refusal = self.refusal.take().or(refusal);
+            if pids != self.pids {
+                self.pids = pids;
+                self.search(wanted);
+            }
+        }
+    }
+
+    fn knows(&self, wanted: &HashSet<u32>) -> bool {
+        wanted.iter().all(|inode| self.by_inode.contains_key(inode))
+    }
+
+    fn search(&mut self, wanted: &HashSet<u32>) {
+        let found = process::holders(&self.pids, Some(wanted));
+        let first = |(inode, holders): (u32, Vec<Holder>)| Some((inode, *holders.first()?));
+        self.by_inode = found.by_inode.into_iter().filter_map(first).collect();
+        self.refusal = self.refusal.take().or(found.refusal);
+    }
+
+    /// Whether we hold this socket ourselves.
+    pub(super) fn holds(&self, inode: u32) -> bool {
+        self.by_inode.contains_key(&inode)
+    }
+
+    /// Whose socket it is and its options, as far as they can be read now.
+    pub(super) fn inspect(&mut self, record: &SocketRecord) -> (SocketOwner, SocketOptions) {
+        let Some(&(pid, fd)) = self.by_inode.get(&record.inode) else {
+            return (SocketOwner::Unnamed, SocketOptions::default());
+        };
+        let outcome = self.handle(pid).and_then(|(handle, name)| {
+            let owner = name.clone();
+            let socket = handle.duplicate(fd)?;
+            Ok((owner, option::read(&socket, record.cookie)))
+        });
+        let (name, options) = match outcome {
+            Ok((name, options)) => {
+                self.has_read |= options.is_some();
+                (name, options)
+            }
+            Err(HostError::Gone { .. }) => {
+                self.handles.remove(&pid);
+                self.by_inode.remove(&record.inode);
+                (process::name(pid), None)
+            }
+            Err(refusal) => {
+                self.refusal.get_or_insert(refusal);
+                (process::name(pid), None)
+            }
+        };
+        let owner = match self.candidates {
+            Candidates::Own => SocketOwner::Own,
+            Candidates::Namespace(_) => SocketOwner::Process { pid, fd, name },
+        };
+        (owner, options.unwrap_or_default())
+    }
+
+    /// The first refusal met, if no socket's options could be read: what was
+    /// refused then was what mattered.
+    pub(super) fn take_refusal(&mut self) -> Option<HostError> {
+        self.refusal.take().filter(|_| !self.has_read)
+    }
+
+    fn handle(&mut self, pid: u32) -> Result<&(ProcessHandle, String), HostError> {
+        if self.handles.len() >= MOST_HANDLES {
+            self.handles.clear();
+        }
+        match self.handles.entry(pid) {
+            std::collections::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
+            std::collections::hash_map::Entry::Vacant(free) => {
+                let handle = ProcessHandle::open(pid)?;
+                Ok(free.insert((handle, process::name(pid))))
+            }
+        }
+    }
+}

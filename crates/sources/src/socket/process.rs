@@ -1,0 +1,81 @@
+//! Processes of this host and the sockets they hold, as `/proc` lists them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+
+use crate::privilege::{self, HostError};
+
+/// At most this many processes are looked at.
+const MOST_PROCESSES: usize = 32_768;
+/// At most this many descriptors are looked at in one search.
+const MOST_DESCRIPTORS: usize = 200_000;
+
+/// Where a socket is held: process and descriptor.
+pub(super) type Holder = (u32, u32);
+
+/// The processes of this host, ascending.
+pub(super) fn pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids: BTreeSet<u32> = numbers.take(MOST_PROCESSES).collect();
+    pids.into_iter().collect()
+}
+
+/// The processes whose main thread is in network namespace `id`, as far as we
+/// may know; beside them the first refusal to tell.
+pub(super) fn pids_in_namespace(id: u64) -> (Vec<u32>, Option<HostError>) {
+    let mut refusal = None;
+    let mut pids = pids();
+    pids.retain(|&pid| match privilege::namespace_id(pid) {
+        Ok(found) => found == id,
+        Err(HostError::Gone { .. }) => false,
+        Err(e) => {
+            refusal.get_or_insert(e);
+            false
+        }
+    });
+    (pids, refusal)
+}
+
+/// The process's `comm`: at most 15 bytes, control characters replaced.
+pub(super) fn name(pid: u32) -> String {
+    let text = privilege::read_bounded(&format!("/proc/{pid}/comm"), 64).unwrap_or_default();
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    text.trim_end_matches('\n').chars().map(printable).collect()
+}
+
+/// What a search for holders found.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    /// For each socket's inode who holds it: several after a `fork`.
+    pub(super) by_inode: HashMap<u32, Vec<Holder>>,
+    /// The first refusal, if a process could not be looked into.
+    pub(super) refusal: Option<HostError>,
+}
+
+/// Searches `pids` for the holders of `wanted` sockets, or of all sockets
+/// where `wanted` is `None`.
+pub(super) fn holders(pids: &[u32], wanted: Option<&HashSet<u32>>) -> Holders {
+    let mut found = Holders::default();
+    let mut left = MOST_DESCRIPTORS;
+    for &pid in pids {
+        match privilege::sockets_of(pid, left) {
+            Ok(sockets) => {
+                left = left.saturating_sub(sockets.len().max(1));
+                for (inode, fd) in sockets {
+                    if wanted.is_none_or(|wanted| wanted.contains(&inode)) {
+                        found.by_inode.entry(inode).or_default().push((pid, fd));
+                    }
+                }
+            }
+            Err(HostError::Gone { .. }) => {}
+            Err(refusal) => {
+                found.refusal.get_or_insert(refusal);
+            }
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    found
+}

@@ -1,0 +1,163 @@
+//! One look at a load's sockets: our own, and their far ends on this host.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+
+use lagtrace_core::event::{ListenerSample, SocketSample, TargetId};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::time::Timestamp;
+
+use super::diag::{DiagSocket, OpeningQueues, Selection, States};
+use super::foreign::Server;
+use super::owner::{Candidates, Owners};
+use super::record::{SocketRecord, TcpState};
+use crate::privilege::{HostError, NetworkNamespace};
+
+/// At most this many sockets are looked at in one dump.
+const MOST_RECORDS: usize = 16_384;
+
+/// Our own sockets to a target.
+#[derive(Debug)]
+pub(super) struct OwnWatch {
+    diag: DiagSocket,
+    remotes: Vec<Endpoint>,
+    owners: Owners,
+}
+
+impl OwnWatch {
+    /// Watches the connections of this process to `remotes`.
+    pub(super) fn open(remotes: Vec<Endpoint>) -> Result<Self, HostError> {
+        Ok(Self {
+            diag: DiagSocket::open()?,
+            remotes,
+            owners: Owners::new(Candidates::Own, vec![std::process::id()]),
+        })
+    }
+
+    /// Our connected sockets now.
+    pub(super) fn look(&mut self) -> Result<Vec<SocketRecord>, HostError> {
+        let ports: HashSet<u16> = self.remotes.iter().map(|remote| remote.port).collect();
+        let mut records = Vec::new();
+        for port in ports {
+            let selection = Selection {
+                states: States::CONNECTED,
+                local_port: None,
+                remote_port: Some(port),
+            };
+            records.extend(self.diag.list(&selection, MOST_RECORDS)?);
+        }
+        records.retain(|record| self.remotes.contains(&record.remote));
+        self.owners.learn(&inodes(&records));
+        records.retain(|record| self.owners.holds(record.inode));
+        Ok(records)
+    }
+
+    pub(super) fn sample(&mut self, record: &SocketRecord, target: TargetId) -> SocketSample {
+        sample(&mut self.owners, record, target)
+    }
+
+    pub(super) fn take_refusal(&mut self) -> Option<HostError> {
+        self.owners.take_refusal()
+    }
+}
+
+/// The target's sockets on this host: the far ends of our connections, and
+/// the listener they came through.
+#[derive(Debug)]
+pub(super) struct PeerWatch {
+    diag: DiagSocket,
+    endpoint: Endpoint,
+    syn_backlog: Option<u32>,
+    owners: Owners,
+    /// Each listener when its queue was longest.
+    fullest: BTreeMap<u64, (Timestamp, ListenerSample)>,
+}
+
+impl PeerWatch {
+    /// Watches `server`'s sockets.
+    pub(super) fn open(server: &Server) -> Result<Self, HostError> {
+        let namespace: &NetworkNamespace = server.namespace();
+        let pids = server.processes().iter().map(|p| p.pid).collect();
+        Ok(Self {
+            diag: DiagSocket::open_in(namespace)?,
+            endpoint: server.endpoint(),
+            syn_backlog: server.syn_backlog(),
+            owners: Owners::new(Candidates::Namespace(namespace.id()), pids),
+            fullest: BTreeMap::new(),
+        })
+    }
+
+    /// The server's sockets now whose peers are `ours`; listeners are noted
+    /// with the instant `at`.
+    pub(super) fn look(
+        &mut self,
+        ours: &HashSet<Endpoint>,
+        at: Timestamp,
+    ) -> Result<Vec<SocketRecord>, HostError> {
+        let selection = Selection {
+            states: States::CONNECTED.with(States::OPENING),
+            local_port: Some(self.endpoint.port),
+            remote_port: None,
+        };
+        let mut queues = OpeningQueues::new(self.endpoint);
+        let mut records = Vec::new();
+        self.diag.dump(&selection, |record| {
+            queues.add(&record);
+            let is_opening = matches!(record.state, TcpState::Listen | TcpState::SynRecv);
+            if !is_opening && ours.contains(&record.remote) && records.len() < MOST_RECORDS {
+                records.push(record);
+            }
+            ControlFlow::Continue(())
+        })?;
+        self.note_listeners(&queues, at);
+        self.owners.learn(&inodes(&records));
+        Ok(records)
+    }
+
+    fn note_listeners(&mut self, queues: &OpeningQueues, at: Timestamp) {
+        for (cookie, mut listener) in queues.listeners() {
+            listener.syn_backlog = self.syn_backlog;
+            let load = |l: &ListenerSample| (l.queued, l.embryonic);
+            let fullest = self
+                .fullest
+                .entry(cookie)
+                .or_insert_with(|| (at, listener.clone()));
+            if load(&listener) > load(&fullest.1) {
+                *fullest = (at, listener);
+            }
+        }
+    }
+
+    pub(super) fn sample(&mut self, record: &SocketRecord, target: TargetId) -> SocketSample {
+        sample(&mut self.owners, record, target)
+    }
+
+    pub(super) fn take_refusal(&mut self) -> Option<HostError> {
+        self.owners.take_refusal()
+    }
+
+    /// Each listener at the instant its queue was longest.
+    pub(super) fn into_fullest(self) -> impl Iterator<Item = (Timestamp, ListenerSample)> {
+        self.fullest.into_values()
+    }
+}
+
+/// The inodes of sockets that some process holds.
+fn inodes(records: &[SocketRecord]) -> HashSet<u32> {
+    let held = records.iter().map(|record| record.inode);
+    held.filter(|&inode| inode != 0).collect()
+}
+
+fn sample(owners: &mut Owners, record: &SocketRecord, target: TargetId) -> SocketSample {
+    let (owner, options) = owners.inspect(record);
+    SocketSample {
+        target,
+        owner,
+        local: record.local,
+        remote: record.remote,
+        nodelay: options.nodelay,
+        cork: options.cork,
+        quickack: options.quickack,
+        tcp: record.tcp,
+    }
+}

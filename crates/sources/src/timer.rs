@@ -1,0 +1,172 @@
+//! The kernel's timers that give latencies their known lengths: the tick, the
+//! bounds of a delayed ACK, the least retransmission timeout.
+
+use std::time::Duration;
+
+use lagtrace_core::event::{KernelRoute, KernelTimers};
+use rustix::time::{ClockId, clock_getres};
+
+use crate::privilege::NetworkNamespace;
+
+/// The kernel's own floor of a retransmission timeout (`TCP_RTO_MIN`, HZ/5).
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// The timers of this host for connections over `route`, read in the calling
+/// thread's namespace. Needs no privilege.
+pub fn read(route: Option<&KernelRoute>) -> KernelTimers {
+    let sysctl = NetworkNamespace::own()
+        .and_then(|own| own.sysctl("net/ipv4/tcp_rto_min_us"))
+        .map(Duration::from_micros);
+    derive(
+        ticks_per_second(),
+        sysctl.ok(),
+        route.and_then(|route| route.rto_min),
+        route.is_some_and(|route| route.quickack),
+    )
+}
+
+/// `CONFIG_HZ`: coarse clocks advance once a tick, and say so exactly.
+fn ticks_per_second() -> Option<u32> {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    hz_of_tick(tick.tv_sec, tick.tv_nsec)
+}
+
+fn hz_of_tick(seconds: i64, nanos: i64) -> Option<u32> {
+    let nanos = u64::try_from(nanos)
+        .ok()
+        .filter(|&n| seconds == 0 && n > 0)?;
+    let hz = (1_000_000_000 + nanos / 2) / nanos;
+    u32::try_from(hz)
+        .ok()
+        .filter(|hz| (12..=10_000).contains(hz))
+}
+
+/// Follows `include/net/tcp.h` and `net/ipv4/tcp_output.c: tcp_delack_max()`,
+/// `tcp_send_delayed_ack()`.
+///
+/// `sysctl` is there from Linux 6.11 on, and from then on the floor of the
+/// retransmission timeout, whether the sysctl's or the route's, less one tick
+/// caps a delayed ACK. Earlier kernels from 6.7 on take only the route's; before
+/// those nothing caps it, so a route's `rto_min` errs downward there.
+fn derive(
+    hz: Option<u32>,
+    sysctl: Option<Duration>,
+    route: Option<Duration>,
+    quickack: bool,
+) -> KernelTimers {
+    let rate = u64::from(hz.unwrap_or(1000));
+    let tick = Duration::from_nanos(1_000_000_000 / rate);
+    let ticks = |count: u64| Duration::from_nanos(1_000_000_000 * count / rate);
+    let least = if rate >= 100 { rate / 25 } else { 4 };
+    let (mut delack_min, mut delack_max) = (ticks(least), ticks(rate / 5));
+    if let Some(cap) = route.or(sysctl) {
+        let cap = in_ticks(cap, tick).max(2).saturating_sub(1);
+        delack_max = delack_max.min(ticks(cap));
+        delack_min = delack_min.min(delack_max);
+    }
+    KernelTimers {
+        hz,
+        delack_min,
+        delack_max,
+        rto_min: route.or(sysctl).unwrap_or(RTO_MIN),
+        source: source(hz, sysctl, route, quickack),
+    }
+}
+
+/// A duration in whole ticks, rounded up as the kernel does.
+fn in_ticks(duration: Duration, tick: Duration) -> u64 {
+    let ticks = duration.as_nanos().div_ceil(tick.as_nanos().max(1));
+    u64::try_from(ticks).unwrap_or(u64::MAX).min(1 << 20)
+}
+
+/// Where the figures come from, in words.
+fn source(
+    hz: Option<u32>,
+    sysctl: Option<Duration>,
+    route: Option<Duration>,
+    quickack: bool,
+) -> String {
+    let mut words = match hz {
+        Some(hz) => format!("HZ={hz} by the resolution of CLOCK_MONOTONIC_COARSE"),
+        None => "HZ unknown, limits as at HZ=1000".to_owned(),
+    };
+    words.push_str("; TCP_DELACK_MIN = HZ/25 and TCP_DELACK_MAX = HZ/5 (include/net/tcp.h)");
+    match (route, sysctl) {
+        (Some(route), _) => {
+            words.push_str(&format!(
+                "; rto_min {route:?} of the route, which caps delayed ACKs"
+            ));
+        }
+        (None, Some(sysctl)) => words.push_str(&format!(
+            "; net.ipv4.tcp_rto_min_us = {}, which caps delayed ACKs",
+            sysctl.as_micros()
+        )),
+        (None, None) => words.push_str("; rto_min is the kernel's constant HZ/5"),
+    }
+    if quickack {
+        words.push_str("; the route's quickack makes this host acknowledge at once");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn ticks_are_told_by_their_length() {
+        for (nanos, hz) in [
+            (10_000_000, Some(100)),
+            (4_000_000, Some(250)),
+            (3_333_333, Some(300)),
+            (1_000_000, Some(1000)),
+            (976_563, Some(1024)),
+            (1, None),
+            (0, None),
+            (-4, None),
+        ] {
+            assert_eq!(hz_of_tick(0, nanos), hz, "{nanos}");
+        }
+        assert_eq!(hz_of_tick(1, 4_000_000), None);
+    }
+
+    #[test]
+    fn delayed_acks_follow_the_tick() {
+        for (hz, min, max) in [
+            (100, 40, 200),
+            (250, 40, 200),
+            (300, 40, 200),
+            (1000, 40, 200),
+        ] {
+            let timers = derive(Some(hz), None, None, false);
+            assert_eq!(
+                (timers.delack_min, timers.delack_max),
+                (ms(min), ms(max)),
+                "{hz}"
+            );
+        }
+        assert_eq!(
+            derive(Some(64), None, None, false).delack_min,
+            Duration::from_micros(62_500)
+        );
+    }
+
+    #[test]
+    fn the_retransmission_floor_caps_delayed_acks() {
+        let usual = derive(Some(250), Some(ms(200)), None, false);
+        assert_eq!((usual.delack_max, usual.rto_min), (ms(196), ms(200)));
+        let low = derive(Some(250), Some(ms(200)), Some(ms(20)), false);
+        assert_eq!(
+            (low.delack_min, low.delack_max, low.rto_min),
+            (ms(16), ms(16), ms(20))
+        );
+        let least = derive(Some(250), Some(Duration::ZERO), None, false);
+        assert_eq!(least.delack_min, ms(4));
+        let huge = derive(Some(250), Some(Duration::MAX), None, false);
+        assert_eq!(huge.delack_max, ms(200));
+    }
+}

@@ -1,0 +1,285 @@
+//! The URLs that lagtrace takes: plain `http`, a host, a port, a path.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
+use core::str::FromStr;
+
+/// Longest URL accepted, in bytes.
+const MAX_LEN: usize = 8 * 1024;
+/// Longest host name (RFC 1035 §2.3.4), in bytes.
+const MAX_HOST_LEN: usize = 253;
+/// The port of the scheme `http` (RFC 9110 §4.2.1).
+const DEFAULT_PORT: u16 = 80;
+
+/// What a request is sent to: `http://HOST[:PORT][/PATH][?QUERY]`.
+///
+/// A missing scheme counts as `http`; a fragment is dropped, as it is never sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    host: Host,
+    port: u16,
+    path: String,
+}
+
+/// The host of a [`Url`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// A name that is to be resolved, in lower case.
+    Name(String),
+    /// A literal address.
+    Address(IpAddr),
+}
+
+/// Why a text is no URL that lagtrace takes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Nothing was given, or nothing between scheme and path.
+    #[error("`{url}` names no host")]
+    NoHost {
+        /// The text given.
+        url: String,
+    },
+    /// The scheme is `https`.
+    #[error("`{url}` asks for TLS, which is not supported: use `http://` and the plain port")]
+    Tls {
+        /// The text given.
+        url: String,
+    },
+    /// Some other scheme.
+    #[error("`{url}` has the scheme `{scheme}`; only `http` is supported")]
+    Scheme {
+        /// The text given.
+        url: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A user name or password stands before the host.
+    #[error("`{url}` holds a user name or `@` before the host, which is not supported")]
+    Userinfo {
+        /// The text given, without what stands before the `@`.
+        url: String,
+    },
+    /// The host is no name and no address.
+    #[error("`{host}` in `{url}` is no host name and no IP address (IPv6: in brackets, no zone)")]
+    Host {
+        /// The text given.
+        url: String,
+        /// What stands where the host belongs.
+        host: String,
+    },
+    /// The port is no number from 1 to 65535.
+    #[error("`{port}` in `{url}` is no port from 1 to 65535")]
+    Port {
+        /// The text given.
+        url: String,
+        /// What stands where the port belongs.
+        port: String,
+    },
+    /// A character that must be percent-encoded.
+    #[error("`{url}` holds {character:?} at byte {at}, which must be percent-encoded")]
+    Character {
+        /// The text given.
+        url: String,
+        /// The character.
+        character: char,
+        /// Where it stands, from 0.
+        at: usize,
+    },
+    /// More than 8 KiB.
+    #[error("the URL is {len} bytes long; at most {MAX_LEN} are accepted")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+}
+
+impl Url {
+    /// The URL of `path` (with its query, beginning with `/`) at an address.
+    pub fn at(address: IpAddr, port: u16, path: &str) -> Self {
+        Self {
+            host: Host::Address(address),
+            port,
+            path: path.to_owned(),
+        }
+    }
+
+    /// The host to resolve and to name in the `Host` field.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Path and query in origin form (RFC 9112 §3.2.1); begins with `/`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The value of the `Host` field (RFC 9110 §7.2): without the default port.
+    pub fn authority(&self) -> String {
+        if self.port == DEFAULT_PORT {
+            self.host.to_string()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    /// As in a URL: IPv6 addresses in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => address.fmt(f),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        check_characters(text)?;
+        let rest = strip_scheme(text)?;
+        let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if let Some((_, after)) = authority.rsplit_once('@') {
+            return Err(UrlError::Userinfo {
+                url: format!("{after}{path}"),
+            });
+        }
+        let (host, port) = split_port(authority, text)?;
+        Ok(Self {
+            host: parse_host(host, text)?,
+            port: parse_port(port, text)?,
+            path: if path.starts_with('/') {
+                path.to_owned()
+            } else {
+                format!("/{path}")
+            },
+        })
+    }
+}
+
+/// Refuses what may not stand in a URL, and what would split a request's head.
+fn check_characters(text: &str) -> Result<(), UrlError> {
+    if text.len() > MAX_LEN {
+        return Err(UrlError::TooLong { len: text.len() });
+    }
+    match text
+        .char_indices()
+        .find(|&(_, c)| !c.is_ascii_graphic() || matches!(c, '"' | '<' | '>' | '\\' | '^' | '`'))
+    {
+        None => Ok(()),
+        Some((at, character)) => Err(UrlError::Character {
+            url: text.escape_debug().to_string(),
+            character,
+            at,
+        }),
+    }
+}
+
+fn strip_scheme(text: &str) -> Result<&str, UrlError> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Ok(text);
+    };
+    if scheme.contains(['/', '?', '#']) {
+        return Ok(text);
+    }
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" => Ok(rest),
+        "https" => Err(UrlError::Tls {
+            url: text.to_owned(),
+        }),
+        _ => Err(UrlError::Scheme {
+            url: text.to_owned(),
+            scheme: scheme.to_owned(),
+        }),
+    }
+}
+
+/// Splits an authority into host and the text after its colon.
+fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a str>), UrlError> {
+    let wrong = || UrlError::Host {
+        url: url.to_owned(),
+        host: authority.to_owned(),
+    };
+    if authority.parse::<Ipv6Addr>().is_ok() {
+        return Err(wrong());
+    }
+    if !authority.starts_with('[') {
+        return Ok(match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        });
+    }
+    let end = authority.find(']').ok_or_else(wrong)?;
+    let (host, after) = authority.split_at(end + 1);
+    match after.strip_prefix(':') {
+        Some(port) => Ok((host, Some(port))),
+        None if after.is_empty() => Ok((host, None)),
+        None => Err(wrong()),
+    }
+}
+
+fn parse_port(port: Option<&str>, url: &str) -> Result<u16, UrlError> {
+    // RFC 3986 §3.2.3: an empty port is the default one.
+    let Some(port) = port.filter(|port| !port.is_empty()) else {
+        return Ok(DEFAULT_PORT);
+    };
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse() {
+        Ok(number) if digits && number != 0 => Ok(number),
+        _ => Err(UrlError::Port {
+            url: url.to_owned(),
+            port: port.to_owned(),
+        }),
+    }
+}
+
+fn parse_host(host: &str, url: &str) -> Result<Host, UrlError> {
+    if host.is_empty() {
+        return Err(UrlError::NoHost {
+            url: url.to_owned(),
+        });
+    }
+    let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    let parsed = match bracketed {
+        Some(inner) => inner
+            .parse::<Ipv6Addr>()
+            .ok()
+            .map(IpAddr::V6)
+            .map(Host::Address),
+        None => host
+            .parse::<IpAddr>()
+            .ok()
+            .map(Host::Address)
+            .or_else(|| is_name(host).then(|| Host::Name(host.to_ascii_lowercase()))),
+    };
+    parsed.ok_or_else(|| UrlError::Host {
+        url: url.to_owned(),
+        host: host.to_owned(),
+    })
+}
+
+fn is_name(host: &str) -> bool {
+    host.len() <= MAX_HOST_LEN
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+        && host.bytes().any(|byte| byte.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests;

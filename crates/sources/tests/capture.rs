@@ -1,0 +1,10 @@
+//! Captures, of files and live, against the tools and kernels of the field.
+
+#[path = "capture/file.rs"]
+mod file;
+#[path = "capture/live.rs"]
+mod live;
+#[path = "capture/requirement.rs"]
+mod requirement;
+#[path = "capture/traffic.rs"]
+mod traffic;

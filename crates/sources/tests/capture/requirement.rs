@@ -1,0 +1,28 @@
+//! What a test needs of the machine it runs on.
+
+use std::process::{Command, Stdio};
+
+/// Whether `tool` is not installed, which is said; with
+/// `LAGTRACE_REQUIRE_ALL=1` that fails the test.
+pub(crate) fn is_missing_tool(tool: &str) -> bool {
+    let mut command = Command::new(tool);
+    let found = command
+        .arg("-h")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    found.is_err() && skip(tool)
+}
+
+/// Whether the tests do not run as root, which is said likewise.
+pub(crate) fn is_missing_root() -> bool {
+    !rustix::process::geteuid().is_root() && skip("root")
+}
+
+#[allow(clippy::print_stdout)]
+fn skip(need: &str) -> bool {
+    let must_run = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!must_run, "needs {need}");
+    println!("skipped: needs {need}");
+    true
+}

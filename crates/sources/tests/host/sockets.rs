@@ -1,0 +1,241 @@
+//! `sock_diag` against `ss`, and the sampler against what both ends know.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lagtrace_core::event::{
+    Event, EventBody, ListenerSample, Phase, SocketOwner, SocketSample, TargetId,
+};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_sources::socket::diag::DiagSocket;
+use lagtrace_sources::socket::foreign::find_server;
+use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
+use lagtrace_sources::{route, timer};
+
+use crate::server::{Client, Server};
+use crate::world::{can_run, run, run_without_rights};
+
+/// The value after `key` in a line of `ss`.
+fn value(line: &str, key: &str) -> f64 {
+    let word = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(key))
+        .unwrap_or_else(|| panic!("{key} in {line}"));
+    let number: String = word
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == '.')
+        .collect();
+    number.parse().expect("a number")
+}
+
+#[test]
+fn a_connection_reads_as_ss_prints_it() {
+    if !can_run(false, &["ss"]) {
+        return;
+    }
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(address).expect("loopback");
+        let server = listener.local_addr().expect("bound");
+        let client = TcpStream::connect(server).expect("connects");
+        let local: Endpoint = client.local_addr().expect("bound").into();
+        let mut diag = DiagSocket::open().expect("sock_diag");
+        let record = diag
+            .find(local, server.into())
+            .expect("an answer")
+            .expect("it exists");
+        let line = run(&format!("ss -tinOHem sport = {}", local.port));
+        let tcp = record.tcp.expect("a connection");
+        for (key, ours) in [
+            ("mss:", tcp.snd_mss),
+            ("rcvmss:", tcp.rcv_mss),
+            ("cwnd:", tcp.cwnd),
+            ("snd_wnd:", tcp.snd_wnd.expect("a current kernel")),
+            ("ino:", record.inode),
+        ] {
+            assert_eq!(value(&line, key), f64::from(ours), "{key} {line}");
+        }
+        for (key, ours) in [("rto:", tcp.rto), ("rtt:", tcp.rtt)] {
+            let theirs = value(&line, key);
+            assert!(
+                (theirs - ours.as_secs_f64() * 1e3).abs() < 0.001,
+                "{key} {theirs} {ours:?}"
+            );
+        }
+        assert!(line.contains(&format!("sk:{:x}", record.cookie)), "{line}");
+        let congestion = record.congestion.expect("every socket has one");
+        assert!(
+            line.split_whitespace().any(|word| word == congestion),
+            "{line}"
+        );
+        let memory = record.memory.expect("a current kernel");
+        assert!(
+            line.contains(&format!("rb{},", memory.receive_limit)),
+            "{line}"
+        );
+    }
+}
+
+/// Asks over all connections in turn.
+fn talk(clients: &mut [Client], time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for client in clients.iter_mut() {
+            client.ask();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Samples the sockets of a server while it is asked.
+fn sampled(server: std::net::SocketAddr, clients: &mut [Client], most: usize) -> Vec<Event> {
+    clients.iter_mut().for_each(Client::ask); // from here on all are accepted
+    let flow = clients.first().expect("a client").flow();
+    let search = find_server(server.into(), Some(flow));
+    let mut plan = SamplerPlan::new(TargetId::Subject, server.into(), Phase::Baseline);
+    plan.period = Duration::from_millis(15);
+    plan.most_samples = most;
+    let sampler = Sampler::start(plan, search.server.as_ref()).expect("it starts");
+    talk(clients, Duration::from_millis(700));
+    sampler.enter(Phase::Experiment(1));
+    talk(clients, Duration::from_millis(500));
+    sampler.stop()
+}
+
+fn sockets(events: &[Event]) -> Vec<&SocketSample> {
+    let sockets = events.iter().filter_map(|event| match &event.body {
+        EventBody::Socket(sample) => Some(sample),
+        _ => None,
+    });
+    sockets.collect()
+}
+
+fn listeners(events: &[Event]) -> Vec<&ListenerSample> {
+    let listeners = events.iter().filter_map(|event| match &event.body {
+        EventBody::Listener(sample) => Some(sample),
+        _ => None,
+    });
+    listeners.collect()
+}
+
+fn notes(events: &[Event]) -> BTreeMap<&str, &str> {
+    let notes = events.iter().filter_map(|event| match &event.body {
+        EventBody::Note(note) => Some((note.id.as_str(), note.text.as_str())),
+        _ => None,
+    });
+    notes.collect()
+}
+
+/// Whether the sample shows data held back behind an unacknowledged segment.
+fn holds(sample: &SocketSample) -> bool {
+    sample
+        .tcp
+        .is_some_and(|tcp| tcp.unacked > 0 && tcp.notsent_bytes > 0)
+}
+
+#[test]
+fn both_ends_are_sampled_while_the_load_runs() {
+    let server = Server::start("127.0.0.1:0", None);
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.address)).collect();
+    clients[0].tell(b"n");
+    let with_nodelay: Endpoint = clients[0].flow().local;
+    let events = sampled(server.address, &mut clients, 2_000);
+    assert_eq!(notes(&events), BTreeMap::new());
+    assert!(events.is_sorted_by_key(|event| event.at));
+    let samples = sockets(&events);
+    let (own, theirs): (Vec<_>, Vec<_>) = samples
+        .into_iter()
+        .partition(|sample| sample.owner == SocketOwner::Own);
+    assert!(
+        own.len() >= 8 && theirs.len() >= 8,
+        "{} {}",
+        own.len(),
+        theirs.len()
+    );
+    assert!(
+        own.iter()
+            .all(|s| s.nodelay == Some(true) && s.quickack.is_some())
+    );
+    for sample in &theirs {
+        let SocketOwner::Process { pid, name, .. } = &sample.owner else {
+            panic!("{sample:?}");
+        };
+        assert_eq!((*pid, name.is_empty()), (server.pid(), false));
+        assert_eq!(sample.nodelay, Some(sample.remote == with_nodelay));
+        assert_eq!(sample.cork, Some(false));
+    }
+    let held = |nodelay| {
+        theirs
+            .iter()
+            .any(|s| s.nodelay == Some(nodelay) && holds(s))
+    };
+    assert_eq!((held(false), held(true)), (true, false));
+    for phase in [Phase::Baseline, Phase::Experiment(1)] {
+        assert!(events.iter().any(|event| event.phase == phase), "{phase:?}");
+    }
+    let listeners = listeners(&events);
+    assert_eq!(listeners.len(), 1);
+    assert!(listeners[0].limit > 0 && listeners[0].syn_backlog.is_some_and(|n| n > 0));
+    // The timers foretell what these sockets show.
+    let route = route::lookup(server.address.ip()).expect("loopback");
+    let timers = timer::read(Some(&route));
+    let delayed = own.iter().filter_map(|s| s.tcp).map(|tcp| tcp.ato);
+    assert!(
+        delayed.into_iter().any(|ato| ato == timers.delack_min),
+        "{timers:?}"
+    );
+}
+
+#[test]
+fn samples_are_bounded() {
+    let server = Server::start("127.0.0.1:0", None);
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.address)).collect();
+    let events = sampled(server.address, &mut clients, 20);
+    assert_eq!(sockets(&events).len(), 20);
+}
+
+#[test]
+fn a_cork_is_seen() {
+    let server = Server::start("127.0.0.1:0", None);
+    let mut client = Client::connect(server.address);
+    client.tell(b"c");
+    client.tell(b"q");
+    let search = find_server(server.address.into(), Some(client.flow()));
+    let plan = SamplerPlan::new(TargetId::Twin, server.address.into(), Phase::Baseline);
+    let sampler = Sampler::start(plan, search.server.as_ref()).expect("it starts");
+    thread::sleep(Duration::from_millis(50));
+    let events = sampler.stop();
+    let samples = sockets(&events);
+    let is_corked = |s: &&SocketSample| s.cork == Some(true) && s.target == TargetId::Twin;
+    assert!(samples.iter().any(is_corked), "{samples:?}");
+}
+
+const SERVER: &str = "LAGTRACE_HOST_TEST_SERVER";
+
+/// Without rights the state of both ends is there, the options of the other
+/// user's are not, and a note says what would allow it.
+#[test]
+fn another_users_options_need_a_privilege() {
+    if let Ok(address) = std::env::var(SERVER) {
+        let address = address.parse().expect("an address");
+        let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(address)).collect();
+        let events = sampled(address, &mut clients, 500);
+        let samples = sockets(&events);
+        let theirs = samples.iter().filter(|s| s.owner == SocketOwner::Unnamed);
+        assert!(theirs.clone().all(|s| s.nodelay.is_none()));
+        assert!(theirs.clone().any(|s| holds(s)), "{samples:?}");
+        let own = samples.iter().filter(|s| s.owner == SocketOwner::Own);
+        assert!(own.clone().count() > 0 && own.clone().all(|s| s.nodelay == Some(true)));
+        let notes = notes(&events);
+        let note = notes.get("not-measured-peer-options").expect("said so");
+        assert!(note.contains("CAP_SYS_PTRACE"), "{note}");
+        return;
+    }
+    if !can_run(true, &["setpriv"]) {
+        return;
+    }
+    let server = Server::start("127.0.0.1:0", None);
+    let test = "sockets::another_users_options_need_a_privilege";
+    run_without_rights(test, SERVER, &server.address.to_string());
+}

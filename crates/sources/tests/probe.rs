@@ -1,0 +1,325 @@
+//! Probes of real servers on the loopback interface and behind real filters.
+
+#[path = "servers/fake.rs"]
+mod fake;
+#[path = "servers/nginx.rs"]
+mod nginx;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use fake::{ClosedPort, Server};
+use lagtrace_core::event::{
+    Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
+};
+use lagtrace_sources::probe::{ProbeError, ProbePlan, connect, http, syn};
+use lagtrace_sources::url::Url;
+use nginx::{Nginx, skip};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn plan(address: SocketAddr) -> ProbePlan {
+    ProbePlan {
+        count: 4,
+        interval: ms(5),
+        timeout: ms(1500),
+        ..ProbePlan::new(TargetId::Subject, address)
+    }
+}
+
+type Prober = fn(&ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError>;
+
+fn by_connect(plan: &ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError> {
+    let mut events = Vec::new();
+    let samples = connect(plan, &AtomicBool::new(false), |event| events.push(event))?;
+    Ok((samples, events))
+}
+
+fn by_syn(plan: &ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError> {
+    let mut events = Vec::new();
+    let samples = syn(plan, &AtomicBool::new(false), |event| events.push(event))?;
+    Ok((samples, events))
+}
+
+/// Probes by HTTP; also the ids of the notes.
+fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
+    let url = Url::at(address.ip(), address.port(), "/");
+    let mut notes = Vec::new();
+    let samples = http(&plan(address), &url, &AtomicBool::new(false), |event| {
+        if let EventBody::Note(note) = event.body {
+            notes.push(note.id);
+        }
+    });
+    (samples.expect("sockets"), notes)
+}
+
+/// Both ways to probe, where they are permitted.
+fn probers() -> Vec<(ProbeMethod, Prober)> {
+    let mut all: Vec<(ProbeMethod, Prober)> = vec![(ProbeMethod::TcpConnect, by_connect)];
+    match by_syn(&ProbePlan {
+        count: 0,
+        ..plan(([127, 0, 0, 1], 1).into())
+    }) {
+        Err(ProbeError::NotPermitted { needs, .. }) => skip(needs),
+        other => {
+            other.expect("a raw socket");
+            all.push((ProbeMethod::TcpSyn, by_syn));
+        }
+    }
+    all
+}
+
+#[test]
+fn open_and_closed_ports_of_both_families_are_told_apart() {
+    for ip in ["127.0.0.1", "::1"] {
+        let ip: std::net::IpAddr = ip.parse().expect("an address");
+        let Ok(listener) = TcpListener::bind((ip, 0)) else {
+            skip("IPv6 on the loopback interface");
+            continue;
+        };
+        let open = listener.local_addr().expect("an address");
+        let closed = ClosedPort::of(ip);
+        for (method, probe) in probers() {
+            for (address, answer) in [
+                (open, ProbeAnswer::Open),
+                (closed.address, ProbeAnswer::Refused),
+            ] {
+                let (samples, events) = probe(&plan(address)).expect("sockets");
+                assert_eq!(samples.len(), 4);
+                for sample in &samples {
+                    assert_eq!(
+                        (sample.method, sample.answer),
+                        (method, answer),
+                        "{address}"
+                    );
+                    assert_eq!(SocketAddr::from(sample.endpoint), address);
+                    assert_eq!(sample.syn_retransmissions, 0);
+                    let rtt = sample.rtt.expect("answered");
+                    assert!(!rtt.is_zero() && rtt < Duration::from_secs(1));
+                }
+                let is_syn = method == ProbeMethod::TcpSyn;
+                if is_syn || answer == ProbeAnswer::Open {
+                    assert!(
+                        samples.iter().all(|s| s.stamp == Stamp::Kernel),
+                        "{samples:?}"
+                    );
+                }
+                assert!(samples.iter().all(|s| s.ttl.is_some() == is_syn));
+                let has_note = events.iter().any(|e| matches!(e.body, EventBody::Note(_)));
+                assert_eq!(has_note, is_syn && answer == ProbeAnswer::Open);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hosts_own_address_is_probed_over_the_loopback_interface() {
+    // Connecting a UDP socket sends nothing, but tells the source address.
+    let own = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let Ok(own) = own else {
+        return skip("an address besides loopback");
+    };
+    let listener = TcpListener::bind((own.ip(), 0)).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    for (_, probe) in probers() {
+        let (samples, _) = probe(&plan(address)).expect("sockets");
+        assert!(
+            samples.iter().all(|s| s.answer == ProbeAnswer::Open),
+            "{samples:?}"
+        );
+    }
+}
+
+#[test]
+fn a_silent_target_is_given_up_in_time() {
+    // A listener whose backlog is full drops SYNs.
+    let listener =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    listener.bind(&any.into()).expect("a port");
+    listener.listen(0).expect("listening");
+    let address = listener.local_addr().expect("an address");
+    let address = address.as_socket().expect("an IP address");
+    let _fill: Vec<_> = (0..4)
+        .map(|_| TcpStream::connect_timeout(&address, ms(100)))
+        .collect();
+    for (method, probe) in probers() {
+        let begun = Instant::now();
+        let (samples, _) = probe(&plan(address)).expect("sockets");
+        let [sample] = &samples[..] else {
+            panic!("given up after one: {samples:?}");
+        };
+        assert_eq!((sample.answer, sample.rtt), (ProbeAnswer::Silence, None));
+        let repeated = u8::from(method == ProbeMethod::TcpConnect);
+        assert_eq!(sample.syn_retransmissions, repeated);
+        assert!(begun.elapsed() >= ms(1500) && begun.elapsed() < Duration::from_secs(8));
+    }
+}
+
+#[test]
+fn requests_are_sent_on_a_fresh_connection_and_then_on_the_same() {
+    let Some(nginx) = Nginx::start("") else {
+        return;
+    };
+    let (samples, notes) = by_http(([127, 0, 0, 1], nginx.port).into());
+    let methods: Vec<_> = samples.iter().map(|s| (s.method, s.answer)).collect();
+    let kept = (ProbeMethod::HttpKeptAlive, ProbeAnswer::Status(200));
+    let fresh = (ProbeMethod::HttpFresh, ProbeAnswer::Status(200));
+    assert_eq!(methods, [fresh, kept, kept, kept]);
+    assert!(samples.iter().all(|s| s.rtt.is_some()));
+    assert_eq!(notes, Vec::<String>::new());
+}
+
+#[test]
+fn strange_http_servers_are_told_apart() {
+    let says = |bytes: &'static [u8]| {
+        Server::start(move |mut stream| {
+            fake::read_request(&mut stream);
+            let _ = stream.write_all(bytes);
+        })
+    };
+    let closes = Server::start(drop);
+    let tls_alert = says(b"\x15\x03\x03\x00\x02\x02\x16");
+    let tls_400 = says(
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 44\r\n\r\nThe plain HTTP request was sent to HTTPS port",
+    );
+    let mail = says(b"220 mail.example ESMTP\r\n");
+    let cut = says(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
+    let until_close = says(b"HTTP/1.0 404 Not Found\r\n\r\nnothing here");
+    for (server, answer, note) in [
+        (closes, ProbeAnswer::Closed, None),
+        (tls_alert, ProbeAnswer::NotHttp, Some("tls-on-plain-port")),
+        (tls_400, ProbeAnswer::Status(400), Some("tls-on-plain-port")),
+        (mail, ProbeAnswer::NotHttp, Some("not-http-answer")),
+        (cut, ProbeAnswer::Closed, None),
+        (until_close, ProbeAnswer::Status(404), None),
+    ] {
+        let (samples, notes) = by_http(server.address);
+        assert_eq!(samples.len(), 4);
+        for sample in samples {
+            assert_eq!(sample.answer, answer);
+            assert_eq!(sample.method, ProbeMethod::HttpFresh);
+        }
+        assert_eq!(notes, note.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_is_silent_and_nobody_refuses() {
+    let server = Server::start(|mut stream| while fake::read_request(&mut stream).is_some() {});
+    let (samples, _) = by_http(server.address);
+    assert_eq!(samples.len(), 1);
+    assert_eq!(samples[0].answer, ProbeAnswer::Silence);
+    let (samples, _) = by_http(ClosedPort::of([127, 0, 0, 1].into()).address);
+    assert!(samples.iter().all(|s| s.answer == ProbeAnswer::Refused));
+}
+
+/// Runs `test` on a thread in a network namespace of its own, with `lo` up.
+fn in_own_namespace(test: impl FnOnce() + Send) {
+    if !rustix::process::geteuid().is_root() {
+        return skip("root, for a network namespace");
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            use rustix::thread::{UnshareFlags, unshare_unsafe};
+            // SAFETY: only this thread's network namespace changes, and the
+            // thread ends with this scope.
+            #[allow(unsafe_code)]
+            let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
+            if unshared.is_err() {
+                return skip("CAP_SYS_ADMIN, for a network namespace");
+            }
+            if !run("ip", "link set lo up") {
+                return skip("ip");
+            }
+            test();
+        });
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Runs a command with the words of `arguments`; whether it did its work.
+fn run(program: &str, arguments: &str) -> bool {
+    let arguments = arguments.split_whitespace();
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_route_or_a_filter_that_says_no_is_heard_at_once() {
+    in_own_namespace(|| {
+        assert!(run("ip", "route add unreachable 198.51.100.0/24"));
+        assert!(run("ip", "-6 route add unreachable 2001:db8::/32"));
+        let mut cases = vec![
+            ("198.51.100.1:80", ProbeAnswer::Unreachable(3, 1)),
+            ("203.0.113.1:80", ProbeAnswer::Unreachable(3, 0)),
+            ("[2001:db8::1]:80", ProbeAnswer::Unreachable(1, 3)),
+            ("[2001:db9::1]:80", ProbeAnswer::Unreachable(1, 0)),
+        ];
+        let rules = "add table inet t; add chain inet t in { type filter hook input priority 0 ; }; \
+                     add rule inet t in tcp dport 81 reject with icmpx type admin-prohibited; \
+                     add rule inet t in tcp dport 82 reject with icmpx type port-unreachable";
+        if run("nft", rules) {
+            cases.push(("127.0.0.1:81", ProbeAnswer::Unreachable(3, 13)));
+            cases.push(("127.0.0.1:82", ProbeAnswer::Unreachable(3, 3)));
+            cases.push(("[::1]:81", ProbeAnswer::Unreachable(1, 1)));
+            cases.push(("[::1]:82", ProbeAnswer::Unreachable(1, 4)));
+        } else {
+            skip("nft");
+        }
+        for (address, answer) in cases {
+            for (method, probe) in probers() {
+                let address: SocketAddr = address.parse().expect("an address");
+                let begun = Instant::now();
+                let (samples, _) = probe(&plan(address)).expect("a fact, not an error");
+                let answers: Vec<_> = samples.iter().map(|s| s.answer).collect();
+                assert_eq!(answers, [answer], "{address} {method:?}");
+                assert!(begun.elapsed() < ms(1400), "{address} {method:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_lost_syn_is_counted() {
+    in_own_namespace(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let rules = format!(
+            "add table inet t; add chain inet t in {{ type filter hook input priority 0 ; }}; \
+             add rule inet t in tcp dport {} drop",
+            address.port()
+        );
+        if !run("nft", &rules) {
+            return skip("nft");
+        }
+        std::thread::scope(|scope| {
+            // The thread is in this namespace, as its parent is.
+            scope.spawn(|| {
+                std::thread::sleep(ms(400));
+                assert!(run("nft", "delete table inet t"));
+            });
+            let once = ProbePlan {
+                count: 1,
+                timeout: ms(5000),
+                ..plan(address)
+            };
+            let (samples, _) = by_connect(&once).expect("sockets");
+            assert_eq!(samples[0].answer, ProbeAnswer::Open);
+            assert!(
+                (1..=2).contains(&samples[0].syn_retransmissions),
+                "{samples:?}"
+            );
+        });
+    });
+}

@@ -1,0 +1,127 @@
+//! Small servers that misbehave in one way each.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A whole response that keeps the connection.
+pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A port that is held, so that nobody can come to listen on it.
+pub(crate) struct ClosedPort {
+    _socket: socket2::Socket,
+    pub(crate) address: SocketAddr,
+}
+
+impl ClosedPort {
+    /// Some port of `ip`.
+    pub(crate) fn of(ip: std::net::IpAddr) -> Self {
+        let any = SocketAddr::new(ip, 0);
+        let domain = socket2::Domain::for_address(any);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).expect("a socket");
+        socket.bind(&any.into()).expect("a port");
+        let address = socket.local_addr().expect("an address").as_socket();
+        Self {
+            _socket: socket,
+            address: address.expect("an IP address"),
+        }
+    }
+}
+
+/// A server with one thread for each connection; ends with this value.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    accepted: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Hands every connection to `serve`, on 127.0.0.1.
+    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        Self::start_at("127.0.0.1:0", serve)
+    }
+
+    /// Hands every connection to `serve`, on `address`.
+    pub(crate) fn start_at(
+        address: &str,
+        serve: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("a listener");
+        let server = Self {
+            address: listener.local_addr().expect("an address"),
+            is_over: Arc::default(),
+            accepted: Arc::default(),
+        };
+        let (is_over, accepted) = (server.is_over.clone(), server.accepted.clone());
+        let serve = Arc::new(serve);
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        server
+    }
+
+    /// Connections accepted so far.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Reads one request's head; `None` when the client is done.
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let (mut head, mut byte) = (Vec::new(), [0; 512]);
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(len) if len > 0 && head.len() < 10_000 => head.extend_from_slice(&byte[..len]),
+            _ => return None,
+        }
+    }
+    Some(head)
+}
+
+/// Answers every request after `pause`.
+pub(crate) fn answer_after(pause: Duration) -> impl Fn(TcpStream) + Send + Sync + 'static {
+    answer(move || pause)
+}
+
+/// Answers every request, but during the first `freeze` of each `period`
+/// since the first connection not before its end.
+pub(crate) fn freeze_for(freeze: Duration, period: Duration) -> impl Fn(TcpStream) + Send + Sync {
+    let begun = std::sync::OnceLock::new();
+    answer(move || {
+        let now = begun.get_or_init(Instant::now).elapsed();
+        let within = Duration::from_nanos((now.as_nanos() % period.as_nanos()) as u64);
+        freeze.saturating_sub(within)
+    })
+}
+
+fn answer(
+    pause: impl Fn() -> Duration + Send + Sync + 'static,
+) -> impl Fn(TcpStream) + Send + Sync {
+    move |mut stream: TcpStream| {
+        stream.set_nodelay(true).expect("an option");
+        while read_request(&mut stream).is_some() {
+            std::thread::sleep(pause());
+            if stream.write_all(RESPONSE).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A real nginx with its own configuration in a folder of its own.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The page it serves: about as long as nginx' own welcome page.
+const PAGE_LEN: usize = 615;
+
+/// A running nginx; it ends with this value.
+pub(crate) struct Nginx {
+    child: Child,
+    pub(crate) port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Nginx {
+    /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block;
+    /// `None`, with a word on standard output, where there is no nginx.
+    pub(crate) fn start(http_lines: &str) -> Option<Self> {
+        // Another program may take a free port before nginx does.
+        for _ in 0..5 {
+            let mut nginx = Self::spawn(http_lines)?;
+            if nginx.wait_until_it_answers() {
+                return Some(nginx);
+            }
+        }
+        panic!("nginx does not answer");
+    }
+
+    fn spawn(http_lines: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder for nginx");
+        let port = free_port();
+        std::fs::write(folder.path().join("page.html"), "x".repeat(PAGE_LEN)).expect("page");
+        let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+        let text = configuration(folder.path(), port, has_ipv6, http_lines);
+        let file = folder.path().join("nginx.conf");
+        std::fs::write(&file, text).expect("configuration");
+        let child = Command::new("nginx")
+            .arg("-p")
+            .arg(folder.path())
+            .arg("-c")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            skip("nginx");
+            return None;
+        };
+        Some(Self {
+            child,
+            port,
+            _folder: folder,
+        })
+    }
+
+    /// Whether it does; not if it ended.
+    fn wait_until_it_answers(&mut self) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if self.child.try_wait().expect("nginx can be asked").is_some() {
+                return false;
+            }
+            if answers(self.port) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+}
+
+/// Whether a server on this port answers a request.
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut answer = Vec::new();
+    let asked = stream.write_all(request);
+    asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok() && !answer.is_empty()
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SIGTERM lets the master end its workers; the child is ours and not reaped.
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn configuration(folder: &std::path::Path, port: u16, has_ipv6: bool, http_lines: &str) -> String {
+    let folder = folder.display();
+    let user = if rustix::process::geteuid().is_root() {
+        "user root;"
+    } else {
+        ""
+    };
+    let ipv6 = if has_ipv6 {
+        format!("listen [::1]:{port};")
+    } else {
+        String::new()
+    };
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {folder}/{name};"))
+        .join("\n");
+    format!(
+        "{user}
+daemon off;
+worker_processes 2;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    sendfile on;
+    keepalive_requests 1000000000;
+    {temporary}
+    {http_lines}
+    server {{
+        listen 127.0.0.1:{port};
+        {ipv6}
+        root {folder};
+        index page.html;
+    }}
+}}
+"
+    )
+}
+
+/// A port that nobody listens on right now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
+}
+
+/// Says that a test is skipped; fails where nothing may be skipped.
+pub(crate) fn skip(what: &str) {
+    assert!(
+        std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
+        "needs {what}"
+    );
+    println!("skipped: needs {what}");
+}
