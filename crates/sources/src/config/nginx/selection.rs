@@ -46,34 +46,16 @@ pub(crate) fn select<'c>(
     );
     if let Some(server) = &selection.server {
         let (block, head) = (server.block, server.head);
-        selection.choose_location(tree, block, head, request);
+        if let Some(uri) = selection.normal_uri(head, request.uri) {
+            selection.choose_location(tree, block, &uri);
+        }
     }
     selection
 }
 
 impl<'c> Selection<'c> {
-    fn choose_location(
-        &mut self,
-        tree: &'c Tree,
-        server: &'c Directive,
-        head: &'c Directive,
-        request: &Request<'_>,
-    ) {
-        let around = self.http.into_iter();
-        let merges = head
-            .lines("merge_slashes")
-            .chain(around.flat_map(|http| http.lines("merge_slashes")))
-            .next()
-            .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
-        let uri = match uri::normalise(request.uri.as_bytes(), merges) {
-            Ok(uri) => uri,
-            Err(_) => {
-                let text = format!("nginx answers 400 to the URI {:?}", request.uri);
-                self.notes.push(note("nginx-bad-uri", text));
-                return;
-            }
-        };
-        let before = rewrite::follow(tree, server.inner(), &uri);
+    fn choose_location(&mut self, tree: &'c Tree, server: &'c Directive, uri: &[u8]) {
+        let before = rewrite::follow(tree, server.inner(), uri);
         self.location_doubts.extend(before.doubts);
         if let Some(answer) = before.answer {
             let text = format!(
@@ -88,7 +70,7 @@ impl<'c> Selection<'c> {
             path,
             adds_slash,
             doubts,
-        } = location::find(server.inner(), &uri);
+        } = location::find(server.inner(), uri);
         self.location_doubts.extend(doubts);
         if adds_slash {
             let text = "nginx redirects the client to the same URI with a slash at its end";
@@ -96,7 +78,23 @@ impl<'c> Selection<'c> {
         }
         self.locations = path;
         let location = self.locations.last().copied();
-        self.look_inside(tree, server, location, &uri);
+        self.look_inside(tree, server, location, uri);
+    }
+
+    /// The URI as locations see it; `None` where nginx refuses the request.
+    fn normal_uri(&mut self, head: &Directive, uri: &str) -> Option<Vec<u8>> {
+        let around = self.http.into_iter();
+        let merges = head
+            .lines("merge_slashes")
+            .chain(around.flat_map(|http| http.lines("merge_slashes")))
+            .next()
+            .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
+        let normal = uri::normalise(uri.as_bytes(), merges);
+        if normal.is_err() {
+            let text = format!("nginx answers 400 to the URI {uri:?}");
+            self.notes.push(note("nginx-bad-uri", text));
+        }
+        normal.ok()
     }
 
     /// What may still send the request elsewhere.
