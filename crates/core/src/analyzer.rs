@@ -19,8 +19,8 @@ use crate::service::Service;
 use crate::shard::{self, SHARDS, Shard};
 use crate::time::Timestamp;
 
-/// Services told apart; a capture of a port scan has no more worth naming.
-const MAX_SERVICES: usize = 4096;
+/// Services told apart in each shard; a capture of a port scan has no more worth naming.
+const MAX_SERVICES: usize = 256;
 /// Flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;
 
@@ -37,12 +37,16 @@ pub struct Options {
 /// Receives every exchange as it closes.
 pub type Sink = Box<dyn FnMut(&Exchange) + Send>;
 
+/// Services by address and port.
+type Services = BTreeMap<Endpoint, Service>;
+
 /// Folds segments and events; concludes once.
 pub struct Analyzer {
     options: Options,
     hasher: SeedableRandomState,
     shards: Vec<Shard>,
-    services: BTreeMap<Endpoint, Service>,
+    /// Beside each shard, what its connections' servers amount to.
+    services: Vec<Services>,
     facts: Facts,
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
@@ -68,7 +72,7 @@ impl Analyzer {
         let hasher = shard::hasher(options.hash_seed);
         Self {
             shards: (0..SHARDS).map(|_| Shard::new(hasher.clone())).collect(),
-            services: BTreeMap::new(),
+            services: (0..SHARDS).map(|_| Services::new()).collect(),
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
@@ -93,7 +97,7 @@ impl Analyzer {
         if let Some(shard) = self.shards.get_mut(place) {
             shard.take(segment, payload, &mut closed);
         }
-        self.fold(&closed);
+        self.fold(place, &closed);
     }
 
     /// Takes in anything else that was observed.
@@ -118,15 +122,19 @@ impl Analyzer {
 
     /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
     pub fn finish(mut self) -> Report {
-        for shard in core::mem::take(&mut self.shards) {
+        for (place, shard) in core::mem::take(&mut self.shards).into_iter().enumerate() {
             let mut closed = Closed::default();
             shard.finish(&mut closed);
-            self.fold(&closed);
+            self.fold(place, &closed);
         }
         let capture = self.capture();
+        let mut services = Services::new();
+        for (endpoint, service) in self.services.into_iter().flatten() {
+            services.entry(endpoint).or_default().merge(service);
+        }
         conclude::conclude(Evidence {
             targets: self.options.targets,
-            services: self.services,
+            services,
             facts: self.facts,
             capture,
         })
@@ -147,9 +155,9 @@ impl Analyzer {
         point.last = point.last.max(segment.at);
     }
 
-    fn fold(&mut self, closed: &Closed) {
+    fn fold(&mut self, place: usize, closed: &Closed) {
         for setup in &closed.setups {
-            self.fold_setup(setup);
+            self.fold_setup(place, setup);
         }
         for exchange in &closed.exchanges {
             if let Some(sink) = &mut self.sink {
@@ -157,7 +165,7 @@ impl Analyzer {
             }
             let phase = self.phase(exchange.client, exchange.server, exchange.begin);
             if phase == Phase::Baseline && self.is_meant(exchange.server) {
-                if let Some(service) = self.service(exchange.server) {
+                if let Some(service) = self.service(place, exchange.server) {
                     service.take(exchange);
                 }
             }
@@ -172,7 +180,7 @@ impl Analyzer {
         }
     }
 
-    fn fold_setup(&mut self, setup: &Setup) {
+    fn fold_setup(&mut self, place: usize, setup: &Setup) {
         let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
             return;
         };
@@ -180,7 +188,7 @@ impl Analyzer {
         // A connection made while warming up is one like the others.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         if counts && self.is_meant(server) {
-            if let Some(service) = self.service(server) {
+            if let Some(service) = self.service(place, server) {
                 service.take_setup(setup);
             }
         }
@@ -191,10 +199,10 @@ impl Analyzer {
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
     }
 
-    fn service(&mut self, server: Endpoint) -> Option<&mut Service> {
-        let has_room = self.services.len() < MAX_SERVICES;
-        (has_room || self.services.contains_key(&server))
-            .then(|| self.services.entry(server).or_default())
+    fn service(&mut self, place: usize, server: Endpoint) -> Option<&mut Service> {
+        let services = self.services.get_mut(place)?;
+        let has_room = services.len() < MAX_SERVICES || services.contains_key(&server);
+        has_room.then(|| services.entry(server).or_default())
     }
 
     fn phase(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Phase {

@@ -76,7 +76,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
 /// path allows.
 pub(crate) fn next_experiments(
     facts: &Facts,
-    services: &BTreeMap<Endpoint, Service>,
+    services: &[BTreeMap<Endpoint, Service>],
     targets: &[(TargetId, Endpoint)],
 ) -> Vec<Experiment> {
     let Some(&(_, endpoint)) = targets
@@ -86,16 +86,18 @@ pub(crate) fn next_experiments(
         return Vec::new();
     };
     let load = facts.loads.baseline(TargetId::Subject);
-    let ledger = services.get(&endpoint).map(|service| &service.ledger);
+    let mut ledger = Ledger::default();
+    for service in services
+        .iter()
+        .filter_map(|services| services.get(&endpoint))
+    {
+        ledger.merge(service.ledger.clone());
+    }
     let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
-        || ledger.is_some_and(|ledger| ledger.waits.has(WaitKind::ResponseHeld));
-    let latency = load
-        .map(|load| &load.latency)
-        .or(ledger.map(|ledger| &ledger.latency));
+        || ledger.waits.has(WaitKind::ResponseHeld);
+    let latency = load.map_or(&ledger.latency, |load| &load.latency);
     let travel = facts.round_trip(TargetId::Subject).unwrap_or_default();
-    let median = latency
-        .and_then(|latency| latency.quantile(0.5))
-        .unwrap_or_default();
+    let median = latency.quantile(0.5).unwrap_or_default();
     let mut list = Vec::new();
     if stalls {
         list.push(Experiment::QuickAck);

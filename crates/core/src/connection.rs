@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use half::{Arrival, Half, Span, carries_fin};
 use pairing::Pairing;
-pub use setup::{Setup, SetupOutcome};
+pub(crate) use setup::{Setup, SetupOutcome};
 
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
@@ -352,9 +352,6 @@ impl Connection {
         }
         let peer_slot = usize::from(segment.direction == Direction::Forward);
         let allowed = self.windows.get(peer_slot).copied().flatten();
-        let mss = self
-            .half(segment.direction)
-            .mss(self.half(segment.direction.reverse()));
         let half = self.half_mut(segment.direction);
         let before = half.next;
         let in_flight = before.saturating_sub(half.acked);

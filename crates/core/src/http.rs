@@ -101,11 +101,6 @@ impl Messages {
         self.state == State::Lost
     }
 
-    /// Whether a message has begun and not ended.
-    pub(crate) fn is_inside(&self) -> bool {
-        !matches!(self.state, State::Between | State::Lost)
-    }
-
     /// Whether the message in progress ends with the connection.
     pub(crate) fn ends_with_connection(&self) -> bool {
         self.state == State::UntilClose

@@ -1,7 +1,5 @@
 //! `connection-not-reused`.
 
-use core::time::Duration;
-
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};

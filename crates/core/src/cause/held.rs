@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use super::evidence;
 use super::tally::{Cost, Tally};
-use super::{Case, evidence};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind};

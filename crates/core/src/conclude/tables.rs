@@ -1,6 +1,7 @@
 //! The report's tables, from facts.
 
 use super::Evidence;
+use crate::cause::evidence::median;
 use crate::event::{CounterScope, Phase, ProbeAnswer, ProbeMethod, Stamp, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
@@ -217,5 +218,22 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
             });
         }
     }
+    notes.extend(disturbance(&evidence.facts));
     notes
+}
+
+/// How the service fared while packets were captured, beside how it fared before.
+fn disturbance(facts: &Facts) -> Option<Remark> {
+    let alone = facts.loads.baseline(TargetId::Subject)?;
+    let observed = facts.loads.observed_baseline(TargetId::Subject)?;
+    let text = format!(
+        "Capturing disturbs: the median request took {} without it and {} with it. The latency \
+         figures are those without; where the time went is seen with it.",
+        median(&alone.latency),
+        median(&observed.latency)
+    );
+    (!core::ptr::eq(alone, observed)).then(|| Remark {
+        id: "capture-disturbance".to_owned(),
+        text,
+    })
 }

@@ -245,13 +245,6 @@ impl Half {
         touched
     }
 
-    /// Whether bytes of `span` are missing.
-    pub(crate) fn has_hole_in(&self, span: Span) -> bool {
-        self.holes
-            .iter()
-            .any(|hole| hole.start < span.end && hole.end > span.start)
-    }
-
     /// Takes in the peer's acknowledgement; `Some` stretch that it covers
     /// though it was never seen here: the capture missed it.
     pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp) -> Option<Span> {
@@ -332,7 +325,7 @@ impl Half {
 
     /// Time from the SYN of this side to its answer.
     pub(crate) fn measure_handshake(&mut self, took: Duration) {
-        self.to_peer.sample_handshake(took);
+        self.to_peer.sample(took);
     }
 
     /// Frees what only an open connection needs.

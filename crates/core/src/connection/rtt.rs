@@ -16,7 +16,6 @@ const QUICK_FACTOR: u32 = 2;
 pub(crate) struct RoundTrip {
     least: Option<Duration>,
     deviation: Duration,
-    from_handshake: bool,
 }
 
 impl RoundTrip {
@@ -35,12 +34,6 @@ impl RoundTrip {
         }
     }
 
-    /// The reply to a SYN, which kernels give at once.
-    pub(crate) fn sample_handshake(&mut self, took: Duration) {
-        self.from_handshake = true;
-        self.sample(took);
-    }
-
     /// The path's round trip; `None` before any reply was timed.
     pub(crate) fn floor(&self) -> Option<Duration> {
         self.least
@@ -49,11 +42,6 @@ impl RoundTrip {
     /// How far a single reply may stray from the floor without meaning anything.
     pub(crate) fn error(&self) -> Duration {
         self.deviation.max(LEAST_ERROR)
-    }
-
-    /// Whether the handshake is among the samples.
-    pub(crate) fn is_from_handshake(&self) -> bool {
-        self.from_handshake
     }
 }
 

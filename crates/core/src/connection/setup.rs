@@ -11,29 +11,29 @@ const PROMPT: Duration = Duration::from_millis(5);
 
 /// A TCP handshake, tiled like an exchange.
 #[derive(Clone, Debug, Default)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// The connecting end; `None` before it concluded.
-    pub ends: Option<(Endpoint, Endpoint)>,
+    pub(crate) ends: Option<(Endpoint, Endpoint)>,
     /// The first SYN.
-    pub begin: Option<Timestamp>,
+    pub(crate) begin: Option<Timestamp>,
     /// The last SYN before the answer.
     last_syn: Timestamp,
     /// SYN/ACK or RST.
     answered: Option<Timestamp>,
     /// When it ended: the client's ACK, the RST, or the last SYN seen.
-    pub end: Option<Timestamp>,
+    pub(crate) end: Option<Timestamp>,
     /// SYNs sent again.
-    pub retransmissions: u32,
+    pub(crate) retransmissions: u32,
     /// SYN/ACKs sent again.
-    pub answer_retransmissions: u32,
+    pub(crate) answer_retransmissions: u32,
     /// What became of it.
-    pub outcome: Option<SetupOutcome>,
+    pub(crate) outcome: Option<SetupOutcome>,
     /// Its pieces.
-    pub waits: Vec<Wait>,
+    pub(crate) waits: Vec<Wait>,
     /// Number of the first SYN's packet.
-    pub first_packet: u64,
+    pub(crate) first_packet: u64,
     /// Time to live of the answer.
-    pub answer_ttl: Option<u8>,
+    pub(crate) answer_ttl: Option<u8>,
     is_concluded: bool,
     /// Whether an exchange has taken over its cost.
     is_charged: bool,
@@ -41,7 +41,7 @@ pub struct Setup {
 
 /// What became of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SetupOutcome {
+pub(crate) enum SetupOutcome {
     /// Done.
     Established,
     /// Answered by a reset.
@@ -155,7 +155,7 @@ impl Setup {
     }
 
     /// From the first SYN to the end.
-    pub fn duration(&self) -> Duration {
+    pub(crate) fn duration(&self) -> Duration {
         match (self.begin, self.end) {
             (Some(begin), Some(end)) => end.since(begin),
             _ => Duration::ZERO,

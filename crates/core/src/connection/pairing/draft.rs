@@ -170,7 +170,7 @@ impl Draft {
             setup: setup.charge(self.begin),
             closing: Closing {
                 client_asked: self.client_asked,
-                server_asked: self.server_asked,
+                server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
         }
     }
