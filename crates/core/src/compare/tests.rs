@@ -72,10 +72,8 @@ fn clusters(run: Run) -> Vec<Cluster> {
 }
 
 fn report_of(clusters: Vec<Cluster>) -> Report {
-    let mut latency = Distribution::default();
-    clusters
-        .iter()
-        .for_each(|cluster| latency.merge(&cluster.latency));
+    let latency =
+        Distribution::from_buckets(clusters.iter().flat_map(|c| c.latency.buckets()).copied());
     let seconds = clusters.iter().map(|c| c.second + 1).max().unwrap_or(1);
     Report {
         schema: crate::report::SCHEMA,

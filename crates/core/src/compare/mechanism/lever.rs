@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
+use crate::wait::Owner;
 
 /// Part of the samples that must show an option for it to be in force: a
 /// server may set it only after a connection's first response.
@@ -60,8 +61,9 @@ enum SocketOption {
 
 /// What both reports read of what `finding`'s fix turns.
 pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Lever> {
+    let is_own = finding.culprit == Owner::Client;
     let sockets = option(&finding.cause)
-        .and_then(|(option, is_own)| sockets(option, is_own, &before.sockets, &after.sockets));
+        .and_then(|option| sockets(option, is_own, &before.sockets, &after.sockets));
     let settings = before
         .configuration
         .iter()
@@ -70,12 +72,13 @@ pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Le
     sockets.into_iter().chain(settings).collect()
 }
 
-/// The option that decides over a cause, and whether on our own sockets.
-fn option(cause: &str) -> Option<(SocketOption, bool)> {
+/// The option that decides over a cause, on its culprit's sockets.
+fn option(cause: &str) -> Option<SocketOption> {
     match cause {
-        "nagle-delayed-ack" | "nagle-round-trip" => Some((SocketOption::NoDelay, false)),
-        "nagle-delayed-ack-request" => Some((SocketOption::NoDelay, true)),
-        "cork-hold" => Some((SocketOption::Cork, false)),
+        "nagle-delayed-ack" | "nagle-delayed-ack-request" | "nagle-round-trip" => {
+            Some(SocketOption::NoDelay)
+        }
+        "cork-hold" => Some(SocketOption::Cork),
         _ => None,
     }
 }
