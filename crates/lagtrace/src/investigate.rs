@@ -87,6 +87,7 @@ impl<'a> Investigation<'a> {
     /// Finds the targets; `None` when the user stopped that.
     fn begin(options: &'a Options, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
+        packets::check_file(options)?;
         let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
             return Ok(None);
         };

@@ -1,5 +1,5 @@
 //! The command against real sockets, servers, files and signals.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod command {
     mod captures;

@@ -45,6 +45,14 @@ impl Feed {
         }
     }
 
+    /// Keeps what was observed before the load began: it is no baseline.
+    pub(super) fn observe_idle(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.observe_all(events.into_iter().map(|event| Event {
+            phase: Phase::WarmUp,
+            ..event
+        }));
+    }
+
     /// Keeps something observed just now.
     pub(super) fn observe_now(&mut self, body: EventBody) {
         self.observe(Event::here(conclusion::now(), Phase::Baseline, body));

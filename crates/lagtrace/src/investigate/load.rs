@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::words;
 
 /// How long one target is under load before it is the other's turn.
-const TURN: Duration = Duration::from_millis(500);
+const TURN: Duration = Duration::from_millis(200);
 /// The observed part is no longer than this: packets take memory.
 const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 /// The observed part takes this share of the load.
@@ -32,10 +32,14 @@ struct Windows {
 }
 
 impl Windows {
-    fn within(duration: Duration) -> Self {
-        let warm_up = duration
-            .mul_f64(WARM_UP_SHARE)
-            .clamp(Duration::from_millis(100), Duration::from_millis(500));
+    /// Targets that take turns warm up for a whole round of turns.
+    fn within(duration: Duration, targets: usize) -> Self {
+        let warm_up = match targets {
+            0 | 1 => duration
+                .mul_f64(WARM_UP_SHARE)
+                .clamp(Duration::from_millis(100), Duration::from_millis(500)),
+            several => TURN * u32::try_from(several).unwrap_or(u32::MAX),
+        };
         let rest = duration.saturating_sub(warm_up * 2);
         let observed = rest.mul_f64(OBSERVED_SHARE).min(LONGEST_OBSERVED);
         Self {
@@ -49,8 +53,9 @@ impl Windows {
 impl Investigation<'_> {
     /// Loads the targets, unobserved and observed.
     pub(super) fn load(&mut self) -> Result<()> {
-        let windows = Windows::within(self.options.load.duration);
-        let mut plan = self.plan(self.baseline_lanes());
+        let lanes = self.baseline_lanes();
+        let windows = Windows::within(self.options.load.duration, lanes.len());
+        let mut plan = self.plan(lanes);
         plan.warm_up = windows.warm_up;
         plan.duration = windows.unobserved;
         let unobserved = self.run_load("load", &plan)?;
@@ -188,9 +193,9 @@ mod tests {
 
     #[test]
     fn the_windows_fill_the_duration() {
-        for seconds in [1, 2, 10, 60, 3600] {
+        for (seconds, targets) in [(1, 1), (2, 1), (2, 2), (10, 1), (10, 2), (60, 1), (3600, 2)] {
             let duration = Duration::from_secs(seconds);
-            let windows = Windows::within(duration);
+            let windows = Windows::within(duration, targets);
             let sum = windows.warm_up * 2 + windows.unobserved + windows.observed;
             assert_eq!(sum, duration);
             assert!(windows.observed <= LONGEST_OBSERVED);

@@ -1,12 +1,17 @@
 //! Capturing beside the load.
 
+use std::fs::OpenOptions;
+
+use anyhow::Context as _;
 use lagtrace_core::event::{Event, EventBody, Note, Origin, Phase, PointId};
 use lagtrace_core::time::ClockId;
-use lagtrace_sources::capture::{LiveOptions, LiveOutcome};
+use lagtrace_sources::capture::{CaptureError, LiveOptions, LiveOutcome};
 
 use super::Investigation;
 use super::recorder::Recorder;
 use crate::conclusion;
+use crate::diagnose::Options;
+use crate::failure::{Failure, Result};
 use crate::words;
 
 /// The step's name.
@@ -22,20 +27,39 @@ impl Investigation<'_> {
                  They show which wait each packet ended.",
             );
         }
-        match Recorder::start(&self.live_options()) {
-            Ok(recorder) => self.recorder = Some(recorder),
-            Err(failure) => {
-                let hint = failure
-                    .hint_text()
-                    .map(|hint| format!(" ({hint})"))
-                    .unwrap_or_default();
-                let text = format!(
-                    "Not measured: packets, which show which wait each of them ended: {failure}{hint}."
-                );
-                let id = "not-measured-capture".to_owned();
-                self.not_measured(STEP, Note { id, text });
-            }
+        let mut options = self.live_options();
+        let mut started = Recorder::start(&options);
+        // A disk that takes no packets is no reason not to see them.
+        if let (Err(CaptureError::Create { .. } | CaptureError::Write { .. }), Some(_)) =
+            (&started, options.write.take())
+        {
+            let kept = std::mem::replace(&mut started, Recorder::start(&options));
+            kept.err()
+                .into_iter()
+                .for_each(|error| self.not_kept(error));
         }
+        match started {
+            Ok(recorder) => self.recorder = Some(recorder),
+            Err(error) => self.capture_refused(error),
+        }
+    }
+
+    fn capture_refused(&mut self, error: CaptureError) {
+        let hint = error
+            .hint()
+            .map_or(String::new(), |hint| format!(" ({hint})"));
+        let error = Failure::from(error);
+        let text = format!(
+            "Not measured: packets, which show which wait each of them ended: {error}{hint}."
+        );
+        let id = "not-measured-capture".to_owned();
+        self.not_measured(STEP, Note { id, text });
+    }
+
+    fn not_kept(&mut self, error: CaptureError) {
+        let text = format!("Not all packets were kept: {}.", Failure::from(error));
+        let id = "packets-not-kept".to_owned();
+        self.not_measured(STEP, Note { id, text });
     }
 
     /// Hands on the packets captured so far, with everything else.
@@ -91,25 +115,10 @@ impl Investigation<'_> {
             return;
         };
         match written.fault {
-            Some(fault) => {
-                let text = format!(
-                    "Not all packets were kept: {}.",
-                    crate::failure::Failure::from(fault)
-                );
-                self.not_measured(
-                    STEP,
-                    Note {
-                        id: "packets-not-kept".to_owned(),
-                        text,
-                    },
-                );
-            }
+            Some(fault) => self.not_kept(fault),
             None => {
-                let text = format!(
-                    "{} kept in {}",
-                    words::plural(written.packets, "packet"),
-                    written.name
-                );
+                let packets = words::plural(written.packets, "packet");
+                let text = format!("{packets} kept in {}", written.name);
                 self.console.outcome(STEP, &text);
             }
         }
@@ -146,4 +155,16 @@ impl Investigation<'_> {
             .collect();
         parts.join(" or ")
     }
+}
+
+/// Fails early where the packets could not be kept: before anything is measured.
+pub(super) fn check_file(options: &Options) -> Result<()> {
+    if let Some(path) = &options.network.write {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }

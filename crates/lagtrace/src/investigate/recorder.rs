@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use lagtrace_sources::capture::{Arrival, LiveCapture, LiveOptions, LiveOutcome};
+use lagtrace_sources::capture::{Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome};
 
-use crate::failure::Result;
 use crate::packets::Packets;
 
 /// How much memory packets may take until they are analysed.
@@ -34,16 +32,15 @@ struct Shelf {
 
 impl Recorder {
     /// Begins to capture.
-    pub(super) fn start(options: &LiveOptions) -> Result<Self> {
+    pub(super) fn start(options: &LiveOptions) -> Result<Self, CaptureError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let capture =
-            LiveCapture::start(options, Arc::clone(&stop)).map_err(crate::capture::refused)?;
+        let capture = LiveCapture::start(options, Arc::clone(&stop))?;
         let shelf = Arc::new(Shelf::default());
         let keep = Arc::clone(&shelf);
         let thread = thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || fill(capture, &keep))
-            .context("start a thread for the captured packets")?;
+            .map_err(CaptureError::Thread)?;
         Ok(Self {
             stop,
             shelf,

@@ -42,7 +42,7 @@ impl Investigation<'_> {
                     self.console.outcome(STEP, &note.text);
                 }
             }
-            self.feed.observe_all(events);
+            self.feed.observe_idle(events);
             match samples {
                 Ok(samples) => self.say(STEP, target.id, &describe(&samples)),
                 Err(error) => self.probe_failed("single requests", error),

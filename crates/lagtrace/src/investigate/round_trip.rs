@@ -33,7 +33,7 @@ impl Investigation<'_> {
             let mut events = Vec::new();
             let samples = probe::connect(&plan, self.interrupt.flag(), |event| events.push(event));
             bar.finish_and_clear();
-            self.feed.observe_all(events);
+            self.feed.observe_idle(events);
             match samples {
                 Ok(samples) => {
                     self.sites[index].is_open = is_open(&samples);
@@ -52,7 +52,7 @@ impl Investigation<'_> {
     fn syn(&mut self, index: usize, plan: &ProbePlan) {
         let mut events: Vec<Event> = Vec::new();
         let samples = probe::syn(plan, self.interrupt.flag(), |event| events.push(event));
-        self.feed.observe_all(events);
+        self.feed.observe_idle(events);
         match samples {
             Ok(samples) => {
                 let id = self.sites[index].target.id;

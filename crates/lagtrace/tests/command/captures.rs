@@ -16,7 +16,7 @@ fn fixture(name: &str) -> PathBuf {
 
 #[test]
 fn a_truncated_capture_is_analysed_as_far_as_it_goes() {
-    let whole = fs::read(fixture("losses.pcap")).unwrap();
+    let whole = fs::read(fixture("ethernet.pcap")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let cut = folder.path().join("cut.pcap");
     fs::write(&cut, &whole[..whole.len() * 2 / 3 + 5]).unwrap();
@@ -45,7 +45,7 @@ fn an_empty_file_and_a_text_are_no_captures() {
 
 #[test]
 fn standard_input_gives_the_same_report_as_the_file() {
-    let path = fixture("losses.pcap");
+    let path = fixture("ethernet.pcap");
     let from_file = lagtrace(["analyze", path.to_str().unwrap(), "--format", "json"]);
     let mut command = Command::new(PROGRAM);
     command.args(["analyze", "-", "--format", "json"]);
