@@ -15,7 +15,7 @@ use lagtrace_lab::{Family, Helper, Host, Lab, RecordingOptions, Scenario, helper
 /// What is put on a service while it is recorded.
 #[derive(Clone, Copy)]
 enum Load {
-    /// wrk with six connections for so many seconds.
+    /// wrk with so many connections for two seconds.
     Wrk(u32),
     /// Six curls of so many requests each, on one connection each where the server keeps it.
     Curl(u32),
@@ -24,7 +24,7 @@ enum Load {
 /// Name of the recording, scenario, service, load.
 const RECORDINGS: &[(&str, &str, &str, Load)] = &[
     ("good", "nagle-delayed-ack", "good", Load::Curl(40)),
-    ("latency", "nagle-delayed-ack", "latency", Load::Wrk(2)),
+    ("latency", "nagle-delayed-ack", "latency", Load::Wrk(6)),
     (
         "latency-curl",
         "nagle-delayed-ack",
@@ -35,16 +35,16 @@ const RECORDINGS: &[(&str, &str, &str, Load)] = &[
         "write-write-read",
         "nagle-write-write-read",
         "write-write-read",
-        Load::Wrk(2),
+        Load::Wrk(6),
     ),
     (
         "short-delayed-ack",
         "short-delayed-ack",
         "latency",
-        Load::Wrk(2),
+        Load::Wrk(6),
     ),
-    ("think-44", "server-think", "think-44", Load::Wrk(2)),
-    ("pause-44", "server-pause", "pause-44", Load::Wrk(2)),
+    ("think-44", "server-think", "think-44", Load::Wrk(6)),
+    ("pause-44", "server-pause", "pause-44", Load::Wrk(6)),
     (
         "one-segment",
         "nodelay-off-one-segment",
@@ -53,12 +53,12 @@ const RECORDINGS: &[(&str, &str, &str, Load)] = &[
     ),
     ("nopush", "nopush", "nopush", Load::Curl(40)),
     ("fin-closed", "fin-closed", "fin", Load::Curl(20)),
-    ("lossy-good", "case-on-lossy-path", "good", Load::Wrk(3)),
+    ("lossy-good", "case-on-lossy-path", "good", Load::Wrk(40)),
     (
         "lossy-latency",
         "case-on-lossy-path",
         "latency",
-        Load::Wrk(3),
+        Load::Wrk(40),
     ),
 ];
 
@@ -128,11 +128,11 @@ fn record(lab: &Lab, service: &str, load: Load, stem: &Path) -> Result<(), Box<d
 
 fn put_load(client: &Host, url: &str, load: Load) -> Result<(), Box<dyn Error>> {
     let commands = match load {
-        Load::Wrk(seconds) => vec![vec![
+        Load::Wrk(connections) => vec![vec![
             "wrk".to_owned(),
-            "-c6".to_owned(),
+            format!("-c{connections}"),
             "-t1".to_owned(),
-            format!("-d{seconds}s"),
+            "-d2s".to_owned(),
             url.to_owned(),
         ]],
         Load::Curl(requests) => {

@@ -18,13 +18,21 @@ use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::own::ServePlan;
 use crate::server::{Server, Sleep, listening, nginx, stamp};
-use crate::{firewall, link};
+use crate::{firewall, link, tool};
 
 /// How long a process may take until it does what it is for.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long nginx's workers may take to start after their master.
+const WORKERS_LIMIT: Duration = Duration::from_secs(1);
+
 /// How long a server may take to end by itself.
 const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The roles of the processes that serve a lab as a whole; no service is called so.
+const PATH: &str = "path";
+const NGINX: &str = "nginx";
+pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
 
 /// The processes of a lab, in the order in which they were started.
 #[derive(Default)]
@@ -70,15 +78,15 @@ impl Crew {
             counters: counters.clone(),
         };
         let mut command = helper.command();
-        command.arg("path").arg(write_plan(run, "path", &plan)?);
-        self.start(run, "path", command, Signal::KILL)?;
+        command.arg("path").arg(write_plan(run, PATH, &plan)?);
+        self.start(run, PATH, command, Signal::KILL)?;
         // The counters appear once both devices are there.
         let begun = Instant::now();
         while !counters.exists() {
-            self.check_alive(run, "path")?;
+            self.check_alive(run, PATH)?;
             if begun.elapsed() > READY_LIMIT {
                 return Err(failed(
-                    "path",
+                    PATH,
                     &format!("not ready after {} s", READY_LIMIT.as_secs()),
                 ));
             }
@@ -91,12 +99,11 @@ impl Crew {
         let Some(arguments) = nginx::lay(&run.folder(), &run.scenario.services)? else {
             return Ok(());
         };
-        let program = crate::tool::find("nginx").unwrap_or_else(|| "nginx".into());
-        let mut command = Command::new(program);
+        let mut command = tool::command("nginx");
         command.args(arguments);
         server.enter(&mut command)?;
         // SIGTERM: the master then ends its workers too.
-        self.start(run, "nginx", command, Signal::TERM)
+        self.start(run, NGINX, command, Signal::TERM)
     }
 
     fn start_own_server(
@@ -169,7 +176,7 @@ impl Crew {
                 return Ok(());
             };
             let is_nginx = matches!(missing.server, Server::Nginx(_));
-            let role = if is_nginx { "nginx" } else { &missing.name };
+            let role = if is_nginx { NGINX } else { &missing.name };
             self.check_alive(run, role)?;
             if begun.elapsed() > READY_LIMIT {
                 let waited_ms = u64::try_from(READY_LIMIT.as_millis()).unwrap_or(u64::MAX);
@@ -203,14 +210,21 @@ impl Crew {
     /// Puts nginx's workers on record: should keeper and master both be killed, the next run
     /// knows them.
     fn note_workers(&self, run: &mut Run) -> Result<(), Error> {
-        let masters = run.processes.clone();
-        for master in masters.iter().filter(|member| member.role == "nginx") {
-            let workers = master.process.children().into_iter();
-            run.processes.extend(workers.map(|process| Member {
-                role: "nginx-worker".to_owned(),
-                process,
-            }));
+        let Some(master) = run.processes.iter().find(|member| member.role == NGINX) else {
+            return Ok(());
+        };
+        let master = master.process;
+        // The master listens before it has started them. A kernel that lists no children makes
+        // this wait in vain, so not for long.
+        let begun = Instant::now();
+        while master.children().len() < nginx::WORKERS && begun.elapsed() < WORKERS_LIMIT {
+            sleep(Duration::from_millis(2));
         }
+        let workers = master.children().into_iter();
+        run.processes.extend(workers.map(|process| Member {
+            role: "nginx-worker".to_owned(),
+            process,
+        }));
         run.save()
     }
 
@@ -269,7 +283,7 @@ fn last_words(run: &Run, role: &str) -> String {
             .unwrap_or_default()
     };
     let mut text = read(&own);
-    if role == "nginx" {
+    if role == NGINX {
         text.push_str(&read(&nginx::error_log(&run.folder())));
     }
     let lines: Vec<&str> = text.lines().rev().take(5).collect();

@@ -154,7 +154,6 @@ impl Error {
             Self::MissingTool { package, .. } => {
                 Some(format!("install it: apt-get install {package}"))
             }
-            Self::NoSuchRun { .. } => Some("`lagtrace lab list` shows what runs".to_owned()),
             _ => None,
         }
     }

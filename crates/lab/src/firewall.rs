@@ -1,8 +1,6 @@
 //! What the server's packet filter does to a service's port: nftables inside the server's
 //! namespace, which has a rule set of its own that goes away with it.
 
-use std::process::Command;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -25,7 +23,7 @@ pub(crate) fn load(namespace: &Namespace, services: &[Service]) -> Result<(), Er
     let Some(rules) = rules(services) else {
         return Ok(());
     };
-    let mut nft = Command::new("nft");
+    let mut nft = tool::command("nft");
     nft.args(["-f", "-"]);
     namespace.enter(&mut nft)?;
     tool::run_with_input(nft, &rules)

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::lab::Family;
 use crate::link::{self, Addresses};
 use crate::namespace::{Namespace, before_exec};
+use crate::tool;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
 /// Files and processes are the machine's.
@@ -76,13 +77,17 @@ impl Host {
         }
     }
 
-    /// A command that will run on this host. What it starts gets SIGTERM when the thread that
+    /// A command that will run on this host, a bare name being looked for in `PATH` and in the
+    /// system's folders. What it starts gets SIGTERM when the thread that
     /// starts it ends.
     ///
     /// # Errors
     /// [`Error::Namespace`] if the lab is down.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {
-        let mut command = Command::new(program);
+        let mut command = match program.as_ref().to_str() {
+            Some(name) if !name.contains('/') => tool::command(name),
+            _ => Command::new(program),
+        };
         self.namespace.enter(&mut command)?;
         before_exec::die_with_parent(&mut command, Signal::TERM);
         Ok(command)

@@ -1,7 +1,6 @@
 //! Devices, addresses and routes of the two hosts, laid with `ip` inside their namespaces.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::process::Command;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -78,7 +77,7 @@ pub(crate) fn configure(
          route add 10.77.0.0/24 dev {INTERFACE} scope link src {v4} {pinned}\n\
          route add fd77::/64 dev {INTERFACE} {pinned}\n"
     );
-    let mut ip = Command::new("ip");
+    let mut ip = tool::command("ip");
     ip.args(["-netns", namespace.name(), "-batch", "-"]);
     tool::run_with_input(ip, &batch)
 }

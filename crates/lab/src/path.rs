@@ -1,5 +1,5 @@
 //! The path between the two hosts: what it is ([`PathSpec`]), what it does to a packet
-//! ([`lane`], pure, in virtual time), and the process that does it to real ones ([`emulator`]).
+//! ([`lane`], pure, in virtual time), and the process that does it to real ones (`emulator`).
 //!
 //! With nothing to emulate, the hosts are joined by a plain veth pair. Otherwise each host has
 //! a TUN device, and one process carries packets between the two.

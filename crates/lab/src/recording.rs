@@ -97,8 +97,7 @@ impl Drop for Recording {
 
 impl End {
     fn start(host: &Host, file: &Path, options: &RecordingOptions) -> Result<Self, Error> {
-        let mut command =
-            host.command(tool::find("tcpdump").unwrap_or_else(|| "tcpdump".into()))?;
+        let mut command = host.command("tcpdump")?;
         // -Z root: without it tcpdump becomes a user who may not write the file.
         command.args([
             "-n",

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -50,6 +51,9 @@ impl Run {
     /// Begins a run: takes an id and leaves the record of it before anything else is made.
     pub(crate) fn begin(scenario: Scenario) -> Result<Self, Error> {
         fs::create_dir_all(BASE).map_err(Error::file("create", BASE))?;
+        open_up(Path::new(BASE))?;
+        // Until the record is there, a sweeper would take the folder for a rest.
+        let _lock = lock()?;
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -70,6 +74,7 @@ impl Run {
                 Err(error) => return Err(Error::file("create", run.folder())(error)),
             }
         }
+        open_up(&run.folder())?;
         run.save()?;
         Ok(run)
     }
@@ -163,19 +168,39 @@ pub(crate) fn sweep() -> Result<(), Error> {
     if !Path::new(BASE).exists() {
         return Ok(());
     }
-    // Two sweepers would report each other's deletions as failures.
-    let lock = Path::new(BASE).join("lock");
-    let locked = OpenOptions::new()
+    let _lock = lock()?;
+    let runs = records()?;
+    runs.iter()
+        .filter(|run| !run.keeper.is_alive())
+        .try_for_each(Run::clean_up)?;
+    remove_unrecorded()
+}
+
+/// Removes folders that were made for a run whose record never came to be.
+fn remove_unrecorded() -> Result<(), Error> {
+    let entries = fs::read_dir(BASE).map_err(Error::file("read", BASE))?;
+    let folders = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir());
+    folders
+        .filter(|folder| !folder.with_extension("json").exists())
+        .try_for_each(|folder| {
+            allow_missing(fs::remove_dir_all(&folder)).map_err(Error::file("remove", folder))
+        })
+}
+
+/// Held while runs are begun or swept away; released when it is dropped.
+fn lock() -> Result<File, Error> {
+    let path = Path::new(BASE).join("lock");
+    let file = OpenOptions::new()
         .create(true)
         .append(true)
-        .open(&lock)
-        .map_err(Error::file("create", &lock))?;
-    flock(&locked, FlockOperation::LockExclusive)
-        .map_err(|error| Error::file("lock", &lock)(error.into()))?;
-    records()?
-        .iter()
-        .filter(|run| !run.keeper.is_alive())
-        .try_for_each(Run::clean_up)
+        .open(&path)
+        .map_err(Error::file("create", &path))?;
+    flock(&file, FlockOperation::LockExclusive)
+        .map_err(|error| Error::file("lock", &path)(error.into()))?;
+    Ok(file)
 }
 
 /// Every record that reads. One that does not was left by a program of another version, and
@@ -216,6 +241,15 @@ fn allow_missing(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
+}
+
+/// Lets everybody look into a folder or file: the workers of a web server are another user,
+/// whatever the umask here.
+pub(crate) fn open_up(path: &Path) -> Result<(), Error> {
+    let metadata = fs::metadata(path).map_err(Error::file("look at", path))?;
+    let mode = if metadata.is_dir() { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(Error::file("open up", path))
 }
 
 /// Puts a new file in the place of an old one at once: no reader ever sees half of it.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use truth::{Culprit, Expectation, Truth};
 
+use crate::bring_up::RESERVED_NAMES;
 use crate::error::Error;
 use crate::firewall::Firewall;
 use crate::path::PathSpec;
@@ -220,6 +221,9 @@ impl Service {
                 "the service's name `{}` is not lower-case words joined by hyphens",
                 self.name
             ));
+        }
+        if RESERVED_NAMES.contains(&self.name.as_str()) {
+            return Err(format!("no service may be called `{}`", self.name));
         }
         if before.iter().any(|other| other.name == self.name) {
             return Err(format!("two services are called `{}`", self.name));

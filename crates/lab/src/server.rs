@@ -1,5 +1,5 @@
 //! What can listen on a service's port: real nginx, and small servers of our own for what
-//! nginx does not do. This is their description; [`nginx`] and [`own`] bring them to life.
+//! nginx does not do. This is their description.
 
 pub(crate) mod listening;
 pub(crate) mod nginx;

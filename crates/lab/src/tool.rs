@@ -15,7 +15,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<(), Error> {
-    let mut command = Command::new(program);
+    let mut command = command(program);
     command.args(arguments).stdin(Stdio::null());
     let output = command.output().map_err(|source| Error::Start {
         program: program.to_owned(),
@@ -67,8 +67,13 @@ pub(crate) fn require(tool: &'static str, package: &'static str) -> Result<(), E
         .ok_or(Error::MissingTool { tool, package })
 }
 
+/// A command of an installed program, found also where `PATH` lacks the system's folders.
+pub(crate) fn command(tool: &str) -> Command {
+    Command::new(find(tool).unwrap_or_else(|| tool.into()))
+}
+
 /// Where a program is installed.
-pub(crate) fn find(tool: &str) -> Option<PathBuf> {
+fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
     folders

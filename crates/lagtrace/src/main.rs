@@ -1,6 +1,48 @@
-//! The lagtrace command.
+//! Where the milliseconds of slow requests went, and what to change.
+//!
+//! This is the assembly: it reads the arguments, lets the sources observe,
+//! hands what they saw to the analyzer and prints its report. It knows no
+//! protocol and no threshold.
 
-#[allow(dead_code, unused_imports, reason = "the commands call it")]
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod analyze;
+mod arguments;
+mod capture;
+mod compare;
+mod conclusion;
+mod console;
+mod delivery;
+mod diagnose;
+mod exit;
+mod explain;
+mod failure;
+mod interrupt;
+mod investigate;
+mod lab;
+mod manual;
+mod packets;
 mod render;
+mod words;
 
-fn main() {}
+use arguments::{Arguments, Command};
+use console::Console;
+
+fn main() -> ExitCode {
+    let Arguments { output, command } = Arguments::parse();
+    let console = Console::new(&output);
+    let outcome = match command {
+        Command::Diagnose(options) => diagnose::run(&options, &console),
+        Command::Analyze(options) => analyze::run(&options, &console),
+        Command::Capture(options) => capture::run(&options, &console),
+        Command::Compare(options) => compare::run(&options, &console),
+        Command::Explain(options) => explain::run(&options, &console),
+        Command::Lab(options) => lab::run(&options, &console),
+        Command::Completions(options) => manual::completions(&options),
+        Command::Man(options) => manual::pages(&options),
+        Command::LabHelper { arguments } => return lagtrace_lab::helper_main(arguments),
+    };
+    console.close(outcome)
+}

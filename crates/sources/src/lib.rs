@@ -1,7 +1,5 @@
 //! Makes observations: captures, probes, load, sockets, counters, configuration.
 
-//! placeholder
-
 pub mod capture;
 mod clock;
 pub mod config;

@@ -69,14 +69,14 @@ impl Held {
         if held >= NOTABLE {
             let writing = self.least_hold.unwrap_or_default().min(held);
             let low = super::tally::nanos(held - writing);
-            self.tally.add(
-                exchange,
-                Cost {
-                    low,
-                    ..Cost::exactly(held)
-                },
-                Duration::ZERO,
-            );
+            let cost = Cost {
+                low,
+                ..Cost::exactly(held)
+            };
+            match is_released {
+                true => self.tally.add(exchange, cost, Duration::ZERO),
+                false => self.tally.add_unclear(exchange, cost),
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! and sleeps until just before the earliest due time; the rest it spends reading, for a timer
 //! alone is late by tens of microseconds. A second thread writes the counters to a file.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -114,7 +115,7 @@ impl Emulator {
     }
 
     /// Sleeps until a host sends or the next packet is nearly due.
-    fn rest(&self) -> std::io::Result<()> {
+    fn rest(&self) -> io::Result<()> {
         let due = [&self.to_server, &self.to_client]
             .into_iter()
             .filter_map(|way| way.line.next_due())
@@ -133,9 +134,23 @@ impl Emulator {
         // ppoll(2): like epoll_pwait2(2) it takes nanoseconds, and two devices need no more.
         let timeout = sleep.and_then(|sleep| Timespec::try_from(sleep).ok());
         match poll(&mut devices, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => check(&devices),
+            Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// An error if a device is gone, with its namespace or by somebody's hand: it would be ready
+/// for ever and never have a packet.
+fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
+    let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    match devices
+        .iter()
+        .any(|device| device.revents().intersects(gone))
+    {
+        true => Err(io::Error::from(io::ErrorKind::NotConnected)),
+        false => Ok(()),
     }
 }
 

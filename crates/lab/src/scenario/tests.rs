@@ -154,6 +154,10 @@ fn nonsense_is_refused_with_its_reason() {
             "port 0",
         ),
         (
+            "[[service]]\nname = \"path\"\nport = 1\nserver = { kind = \"fin\" }",
+            "may be called",
+        ),
+        (
             "[[service]]\nname = \"Two\"\nport = 1\nserver = { kind = \"fin\" }",
             "hyphens",
         ),

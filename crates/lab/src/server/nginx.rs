@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Answer, Nginx, PAGE, Server};
 use crate::error::Error;
+use crate::run::open_up;
 use crate::scenario::Service;
+
+/// How many workers it has: like the machines on which the case was told, more than one.
+pub(crate) const WORKERS: usize = 2;
 
 /// Where a service's nginx writes its stamps, within the folder of the lab's run.
 pub(crate) fn access_log(folder: &Path, service: &str) -> PathBuf {
@@ -31,18 +34,14 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
     let home = folder.join("nginx");
     let pages = home.join("html");
     fs::create_dir_all(&pages).map_err(Error::file("create", &pages))?;
-    for open in [&home, &pages] {
-        // The workers are another user, whatever the umask here.
-        fs::set_permissions(open, fs::Permissions::from_mode(0o755))
-            .map_err(Error::file("open up", open))?;
-    }
     let page = pages.join("index.html");
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
-    fs::set_permissions(&page, fs::Permissions::from_mode(0o644))
-        .map_err(Error::file("open up", &page))?;
     let configuration = home.join("nginx.conf");
     let text = configure(&home, worker_user(), services);
     fs::write(&configuration, text).map_err(Error::file("write", &configuration))?;
+    [&home, &pages, &page, &configuration]
+        .into_iter()
+        .try_for_each(|path| open_up(path))?;
     let argument = |path: &Path| path.display().to_string();
     Ok(Some(vec![
         "-p".to_owned(),
@@ -73,7 +72,7 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
     let home = home.display();
     let mut text = format!(
         "user {user};\n\
-         worker_processes 2;\n\
+         worker_processes {WORKERS};\n\
          worker_rlimit_nofile 16384;\n\
          daemon off;\n\
          pid {home}/nginx.pid;\n\

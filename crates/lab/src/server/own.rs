@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::request::Requests;
@@ -36,6 +37,7 @@ pub(crate) struct ServePlan {
 pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     // A sleeping server means the time it says: without slack.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    allow_many_files();
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, plan.port));
     let listener =
         TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
@@ -49,8 +51,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     });
     let open = Arc::new(AtomicUsize::new(0));
     for connection in listener.incoming() {
-        // A client that was gone before it was accepted is its own affair.
-        let Ok(connection) = connection else { continue };
+        let Ok(connection) = connection else {
+            // A client that was gone before it was accepted, or too many open files: which
+            // would be so again at once.
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
         if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
             open.fetch_sub(1, Ordering::Relaxed);
             continue;
@@ -72,6 +78,16 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     Ok(())
 }
 
+/// As many open files as connections, where that is allowed.
+fn allow_many_files() {
+    let wanted = Some(MOST_CONNECTIONS as u64 + 64);
+    let limit = Rlimit {
+        current: wanted,
+        maximum: wanted,
+    };
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 struct Service {
     server: Server,
     stamps: Option<File>,
@@ -81,16 +97,16 @@ impl Service {
     fn serve(&self, connection: TcpStream) -> io::Result<()> {
         connection.set_read_timeout(Some(IDLE_LIMIT))?;
         match &self.server {
-            Server::WriteWriteRead => self.answer_all(&connection, |_| {
-                write_apart(&connection, "keep-alive", None)
-            }),
+            Server::WriteWriteRead => {
+                self.answer_all(&connection, || write_apart(&connection, "keep-alive", None))
+            }
             Server::Think(Sleep { time, .. }) => {
                 connection.set_nodelay(true)?;
-                self.answer_all(&connection, |_| think(&connection, *time))
+                self.answer_all(&connection, || think(&connection, *time))
             }
             Server::Pause(Sleep { time, .. }) => {
                 connection.set_nodelay(true)?;
-                self.answer_all(&connection, |_| {
+                self.answer_all(&connection, || {
                     write_apart(&connection, "keep-alive", Some(*time))
                 })
             }
@@ -106,7 +122,7 @@ impl Service {
     fn answer_all(
         &self,
         connection: &TcpStream,
-        answer: impl Fn(u64) -> io::Result<Vec<u64>>,
+        answer: impl Fn() -> io::Result<Vec<u64>>,
     ) -> io::Result<()> {
         let peer = plain_address(connection.peer_addr()?);
         let mut requests = Requests::new(connection);
@@ -115,7 +131,7 @@ impl Service {
                 break;
             }
             let read_ns = realtime_ns();
-            let written_ns = answer(number)?;
+            let written_ns = answer()?;
             self.note(&Stamp {
                 peer,
                 number,

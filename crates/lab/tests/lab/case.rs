@@ -48,7 +48,7 @@ fn the_case_reproduces_under_concurrency() {
     else {
         return crate::skip("wrk");
     };
-    assert!(slow_ms > 35.0 && slow_ms < 60.0, "{slow_ms} ms");
+    assert!(slow_ms > 35.0 && slow_ms < 100.0, "{slow_ms} ms");
     assert!(good_ms < slow_ms / 2.0, "{good_ms} ms beside {slow_ms} ms");
     assert!(
         good_rate > 2.0 * slow_rate,

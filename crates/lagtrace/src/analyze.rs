@@ -1,0 +1,117 @@
+//! `lagtrace analyze`: captures in, diagnosis out.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::time::{ClockId, Timestamp};
+use lagtrace_sources::capture::{CaptureError, FileCapture};
+
+use crate::conclusion;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+
+mod input;
+mod merge;
+
+/// What to analyze.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Several files are several observation points of the same traffic, such as one
+capture at the client and one at the server. Damaged files are analysed as far
+as they go.
+
+Examples:
+  lagtrace analyze slow.pcap
+  lagtrace analyze client.pcapng server.pcapng
+  lagtrace analyze slow.pcap --format json -o report.json
+  zstdcat slow.pcap.zst | lagtrace analyze -
+  ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -")]
+pub(crate) struct Options {
+    /// Capture files, pcap or pcapng; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Stop after COUNT TCP packets of each file
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+/// Analyses the files and prints the report.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let progress = console.bytes("reading", 0);
+    let mut captures = open(options, &progress, &interrupt)?;
+    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let limit = options.count.unwrap_or(u64::MAX);
+    merge::drain(&mut captures, limit, &interrupt, |segment, payload| {
+        analyzer.segment(segment, payload);
+    });
+    progress.finish_and_clear();
+    for (index, capture) in captures.iter().enumerate() {
+        analyzer.observe(summary(index, options.files.len(), capture));
+    }
+    let packets: u64 = captures.iter().map(|c| c.summary().packets).sum();
+    if interrupt.is_requested() {
+        if packets == 0 {
+            return Ok(Outcome::Interrupted);
+        }
+        analyzer.observe(conclusion::note(
+            "interrupted",
+            format!("Interrupted after {packets} packets: the rest was not read."),
+        ));
+    }
+    let names: Vec<_> = captures.iter().map(|c| c.summary().name).collect();
+    let mut report = analyzer.finish();
+    "analyze".clone_into(&mut report.command);
+    report.subject = names.join(", ");
+    report.started = conclusion::started(report.capture.as_ref().map(|c| c.start_ns));
+    conclusion::conclude(&report, console)
+}
+
+fn open(
+    options: &Options,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<Vec<FileCapture>> {
+    let count = options.files.len();
+    let open = |(index, path): (usize, &PathBuf)| {
+        let (name, input) = input::open(path, progress, interrupt)?;
+        let point = first_point(index, count);
+        FileCapture::from_reader(name, input, point).map_err(refused)
+    };
+    options.files.iter().enumerate().map(open).collect()
+}
+
+/// The points of one file's interfaces follow each other, so files share the
+/// numbers evenly.
+fn first_point(index: usize, files: usize) -> PointId {
+    let room = usize::from(u16::MAX) / files.max(1);
+    PointId(u16::try_from(index * room).unwrap_or(u16::MAX))
+}
+
+fn summary(index: usize, files: usize, capture: &FileCapture) -> Event {
+    let origin = Origin {
+        point: first_point(index, files),
+        clock: ClockId::File(u16::try_from(index).unwrap_or(u16::MAX)),
+        number: 0,
+    };
+    Event {
+        origin,
+        at: Timestamp::MAX,
+        phase: Phase::Baseline,
+        body: EventBody::Capture(capture.summary()),
+    }
+}
+
+fn refused(error: CaptureError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

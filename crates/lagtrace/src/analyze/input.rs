@@ -1,0 +1,67 @@
+//! Files and standard input, read with progress and given up on Ctrl-C.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::failure::Result;
+use crate::interrupt::Interrupt;
+
+/// How long a read waits before it looks whether the user asked to stop.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// A file that ends when the user asks to stop, even if it is a silent pipe.
+pub(super) struct Input {
+    file: File,
+    progress: ProgressBar,
+    interrupt: Interrupt,
+}
+
+/// Opens `path`, or standard input for `-`, and says what to call it.
+pub(super) fn open(
+    path: &Path,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<(String, Input)> {
+    let (name, file) = if path == Path::new("-") {
+        let input = rustix::io::dup(rustix::stdio::stdin()).context("read standard input")?;
+        ("standard input".to_owned(), File::from(input))
+    } else {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        (name, file)
+    };
+    let len = file.metadata().map_or(0, |metadata| metadata.len());
+    progress.inc_length(len);
+    let input = Input {
+        file,
+        progress: progress.clone(),
+        interrupt: interrupt.clone(),
+    };
+    Ok((name, input))
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.interrupt.is_requested() {
+            let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut ready, Some(&PATIENCE)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => {
+                    let len = self.file.read(buffer)?;
+                    self.progress.inc(len as u64);
+                    return Ok(len);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) mod duration;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    nothing found; with compare and --verify: fixed, or no worse
+  1    something found; a target that refuses, filters or fails counts
+  2    wrong usage or a failure that left no report
+  130  interrupted before anything was measured";
+
+/// Says where the milliseconds of slow requests went, and what to change.
+#[derive(Debug, Parser)]
+#[command(name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
+#[command(
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Investigate a service: where do its milliseconds go, and what to change?
+    Diagnose(crate::diagnose::Options),
+    /// Diagnose captures
+    Analyze(crate::analyze::Options),
+    /// Capture packets into a file or straight into the analysis
+    Capture(crate::capture::Options),
+    /// Compare two reports, before and after a change
+    Compare(crate::compare::Options),
+    /// Tell all about a cause
+    Explain(crate::explain::Options),
+    /// Reproduce causes of latency on this machine
+    Lab(crate::lab::Options),
+    /// Print a shell's completion script
+    Completions(crate::manual::Shell),
+    /// Print the manual page, or write all of them into a directory
+    Man(crate::manual::Pages),
+    /// What the lab starts; not for people
+    #[command(name = crate::lab::HELPER, hide = true)]
+    LabHelper {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// How results are shown.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// How to print the report
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
+    pub(crate) format: Format,
+    /// Write the report to FILE instead of standard output
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Print the report only: no steps, no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Tell more about each step
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// A report's form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Ndjson,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,199 @@
+//! `lagtrace capture`: live packets into a file, into the analysis, or both.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::decode::MAX_CAPTURED;
+use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::time::ClockId;
+use lagtrace_sources::capture::{
+    Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Written,
+};
+
+use crate::arguments::duration;
+use crate::conclusion;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::words;
+
+/// How long to wait for packets before looking whether the user asked to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What to capture.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without -w the packets are analysed as they come. Ctrl-C ends the capture, and
+the report follows. Capturing needs CAP_NET_RAW.
+
+Examples:
+  sudo lagtrace capture -i eth0 tcp port 8080
+  sudo lagtrace capture -i eth0 -d 10s --format json tcp port 8080
+  sudo lagtrace capture -i any -w slow.pcap -c 100000 host 10.0.0.5
+  sudo lagtrace capture -i lo -w - | tshark -r -")]
+pub(crate) struct Options {
+    /// The interface; `any` is all of them
+    #[arg(short, long, value_name = "IF", default_value = "any")]
+    interface: String,
+    /// Write the packets to FILE as pcap; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Analyse the packets too while writing them
+    #[arg(long, requires = "write")]
+    analyze: bool,
+    /// Stop after COUNT packets
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Stop after TIME
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive)]
+    duration: Option<Duration>,
+    /// Keep at most BYTES of each packet
+    #[arg(short, long, value_name = "BYTES", default_value_t = MAX_CAPTURED)]
+    #[arg(value_parser = clap::value_parser!(u32).range(64..=i64::from(MAX_CAPTURED)))]
+    snapshot_length: u32,
+    /// Which packets, in the language of pcap-filter(7)
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    filter: Vec<String>,
+}
+
+/// Captures until the user, the count or the time ends it; then reports.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let is_stdout = options.write.as_deref() == Some(Path::new("-"));
+    if is_stdout && options.analyze && console.output().output.is_none() {
+        let failure = Failure::new("packets and report cannot both go to standard output");
+        return Err(failure.hint("write the report to a file with -o"));
+    }
+    let interrupt = Interrupt::listen()?;
+    let started = conclusion::now();
+    let stop = Arc::new(AtomicBool::new(false));
+    let capture = LiveCapture::start(&live_options(options), stop).map_err(refused)?;
+    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let mut outcome = follow(capture, options, console, &interrupt, &mut analyzer);
+    let packets: u64 = outcome
+        .summaries
+        .iter()
+        .map(|(_, summary)| summary.packets)
+        .sum();
+    if packets == 0 && interrupt.is_requested() {
+        return Ok(Outcome::Interrupted);
+    }
+    tell_losses(&outcome, console);
+    let written = tell_written(outcome.written.take(), console);
+    if options.write.is_some() && !options.analyze {
+        // Writing was all there was to do: a fault leaves the task undone.
+        return written.map(|()| Outcome::Clean);
+    }
+    if let Err(failure) = written {
+        console.note(&failure.to_string());
+    }
+    observe(outcome, &mut analyzer);
+    let mut report = analyzer.finish();
+    "capture".clone_into(&mut report.command);
+    report.subject = subject(options);
+    report.started = conclusion::started(Some(started.as_nanos()));
+    conclusion::conclude(&report, console)
+}
+
+/// Hands packets on until the capture ends.
+fn follow(
+    mut capture: LiveCapture,
+    options: &Options,
+    console: &Console,
+    interrupt: &Interrupt,
+    analyzer: &mut Analyzer,
+) -> LiveOutcome {
+    let is_analyzed = options.write.is_none() || options.analyze;
+    let progress = console.spinner("capturing");
+    let mut is_stopping = false;
+    loop {
+        progress.set_message(words::plural(capture.packets(), "packet"));
+        if interrupt.is_requested() && !is_stopping {
+            is_stopping = true;
+            capture.stop();
+        }
+        match capture.next_batch(PATIENCE) {
+            Arrival::Batch(batch) if is_analyzed => {
+                for (segment, payload) in batch.segments() {
+                    analyzer.segment(segment, payload);
+                }
+            }
+            Arrival::Batch(_) | Arrival::Quiet => {}
+            Arrival::Ended => break,
+        }
+    }
+    progress.finish_and_clear();
+    capture.finish()
+}
+
+fn observe(outcome: LiveOutcome, analyzer: &mut Analyzer) {
+    for (point, summary) in outcome.summaries {
+        let origin = Origin {
+            point,
+            clock: ClockId::Realtime,
+            number: 0,
+        };
+        analyzer.observe(Event {
+            origin,
+            at: conclusion::now(),
+            phase: Phase::Baseline,
+            body: EventBody::Capture(summary),
+        });
+    }
+}
+
+fn tell_losses(outcome: &LiveOutcome, console: &Console) {
+    for (_, summary) in &outcome.summaries {
+        if let Some(lost @ 1..) = summary.dropped {
+            let lost = words::plural(lost, "packet");
+            console.note(&format!(
+                "{lost} were lost on {}: try a filter, or -s 256",
+                summary.name
+            ));
+        }
+    }
+}
+
+fn tell_written(written: Option<Written>, console: &Console) -> Result<()> {
+    let Some(written) = written else {
+        return Ok(());
+    };
+    let packets = words::plural(written.packets, "packet");
+    if let Some(fault) = written.fault {
+        let hint = format!("the {packets} that were written can be read");
+        return Err(Failure::from(fault).hint(hint));
+    }
+    console.note(&format!("{packets} written to {}", written.name));
+    Ok(())
+}
+
+fn live_options(options: &Options) -> LiveOptions {
+    LiveOptions {
+        filter: (!options.filter.is_empty()).then(|| options.filter.join(" ")),
+        snap_len: options.snapshot_length,
+        write: options.write.clone(),
+        packets: options.count,
+        duration: options.duration,
+        ..LiveOptions::new(&options.interface, PointId(0))
+    }
+}
+
+fn subject(options: &Options) -> String {
+    let mut words = vec![options.interface.clone()];
+    words.extend(options.filter.iter().cloned());
+    words.join(" ")
+}
+
+/// A capture that could not begin, with what to do about it.
+pub(crate) fn refused(error: CaptureError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

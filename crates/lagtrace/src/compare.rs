@@ -1,0 +1,80 @@
+//! `lagtrace compare`: before and after.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use lagtrace_core::compare::{Comparison, compare};
+use lagtrace_core::report::{Report, SCHEMA};
+use serde_json::json;
+
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::render;
+
+/// What to compare.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reports are made with `--format json -o FILE`. Compare runs of the same rate
+(`diagnose --rate`), or of the same number of connections.
+
+Examples:
+  lagtrace compare before.json after.json
+  lagtrace compare before.json after.json --format json")]
+pub(crate) struct Options {
+    /// The JSON report before the change
+    #[arg(value_name = "BEFORE.json")]
+    before: PathBuf,
+    /// The JSON report after it
+    #[arg(value_name = "AFTER.json")]
+    after: PathBuf,
+}
+
+/// Compares the reports and prints what changed.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let (before, after) = (read(&options.before)?, read(&options.after)?);
+    let comparison = compare(&before, &after);
+    deliver(console, &document(&comparison, console))?;
+    Ok(outcome(&comparison))
+}
+
+/// Reads a JSON report.
+pub(crate) fn read(path: &Path) -> Result<Report> {
+    let name = path.display();
+    let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let report: Report = serde_json::from_slice(&text).map_err(|error| {
+        Failure::from(error)
+            .during(format!("{name} is no report of lagtrace"))
+            .hint("reports are made with `lagtrace diagnose URL --format json -o FILE`")
+    })?;
+    if report.schema == SCHEMA {
+        return Ok(report);
+    }
+    let told = format!(
+        "{name} is a report of schema {}, not {SCHEMA}",
+        report.schema
+    );
+    Err(Failure::new(told).hint("make it again with this version of lagtrace"))
+}
+
+/// The comparison in the form that the user asked for.
+pub(crate) fn document(comparison: &Comparison, console: &Console) -> String {
+    match console.output().format {
+        Format::Text => render::comparison(comparison, &console.style()),
+        Format::Json => render::comparison_json(comparison),
+        Format::Ndjson => format!("{}\n", json!(comparison)),
+    }
+}
+
+/// Clean when the run after is no worse.
+pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
+    if comparison.is_no_worse() {
+        Outcome::Clean
+    } else {
+        Outcome::Found
+    }
+}

@@ -1,0 +1,60 @@
+//! The last stage of every command that diagnoses: the report is shown.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use lagtrace_core::analyzer;
+use lagtrace_core::event::{Event, EventBody, Note, Phase, TargetId};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::report::Report;
+use lagtrace_core::time::Timestamp;
+
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::render;
+
+/// What the analyzer is told before it begins.
+pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
+    analyzer::Options {
+        // The standard library's hasher keys itself from the kernel's random numbers.
+        hash_seed: RandomState::new().build_hasher().finish(),
+        targets,
+    }
+}
+
+/// A remark of the command's own.
+pub(crate) fn note(id: &str, text: String) -> Event {
+    let note = Note {
+        id: id.to_owned(),
+        text,
+    };
+    Event::here(now(), Phase::Baseline, EventBody::Note(note))
+}
+
+/// This instant on the realtime clock.
+pub(crate) fn now() -> Timestamp {
+    let nanos = jiff::Timestamp::now().as_nanosecond();
+    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// An instant in RFC 3339, UTC; this one for `None`.
+pub(crate) fn started(nanos: Option<i64>) -> String {
+    nanos
+        .and_then(|nanos| jiff::Timestamp::from_nanosecond(nanos.into()).ok())
+        .unwrap_or_else(jiff::Timestamp::now)
+        .to_string()
+}
+
+/// Shows the report as the user wants it and says what the exit code is.
+pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
+    let document = match console.output().format {
+        Format::Text => render::text(report, &console.style()),
+        Format::Json => render::json(report),
+        Format::Ndjson => render::ndjson(report),
+    };
+    deliver(console, &document)?;
+    Ok(Outcome::of(report))
+}

@@ -1,0 +1,219 @@
+//! What is shown while lagtrace works: outcome lines, progress, remarks, errors.
+//!
+//! Standard output carries data. Outcome lines go there only when the report
+//! that follows is text for the same reader; everything else goes to standard
+//! error, and progress only to a terminal.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use rustix::termios::tcgetwinsize;
+
+use crate::arguments::{Color, Format, Output};
+use crate::exit::{FAILURE, Outcome};
+use crate::failure::{Failure, Result};
+use crate::render;
+
+const STEP: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+const NOTE: Style = AnsiColor::Yellow.on_default().bold();
+
+/// How wide text is where no terminal says.
+const WIDTH: usize = 100;
+
+/// How wide the column of steps' names is.
+const STEP_WIDTH: usize = 14;
+
+/// The user's side.
+#[derive(Debug)]
+pub(crate) struct Console {
+    output: Output,
+    bars: MultiProgress,
+    /// Whether outcome lines stand on standard output already.
+    has_spoken: Cell<bool>,
+}
+
+impl Console {
+    /// A console that shows what `output` asks for.
+    pub(crate) fn new(output: &Output) -> Self {
+        let target = if output.quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        Self {
+            output: output.clone(),
+            bars: MultiProgress::with_draw_target(target),
+            has_spoken: Cell::new(false),
+        }
+    }
+
+    /// How the report is to be shown.
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// How text is to look where the report goes.
+    pub(crate) fn style(&self) -> render::Style {
+        let is_file = self.output.output.is_some();
+        let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        render::Style {
+            width: if is_file || columns == 0 {
+                WIDTH
+            } else {
+                columns
+            },
+            color: !is_file && self.colors_stdout(),
+            verbose: self.output.verbose,
+        }
+    }
+
+    fn colors_stdout(&self) -> bool {
+        self.colors(io::stdout().is_terminal())
+    }
+
+    /// One step's outcome.
+    pub(crate) fn outcome(&self, step: &str, text: &str) {
+        if self.output.quiet {
+            return;
+        }
+        let to_stdout = self.output.format == Format::Text && self.output.output.is_none();
+        let colored = if to_stdout {
+            self.colors_stdout()
+        } else {
+            self.colors_stderr()
+        };
+        let line = format!(
+            "{} {text}",
+            paint(colored, STEP, &format!("{step:STEP_WIDTH$}"))
+        );
+        self.line(to_stdout, &line);
+        self.has_spoken.set(self.has_spoken.get() || to_stdout);
+    }
+
+    /// What sets a report apart from the outcome lines above it, if there are any.
+    pub(crate) fn gap(&self) -> &'static str {
+        if self.has_spoken.get() { "\n" } else { "" }
+    }
+
+    /// Details of a step, for `--verbose`.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.output.verbose {
+            let line = format!("{:STEP_WIDTH$} {text}", "");
+            self.line(false, &paint(self.colors_stderr(), DIM, &line));
+        }
+    }
+
+    /// A remark that a report does not carry.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.output.quiet {
+            let head = paint(self.colors_stderr(), NOTE, "note:");
+            self.line(false, &format!("{head} {text}"));
+        }
+    }
+
+    /// Progress of something whose size is known, in bytes.
+    pub(crate) fn bytes(&self, name: &str, total: u64) -> ProgressBar {
+        let style = ProgressStyle::with_template(
+            "{prefix:14} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}",
+        );
+        self.bar(name, ProgressBar::new(total), style)
+    }
+
+    /// Progress of something that takes a known time. Told in milliseconds.
+    pub(crate) fn timed(&self, name: &str, total: Duration) -> ProgressBar {
+        let millis = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
+        let style = ProgressStyle::with_template("{prefix:14} {wide_bar} {elapsed} {msg}");
+        self.bar(name, ProgressBar::new(millis), style)
+    }
+
+    /// Progress of something whose end is not known.
+    pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
+        let style = ProgressStyle::with_template("{prefix:14} {spinner} {elapsed} {msg}");
+        self.bar(name, ProgressBar::new_spinner(), style)
+    }
+
+    /// Ends the program: prints a failure, and turns the outcome into an exit code.
+    pub(crate) fn close(&self, result: Result<Outcome>) -> ExitCode {
+        self.bars.clear().ok();
+        match result {
+            Ok(outcome) => outcome.into(),
+            Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+            Err(failure) => {
+                self.fail(&failure);
+                FAILURE.into()
+            }
+        }
+    }
+
+    fn fail(&self, failure: &Failure) {
+        let colored = self.colors_stderr();
+        self.line(
+            false,
+            &format!("{} {failure}", paint(colored, ERROR, "error:")),
+        );
+        if let Some(hint) = failure.hint_text() {
+            self.line(false, &format!("{} {hint}", paint(colored, HINT, "hint:")));
+        }
+    }
+
+    fn bar(
+        &self,
+        name: &str,
+        bar: ProgressBar,
+        style: std::result::Result<ProgressStyle, indicatif::style::TemplateError>,
+    ) -> ProgressBar {
+        let bar = self.bars.add(bar.with_prefix(name.to_owned()));
+        bar.set_style(
+            style
+                .expect("the templates above are valid")
+                .progress_chars("━╸─"),
+        );
+        bar.enable_steady_tick(Duration::from_millis(250));
+        bar
+    }
+
+    /// Prints a line above the bars. A reader who went away is no reason to
+    /// stop measuring: the report may go to a file.
+    fn line(&self, to_stdout: bool, line: &str) {
+        self.bars.suspend(|| {
+            if to_stdout {
+                writeln!(io::stdout(), "{line}").ok();
+            } else {
+                writeln!(io::stderr(), "{line}").ok();
+            }
+        });
+    }
+
+    fn colors_stderr(&self) -> bool {
+        self.colors(io::stderr().is_terminal())
+    }
+
+    fn colors(&self, is_terminal: bool) -> bool {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        match self.output.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb(),
+        }
+    }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+fn paint(colored: bool, style: Style, text: &str) -> String {
+    if colored {
+        format!("{style}{text}{style:#}")
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,26 @@
+//! Where a finished document goes: standard output or a file.
+
+use std::fs;
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+
+use crate::console::Console;
+use crate::failure::Result;
+
+/// Hands the document over as the user asked.
+pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
+    match &console.output().output {
+        Some(path) => {
+            fs::write(path, document).with_context(|| format!("write {}", path.display()))?;
+        }
+        None => {
+            let mut to = io::stdout().lock();
+            to.write_all(console.gap().as_bytes())
+                .and_then(|()| to.write_all(document.as_bytes()))
+                .and_then(|()| to.flush())
+                .context("write the report")?;
+        }
+    }
+    Ok(())
+}

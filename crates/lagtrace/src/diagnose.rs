@@ -1,0 +1,104 @@
+//! `lagtrace diagnose`: the arguments of the whole investigation.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+
+use crate::arguments::duration;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::investigate;
+
+/// What to investigate, and how.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The service is put under load: by default 100 connections for 10 s. Steps that
+lack a privilege say what they would have shown and how to allow it; the rest
+runs all the same. Ctrl-C ends the measurement and reports what was measured.
+
+Examples:
+  lagtrace diagnose http://shop.example:8080/
+  lagtrace diagnose http://shop.example:8080/ --control http://shop.example/
+  lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
+  lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap
+  lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
+  lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
+pub(crate) struct Options {
+    /// The service, http://HOST[:PORT]/PATH
+    pub(crate) url: String,
+    /// A healthy twin to measure beside it, interleaved
+    #[arg(long, value_name = "URL")]
+    pub(crate) control: Option<String>,
+    /// Set TCP_NODELAY on the server's end of one connection of our own,
+    /// measure before and after, and put it back (server on this host)
+    #[arg(long)]
+    pub(crate) what_if: bool,
+    /// Compare with the JSON report of an earlier run: did the fix help, and why?
+    #[arg(long, value_name = "BEFORE.json")]
+    pub(crate) verify: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) load: Load,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+/// The load to make.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct Load {
+    /// Connections kept open at once
+    #[arg(short, long, default_value_t = 100, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(crate) connections: u32,
+    /// How long the load lasts in all, warm-up included
+    #[arg(short, long, default_value = "10s", value_name = "TIME")]
+    #[arg(value_parser = duration::parse_load)]
+    pub(crate) duration: Duration,
+    /// Threads that make the load; 0 chooses
+    #[arg(short, long, default_value_t = 0, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) threads: u16,
+    /// Requests a second, whatever the service does; without it each
+    /// connection asks again as soon as it was answered
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// How long a connection may take to open and a response to come
+    #[arg(long, default_value = "2s", value_name = "TIME")]
+    #[arg(value_parser = duration::parse_positive)]
+    pub(crate) timeout: Duration,
+}
+
+/// Addresses and packets.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Network {
+    /// Capture on this interface instead of the one that the kernel routes over
+    #[arg(short, long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// Keep the captured packets in FILE
+    #[arg(short, long, value_name = "FILE", conflicts_with = "no_capture")]
+    pub(crate) write: Option<PathBuf>,
+    /// Capture no packets
+    #[arg(long, conflicts_with = "interface")]
+    pub(crate) no_capture: bool,
+    /// Use IPv4 only
+    #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', action = ArgAction::SetTrue)]
+    pub(crate) ipv6: bool,
+}
+
+/// Investigates and reports.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    investigate::run(options, console)
+}
+
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e6)
+        .ok_or_else(|| format!("`{text}` is no rate: give requests a second, up to 1000000"))
+}

@@ -1,0 +1,42 @@
+//! What the exit code says.
+
+use std::process::ExitCode;
+
+use lagtrace_core::report::{LayerState, Report};
+
+/// How a command ended without failing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing found, nothing worse, or nothing to find.
+    Clean,
+    /// Something was found: a cause, or a target that refuses or fails.
+    Found,
+    /// Stopped by the user before anything was measured.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The outcome of a diagnosis. A finding counts, and so does an accused
+    /// layer: a target that refuses has no exchange that a cause could cost.
+    pub(crate) fn of(report: &Report) -> Self {
+        let accused = |state| state == LayerState::Accused;
+        if !report.findings.is_empty() || report.layers.iter().any(|l| accused(l.state)) {
+            Self::Found
+        } else {
+            Self::Clean
+        }
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Clean => Self::SUCCESS,
+            Outcome::Found => Self::from(1),
+            Outcome::Interrupted => Self::from(130),
+        }
+    }
+}
+
+/// The exit code of usage errors and of failures that leave no report.
+pub(crate) const FAILURE: u8 = 2;

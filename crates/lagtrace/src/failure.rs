@@ -1,0 +1,100 @@
+//! Failures as a person reads them: what failed, then what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// A failure that leaves no report.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+/// The result of what may fail without a report.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with nothing to suggest.
+    pub(crate) fn new(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
+        anyhow::Error::msg(message).into()
+    }
+
+    /// The same as the cause of something larger that failed.
+    pub(crate) fn during(self, operation: String) -> Self {
+        Self {
+            error: self.error.context(operation),
+            ..self
+        }
+    }
+
+    /// The same with what the user can do about it.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// What the user can do about it.
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Whether the reader of our output went away, which is no failure.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.error.chain().any(|cause| {
+            cause
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        })
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            hint: None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// The operation and its causes, outermost first. A cause whose words its
+    /// wrapper already repeats is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.error.to_string();
+        f.write_str(&said)?;
+        for cause in self.error.chain().skip(1) {
+            let text = cause.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            said.push_str(&text);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let inner = io::Error::from(io::ErrorKind::NotFound);
+        let words = inner.to_string();
+        let failure = Failure::from(anyhow::Error::new(inner).context(format!("open x: {words}")));
+        assert_eq!(failure.to_string(), format!("open x: {words}"));
+    }
+
+    #[test]
+    fn causes_follow_the_operation() {
+        let result: io::Result<()> = Err(io::ErrorKind::BrokenPipe.into());
+        let failure = Failure::from(result.context("write the report").expect_err("it is one"));
+        assert_eq!(failure.to_string(), "write the report: broken pipe");
+        assert!(failure.is_closed_pipe());
+    }
+}

@@ -1,0 +1,38 @@
+//! Ctrl-C ends what is being measured, not the report.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::Result;
+
+/// Whether the user asked to stop. A second request ends the program at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Starts listening for SIGINT and SIGTERM.
+    pub(crate) fn listen() -> Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The order matters: the first signal must only set the flag.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))
+                .and_then(|_| flag::register(signal, Arc::clone(&asked)))
+                .context("install the handler for Ctrl-C")?;
+        }
+        Ok(Self(asked))
+    }
+
+    /// Whether the user asked to stop.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for sources that watch it.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+}

@@ -1,0 +1,89 @@
+//! Interventions on our own side, interleaved with controls.
+
+use std::time::Duration;
+
+use lagtrace_core::event::Phase;
+use lagtrace_core::experiment::Experiment;
+use lagtrace_sources::load::{Arrangement, Lane, LaneSummary};
+
+use super::Investigation;
+use crate::failure::Result;
+use crate::words;
+
+/// All experiments together take about this long at most.
+const BUDGET: Duration = Duration::from_millis(2_500);
+/// How often control and intervention alternate at least.
+const LEAST_ROUNDS: u32 = 3;
+/// A turn holds about this many requests of a connection.
+const REQUESTS_A_TURN: u32 = 3;
+/// The shortest and the longest turn.
+const TURNS: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(400));
+/// A response's usual time where none was measured.
+const TYPICAL: Duration = Duration::from_millis(20);
+
+impl Investigation<'_> {
+    /// Analyses what was seen, and tries what would tell the remaining
+    /// hypotheses apart, until nothing is left to tell or the time is up.
+    pub(super) fn experiments(&mut self) -> Result<()> {
+        let mut left = BUDGET;
+        let mut tried = Vec::new();
+        loop {
+            self.analyze();
+            let turn = self.turn();
+            let round = turn * 2 * LEAST_ROUNDS;
+            let wanted = self.feed.next_experiments();
+            let next = wanted
+                .into_iter()
+                .find(|experiment| !tried.contains(experiment));
+            let (Some(experiment), false) = (next, self.interrupt.is_requested()) else {
+                return Ok(());
+            };
+            if left < round && !tried.is_empty() {
+                return Ok(());
+            }
+            tried.push(experiment);
+            self.experiment(tried.len(), experiment, turn, round)?;
+            left = left.saturating_sub(round);
+        }
+    }
+
+    fn experiment(
+        &mut self,
+        number: usize,
+        experiment: Experiment,
+        turn: Duration,
+        duration: Duration,
+    ) -> Result<()> {
+        let number = u8::try_from(number).unwrap_or(u8::MAX);
+        let lane = |phase, experiment| Lane {
+            target: self.subject().target.clone(),
+            phase,
+            experiment,
+            connections: self.options.load.connections,
+        };
+        let control = lane(Phase::Control(number), None);
+        let treated = lane(Phase::Experiment(number), Some(experiment));
+        let mut plan = self.plan(vec![control, treated]);
+        plan.arrangement = Arrangement::Interleaved { slice: turn };
+        plan.warm_up = Duration::ZERO;
+        plan.duration = duration;
+        plan.is_observed = self.recorder.is_some();
+        let summary = self.run_load("experiment", &plan)?;
+        if let [control, treated] = summary.lanes.as_slice() {
+            let text = format!("{experiment}: mean {} → {}", mean(control), mean(treated));
+            self.console.outcome("experiment", &text);
+        }
+        Ok(())
+    }
+
+    /// How long control and intervention take turns: long enough for some
+    /// requests of each connection, short enough to alternate often.
+    fn turn(&self) -> Duration {
+        let typical = self.typical.unwrap_or(TYPICAL);
+        (typical * REQUESTS_A_TURN).clamp(TURNS.0, TURNS.1)
+    }
+}
+
+fn mean(lane: &LaneSummary) -> String {
+    lane.service.mean().map_or("-".to_owned(), words::time)
+}

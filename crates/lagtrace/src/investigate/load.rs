@@ -1,0 +1,205 @@
+//! Concurrent load: first unobserved, which is where latency figures come
+//! from, then once more under observation, which is where explanations come
+//! from.
+
+use std::time::Duration;
+
+use lagtrace_core::event::{Phase, TargetId};
+use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
+
+use super::loaded_probes::LoadedProbes;
+use super::observation::Observation;
+use super::{Investigation, Site};
+use crate::failure::Result;
+use crate::words;
+
+/// How long one target is under load before it is the other's turn.
+const TURN: Duration = Duration::from_millis(200);
+/// The observed part is no longer than this: packets take memory.
+const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
+/// The observed part takes this share of the load.
+const OBSERVED_SHARE: f64 = 0.4;
+/// Each part warms up for this share of the load, within bounds.
+const WARM_UP_SHARE: f64 = 0.04;
+
+/// How the load's duration is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Windows {
+    /// Before each part.
+    warm_up: Duration,
+    unobserved: Duration,
+    observed: Duration,
+}
+
+impl Windows {
+    /// Targets that take turns warm up for a whole round of turns.
+    fn within(duration: Duration, targets: usize) -> Self {
+        let warm_up = match targets {
+            0 | 1 => duration
+                .mul_f64(WARM_UP_SHARE)
+                .clamp(Duration::from_millis(100), Duration::from_millis(500)),
+            several => TURN * u32::try_from(several).unwrap_or(u32::MAX),
+        };
+        let rest = duration.saturating_sub(warm_up * 2);
+        let observed = rest.mul_f64(OBSERVED_SHARE).min(LONGEST_OBSERVED);
+        Self {
+            warm_up,
+            unobserved: rest - observed,
+            observed,
+        }
+    }
+}
+
+impl Investigation<'_> {
+    /// Loads the targets, unobserved and observed.
+    pub(super) fn load(&mut self) -> Result<()> {
+        let lanes = self.baseline_lanes();
+        let windows = Windows::within(self.options.load.duration, lanes.len());
+        let mut plan = self.plan(lanes);
+        plan.warm_up = windows.warm_up;
+        plan.duration = windows.unobserved;
+        let unobserved = self.run_load("load", &plan)?;
+        for lane in &unobserved.lanes {
+            self.say("load", lane.target, &describe(lane, unobserved.ending));
+        }
+        self.typical = unobserved
+            .lanes
+            .first()
+            .and_then(|lane| lane.service.quantile(0.5));
+        if unobserved.ending != Ending::Completed {
+            return Ok(());
+        }
+        plan.duration = windows.observed;
+        self.observed_load(&mut plan, &unobserved)
+    }
+
+    fn observed_load(&mut self, plan: &mut Plan, unobserved: &Summary) -> Result<()> {
+        self.start_capture();
+        plan.is_observed = self.recorder.is_some();
+        let observation = Observation::begin(self);
+        let probes = LoadedProbes::begin(self.open_sites());
+        let observed = self.run_load("observation", plan);
+        self.feed.observe_all(probes.end());
+        observation.end(self);
+        let observed = observed?;
+        let text = match disturbance(unobserved, &observed) {
+            Some(text) => text,
+            None => "nothing answered".to_owned(),
+        };
+        self.console.outcome("observation", &text);
+        Ok(())
+    }
+
+    /// A plan with these lanes that follows the user's wishes.
+    pub(super) fn plan(&self, lanes: Vec<Lane>) -> Plan {
+        let wishes = &self.options.load;
+        let mut plan = Plan::new(lanes);
+        if plan.lanes.len() > 1 {
+            plan.arrangement = Arrangement::Interleaved { slice: TURN };
+        }
+        plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
+        plan.timeout = wishes.timeout;
+        plan.threads = wishes.threads.into();
+        plan
+    }
+
+    /// Runs a plan with progress and keeps what it saw.
+    pub(super) fn run_load(&mut self, step: &str, plan: &Plan) -> Result<Summary> {
+        let bar = self.console.timed(step, plan.warm_up + plan.duration);
+        let progress = |now: load::Progress| {
+            bar.set_position(u64::try_from(now.elapsed.as_millis()).unwrap_or(u64::MAX));
+            let failures = match now.failures {
+                0 => String::new(),
+                failures => format!(", {} failed", words::count(failures)),
+            };
+            bar.set_message(format!(
+                "{}{failures}",
+                words::plural(now.requests, "request")
+            ));
+        };
+        let mut events = Vec::new();
+        let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
+            events.push(event)
+        });
+        bar.finish_and_clear();
+        self.feed.observe_all(events);
+        Ok(summary?)
+    }
+
+    fn baseline_lanes(&self) -> Vec<Lane> {
+        let lane = |site: &Site| Lane {
+            target: site.target.clone(),
+            phase: Phase::Baseline,
+            experiment: None,
+            connections: self.options.load.connections,
+        };
+        self.open_sites().map(lane).collect()
+    }
+}
+
+/// A lane's figures in a line.
+fn describe(lane: &LaneSummary, ending: Ending) -> String {
+    if let Ending::NothingConnected(failure) = ending {
+        return format!("no connection could be made: {failure:?}");
+    }
+    let at = |quantile| {
+        lane.service
+            .quantile(quantile)
+            .map_or("-".to_owned(), words::time)
+    };
+    let mut text = format!(
+        "{} requests/s, p50 {}, p99 {}, max {}",
+        words::rate(lane.rate()),
+        at(0.5),
+        at(0.99),
+        at(1.0),
+    );
+    let bad: u64 = lane
+        .statuses
+        .iter()
+        .filter(|(status, _)| *status >= 400)
+        .map(|&(_, n)| n)
+        .sum();
+    for (number, noun) in [(lane.failed(), "failure"), (bad, "error response")] {
+        if number > 0 {
+            text.push_str(&format!(", {}", words::plural(number, noun)));
+        }
+    }
+    text
+}
+
+/// How much slower the subject was while it was observed.
+fn disturbance(unobserved: &Summary, observed: &Summary) -> Option<String> {
+    let mean = |summary: &Summary| {
+        let subject = summary
+            .lanes
+            .iter()
+            .find(|lane| lane.target == TargetId::Subject)?;
+        subject.service.mean()
+    };
+    let (without, with) = (mean(unobserved)?, mean(observed)?);
+    let ratio = with.as_secs_f64() / without.as_secs_f64().max(1e-9);
+    Some(format!(
+        "mean {} against {} unobserved: observing changes it by {:+.1} %",
+        words::time(with),
+        words::time(without),
+        (ratio - 1.0) * 100.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_windows_fill_the_duration() {
+        for (seconds, targets) in [(1, 1), (2, 1), (2, 2), (10, 1), (10, 2), (60, 1), (3600, 2)] {
+            let duration = Duration::from_secs(seconds);
+            let windows = Windows::within(duration, targets);
+            let sum = windows.warm_up * 2 + windows.unobserved + windows.observed;
+            assert_eq!(sum, duration);
+            assert!(windows.observed <= LONGEST_OBSERVED);
+            assert!(windows.unobserved > windows.observed);
+        }
+    }
+}

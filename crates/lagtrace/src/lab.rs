@@ -1,0 +1,174 @@
+//! `lagtrace lab`: causes of latency on demand, and whether they are found.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use lagtrace_lab::{Family, Helper, Lab, Scenario};
+
+use crate::arguments::duration;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+
+mod run;
+mod truth;
+
+/// The subcommand by which the lab starts its own processes from this program.
+pub(crate) const HELPER: &str = "lab-helper";
+
+/// What to do with the lab.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A lab is two network namespaces with a path between them and real servers in
+one of them. It needs root and never touches the host's own network.
+
+Examples:
+  lagtrace lab list
+  sudo lagtrace lab run nagle-delayed-ack
+  sudo lagtrace lab run nagle-delayed-ack --rtt 8ms -- -d 5s
+  sudo lagtrace lab up nagle-delayed-ack
+  sudo lagtrace lab down nagle-delayed-ack")]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the scenarios and the labs that are up
+    List,
+    /// Show a scenario: its path, its services and the truth about each
+    Show {
+        /// The scenario
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Bring a scenario up, diagnose each of its services, take it down
+    Run(run::Options),
+    /// Bring a scenario up and leave it
+    Up(Choice),
+    /// Take down what `up` left
+    Down {
+        /// The scenario, or the id that `up` printed
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// Which scenario, and how far apart its hosts are.
+#[derive(Debug, Args)]
+struct Choice {
+    /// The scenario
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The round trip between the two hosts; a bare number means milliseconds
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    rtt: Option<Duration>,
+}
+
+/// Does what is asked for.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    match &options.action {
+        Action::List => list(console),
+        Action::Show { name } => show(name, console),
+        Action::Run(options) => run::run(options, console),
+        Action::Up(choice) => up(choice, console),
+        Action::Down { name } => down(name, console),
+    }
+}
+
+impl Choice {
+    fn scenario(&self) -> Result<Scenario> {
+        let scenario = Scenario::by_name(&self.name).map_err(failed)?;
+        Ok(match self.rtt {
+            Some(rtt) => scenario.with_round_trip(rtt),
+            None => scenario,
+        })
+    }
+
+    fn bring_up(&self) -> Result<Lab> {
+        Lab::bring_up(&self.scenario()?, &Helper::this_program(HELPER)).map_err(failed)
+    }
+}
+
+fn list(console: &Console) -> Result<Outcome> {
+    let mut text = String::new();
+    for scenario in Scenario::all().map_err(failed)? {
+        writeln!(text, "{:26} {}", scenario.name, scenario.title).ok();
+    }
+    // Only root keeps labs, and only root need be told of what cannot be read.
+    for run in lagtrace_lab::runs().unwrap_or_default() {
+        writeln!(text, "up: {} as {}", run.scenario.name, run.id).ok();
+    }
+    print(&text, console)
+}
+
+fn show(name: &str, console: &Console) -> Result<Outcome> {
+    let scenario = Scenario::by_name(name).map_err(failed)?;
+    let mut text = format!("{}: {}\n", scenario.name, scenario.title);
+    writeln!(text, "round trip: {:?}", scenario.path.round_trip).ok();
+    for service in &scenario.services {
+        let role = if service.name == scenario.target {
+            " (the case)"
+        } else if Some(&service.name) == scenario.control.as_ref() {
+            " (its healthy twin)"
+        } else {
+            ""
+        };
+        writeln!(text, "\n{} on port {}{role}", service.name, service.port).ok();
+        for line in truth::describe(&service.truth) {
+            writeln!(text, "  {line}").ok();
+        }
+    }
+    print(&text, console)
+}
+
+fn up(choice: &Choice, console: &Console) -> Result<Outcome> {
+    let lab = choice.bring_up()?;
+    let urls: Vec<_> = lab
+        .scenario()
+        .services
+        .iter()
+        .map(|service| (service.name.clone(), lab.url(service, Family::V4)))
+        .collect();
+    let run = lab.detach().map_err(failed)?;
+    let inside = format!("sudo ip netns exec {}", run.client_namespace());
+    let mut text = format!("{} is up as {}\n", run.scenario.name, run.id);
+    for (name, url) in urls {
+        writeln!(text, "{name:14} {inside} lagtrace diagnose {url}").ok();
+    }
+    writeln!(text, "take it down:  sudo lagtrace lab down {}", run.id).ok();
+    print(&text, console)
+}
+
+fn down(name: &str, console: &Console) -> Result<Outcome> {
+    let mut text = String::new();
+    for run in lagtrace_lab::take_down(name).map_err(failed)? {
+        writeln!(text, "{} ({}) is down", run.scenario.name, run.id).ok();
+    }
+    print(&text, console)
+}
+
+fn print(text: &str, console: &Console) -> Result<Outcome> {
+    deliver(console, text)?;
+    Ok(Outcome::Clean)
+}
+
+/// The lab's error with its hint.
+fn failed(error: lagtrace_lab::Error) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse() {
+        Ok(millis) => Ok(Duration::from_millis(millis)),
+        Err(_) => duration::parse(text),
+    }
+}

@@ -1,0 +1,182 @@
+//! One scenario from its beginning to its end, diagnosed like any service.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use clap::Args;
+use lagtrace_core::report::Report;
+use lagtrace_lab::{Family, Lab, Service};
+use serde_json::{Value, json};
+
+use super::{Choice, failed, truth};
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::render;
+
+/// Where this program is, even if its file was replaced since.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+/// A user without any rights.
+const NOBODY: &str = "65534";
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    choice: Choice,
+    /// Diagnose only this service of the scenario
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// Diagnose over IPv6
+    #[arg(long)]
+    ipv6: bool,
+    /// Diagnose without any privilege (setpriv)
+    #[arg(long)]
+    unprivileged: bool,
+    /// Arguments for `lagtrace diagnose`
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    diagnose: Vec<String>,
+}
+
+/// A diagnosed service.
+struct Diagnosis {
+    service: String,
+    url: String,
+    misses: Vec<String>,
+    report: Report,
+}
+
+/// Brings the scenario up, diagnoses, takes it down. Found is what the truth
+/// did not expect, or missed.
+pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let lab = options.choice.bring_up()?;
+    console.outcome("lab", &format!("up: {}", lab.scenario().title));
+    let diagnoses = diagnose_all(options, &lab, console, &interrupt);
+    lab.take_down().map_err(failed)?;
+    let diagnoses = diagnoses?;
+    if diagnoses.is_empty() && interrupt.is_requested() {
+        return Ok(Outcome::Interrupted);
+    }
+    print(&diagnoses, console)?;
+    if diagnoses
+        .iter()
+        .all(|diagnosis| diagnosis.misses.is_empty())
+    {
+        Ok(Outcome::Clean)
+    } else {
+        Ok(Outcome::Found)
+    }
+}
+
+fn diagnose_all(
+    options: &Options,
+    lab: &Lab,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Vec<Diagnosis>> {
+    let scenario = lab.scenario();
+    let services: Vec<&Service> = match &options.service {
+        Some(name) => vec![lab.service(name).map_err(failed)?],
+        None => scenario.services.iter().collect(),
+    };
+    let mut diagnoses = Vec::new();
+    for service in services {
+        if interrupt.is_requested() {
+            break;
+        }
+        console.outcome(
+            "service",
+            &format!("{} on port {}", service.name, service.port),
+        );
+        match diagnose(options, lab, service, console) {
+            Ok(diagnosis) => diagnoses.push(diagnosis),
+            Err(_) if interrupt.is_requested() => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(diagnoses)
+}
+
+/// Runs `lagtrace diagnose` on the lab's client, as a user would there.
+fn diagnose(
+    options: &Options,
+    lab: &Lab,
+    service: &Service,
+    console: &Console,
+) -> Result<Diagnosis> {
+    let family = if options.ipv6 { Family::V6 } else { Family::V4 };
+    let url = lab.url(service, family);
+    let mut command = command(options, lab)?;
+    command.args(["diagnose", &url, "--format", "json"]);
+    command.args(&options.diagnose).stdin(Stdio::null());
+    if console.output().quiet {
+        command.arg("--quiet");
+    }
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start `lagtrace diagnose` in the lab")?;
+    if output.stdout.is_empty() {
+        let told = format!(
+            "`lagtrace diagnose {url}` gave no report: {}",
+            output.status
+        );
+        return Err(Failure::new(told));
+    }
+    let report: Report =
+        serde_json::from_slice(&output.stdout).context("read the report from the lab")?;
+    Ok(Diagnosis {
+        service: service.name.clone(),
+        url,
+        misses: truth::misses(&service.truth, &report),
+        report,
+    })
+}
+
+fn command(options: &Options, lab: &Lab) -> Result<Command> {
+    if !options.unprivileged {
+        return lab.client().command(THIS_PROGRAM).map_err(failed);
+    }
+    // Of the program's own path nobody may be able to read every folder.
+    let mut command = lab.client().command("setpriv").map_err(failed)?;
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
+    let program = std::env::current_exe().context("find this program's own file")?;
+    command.arg(program);
+    Ok(command)
+}
+
+fn print(diagnoses: &[Diagnosis], console: &Console) -> Result<()> {
+    let all: Vec<_> = diagnoses.iter().map(as_json).collect();
+    let document = match console.output().format {
+        Format::Text => diagnoses.iter().map(|d| as_text(d, console)).collect(),
+        Format::Json => format!("{:#}\n", Value::from(all)),
+        Format::Ndjson => all.iter().map(|value| format!("{value}\n")).collect(),
+    };
+    deliver(console, &document)
+}
+
+fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
+    let letter = render::text(&diagnosis.report, &console.style());
+    let truth = match diagnosis.misses.as_slice() {
+        [] => "The diagnosis is right: it says what is true of this service.".to_owned(),
+        misses => format!("The diagnosis is wrong: {}.", misses.join("; ")),
+    };
+    format!(
+        "\n=== {}: {}\n\n{letter}\n{truth}\n",
+        diagnosis.service, diagnosis.url
+    )
+}
+
+fn as_json(diagnosis: &Diagnosis) -> Value {
+    json!({
+        "service": diagnosis.service,
+        "url": diagnosis.url,
+        "misses": diagnosis.misses,
+        "report": diagnosis.report,
+    })
+}

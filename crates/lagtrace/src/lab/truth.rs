@@ -1,0 +1,180 @@
+//! Whether a report says what is true of a service of the lab.
+
+use lagtrace_core::report::{Finding, Report};
+use lagtrace_core::wait::Owner;
+use lagtrace_lab::{Culprit, Expectation, Truth};
+
+/// What the report misses or claims wrongly; empty when it is right.
+pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
+    let mut misses = Vec::new();
+    let mut rest = report.findings.iter();
+    for expectation in &truth.expected {
+        // The largest comes first: each is looked for behind the one before it.
+        if !rest.any(|finding| fulfils(finding, expectation)) {
+            let order = report.findings.iter().any(|f| fulfils(f, expectation));
+            let what = expected(expectation);
+            misses.push(if order {
+                format!("found too early: {what}")
+            } else {
+                format!("not found: {what}")
+            });
+            rest = report.findings.iter();
+        }
+    }
+    for finding in &report.findings {
+        let cause = &finding.cause;
+        if truth.must_not.contains(cause) {
+            misses.push(format!("found, and must not be: {cause}"));
+        } else if !truth.admits(cause) {
+            misses.push(format!("found, and not expected: {cause}"));
+        }
+    }
+    misses
+}
+
+/// The truth in words, a line each.
+pub(super) fn describe(truth: &Truth) -> Vec<String> {
+    let mut lines: Vec<_> = truth
+        .expected
+        .iter()
+        .map(|expectation| format!("to be found: {}", expected(expectation)))
+        .collect();
+    if lines.is_empty() {
+        lines.push("to be found: nothing".to_owned());
+    }
+    let lists = [
+        ("may be found", &truth.allowed),
+        ("must not be found", &truth.must_not),
+    ];
+    for (title, causes) in lists {
+        if !causes.is_empty() {
+            lines.push(format!("{title}: {}", causes.join(", ")));
+        }
+    }
+    lines
+}
+
+fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
+    expectation.cause.contains(&finding.cause)
+        && expectation
+            .culprit
+            .iter()
+            .any(|&culprit| owner(culprit) == finding.culprit)
+}
+
+fn expected(expectation: &Expectation) -> String {
+    let culprits: Vec<_> = expectation.culprit.iter().map(|&c| name(c)).collect();
+    format!(
+        "{} ({})",
+        expectation.cause.join(" or "),
+        culprits.join(" or ")
+    )
+}
+
+fn owner(culprit: Culprit) -> Owner {
+    match culprit {
+        Culprit::Client => Owner::Client,
+        Culprit::Server => Owner::Server,
+        Culprit::Path => Owner::Path,
+        Culprit::Resolver => Owner::Resolver,
+        Culprit::Proxy => Owner::Proxy,
+    }
+}
+
+fn name(culprit: Culprit) -> &'static str {
+    match culprit {
+        Culprit::Client => "client",
+        Culprit::Server => "server",
+        Culprit::Path => "path",
+        Culprit::Resolver => "resolver",
+        Culprit::Proxy => "proxy",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(findings: &[(&str, Owner)]) -> Report {
+        let finding = |&(cause, culprit): &(&str, Owner)| Finding {
+            cause: cause.to_owned(),
+            culprit,
+            ..serde_json::from_value(blank()).expect("a blank finding reads")
+        };
+        Report {
+            findings: findings.iter().map(finding).collect(),
+            ..Report::default()
+        }
+    }
+
+    fn blank() -> serde_json::Value {
+        serde_json::json!({
+            "cause": "", "title": "", "verdict": "possible", "culprit": "unknown",
+            "service": "", "cost_ns": 0, "cost_low_ns": 0, "cost_high_ns": 0, "wall_ns": 0,
+            "share": 0.0, "affected": {"exchanges": 0, "of": 0}, "summary": "",
+            "evidence": [], "ruled_out": [], "overturned_by": "", "fix": [],
+            "predicted": null, "exemplars": [],
+        })
+    }
+
+    fn expectation(cause: &str, culprit: Culprit) -> Expectation {
+        Expectation {
+            cause: vec![cause.to_owned()],
+            culprit: vec![culprit],
+        }
+    }
+
+    fn truth() -> Truth {
+        Truth {
+            expected: vec![
+                expectation("packet-loss", Culprit::Path),
+                expectation("nagle-delayed-ack", Culprit::Server),
+            ],
+            allowed: vec!["path-queueing".to_owned()],
+            must_not: vec!["server-think".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_right_findings_in_order_pass() {
+        let right = report(&[
+            ("packet-loss", Owner::Path),
+            ("path-queueing", Owner::Path),
+            ("nagle-delayed-ack", Owner::Server),
+        ]);
+        assert_eq!(misses(&truth(), &right), Vec::<String>::new());
+    }
+
+    #[test]
+    fn order_culprit_and_false_claims_count() {
+        let early = report(&[
+            ("nagle-delayed-ack", Owner::Server),
+            ("packet-loss", Owner::Path),
+        ]);
+        assert_eq!(
+            misses(&truth(), &early),
+            ["found too early: nagle-delayed-ack (server)"]
+        );
+        let wrong = report(&[
+            ("packet-loss", Owner::Path),
+            ("nagle-delayed-ack", Owner::Client),
+        ]);
+        assert_eq!(
+            misses(&truth(), &wrong),
+            ["not found: nagle-delayed-ack (server)"]
+        );
+        let false_claims = report(&[
+            ("packet-loss", Owner::Path),
+            ("nagle-delayed-ack", Owner::Server),
+            ("server-think", Owner::Server),
+            ("syn-loss", Owner::Path),
+        ]);
+        assert_eq!(
+            misses(&truth(), &false_claims),
+            [
+                "found, and must not be: server-think",
+                "found, and not expected: syn-loss"
+            ]
+        );
+    }
+}

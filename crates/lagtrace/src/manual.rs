@@ -1,0 +1,73 @@
+//! Completion scripts and manual pages, made from the arguments' definitions.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, CommandFactory as _};
+
+use crate::arguments::Arguments;
+use crate::exit::Outcome;
+use crate::failure::Result;
+
+/// Which shell to complete for.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lagtrace completions bash > /etc/bash_completion.d/lagtrace
+  lagtrace completions zsh > ~/.zfunc/_lagtrace
+  lagtrace completions fish > ~/.config/fish/completions/lagtrace.fish")]
+pub(crate) struct Shell {
+    /// The shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+/// Where to put the manual pages.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lagtrace man | man -l -
+  lagtrace man /usr/local/share/man/man1")]
+pub(crate) struct Pages {
+    /// The directory to write a page per command to; without it the main page
+    /// goes to standard output
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Prints a completion script.
+pub(crate) fn completions(options: &Shell) -> Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        options.shell,
+        &mut Arguments::command(),
+        "lagtrace",
+        &mut script,
+    );
+    io::stdout()
+        .write_all(&script)
+        .context("write the script")?;
+    Ok(Outcome::Clean)
+}
+
+/// Prints the main manual page, or writes them all.
+pub(crate) fn pages(options: &Pages) -> Result<Outcome> {
+    let command = Arguments::command().disable_help_subcommand(true);
+    match &options.directory {
+        Some(directory) => fs::create_dir_all(directory)
+            .and_then(|()| clap_mangen::generate_to(command, directory))
+            .with_context(|| format!("write manual pages into {}", directory.display()))?,
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command)
+                .render(&mut page)
+                .context("make the manual page")?;
+            io::stdout()
+                .write_all(&page)
+                .context("write the manual page")?;
+        }
+    }
+    Ok(Outcome::Clean)
+}

@@ -1,0 +1,8 @@
+//! The command line: help, errors and exit codes, against golden files.
+
+#[test]
+fn says_what_is_in_the_golden_files() {
+    trycmd::TestCases::new()
+        .env("NO_COLOR", "1")
+        .case("tests/cli/*.trycmd");
+}

@@ -1,0 +1,12 @@
+//! The command against real sockets, servers, files and signals.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod command {
+    mod captures;
+    mod interrupts;
+    mod lab;
+    mod privileges;
+    mod program;
+    mod server;
+    mod targets;
+}

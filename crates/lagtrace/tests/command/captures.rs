@@ -1,0 +1,160 @@
+//! Capture files and live captures.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::program::{PROGRAM, has_root, lagtrace, run};
+use super::server::{OK, Server};
+
+/// A capture of the file source's own tests.
+fn fixture(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    folder.join("../sources/tests/captures").join(name)
+}
+
+#[test]
+fn a_truncated_capture_is_analysed_as_far_as_it_goes() {
+    let whole = fs::read(fixture("ethernet.pcap")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let cut = folder.path().join("cut.pcap");
+    fs::write(&cut, &whole[..whole.len() * 2 / 3 + 5]).unwrap();
+    let arguments = ["analyze", cut.to_str().unwrap(), "--format", "json"];
+    let run = lagtrace(arguments);
+    assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+    let report = run.json();
+    let points = report["capture"]["points"].as_array().unwrap();
+    assert!(points[0]["damage"].is_string(), "{points:#?}");
+    assert!(report["capture"]["packets"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn an_empty_file_and_a_text_are_no_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [("empty", ""), ("text", "hello, this is a text\n")] {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        let run = lagtrace(["analyze", path.to_str().unwrap()]).expect(2);
+        assert!(
+            run.stderr.starts_with("error: ") && run.stdout.is_empty(),
+            "{run:#?}"
+        );
+    }
+}
+
+#[test]
+fn standard_input_gives_the_same_report_as_the_file() {
+    let path = fixture("ethernet.pcap");
+    let from_file = lagtrace(["analyze", path.to_str().unwrap(), "--format", "json"]);
+    let mut command = Command::new(PROGRAM);
+    command.args(["analyze", "-", "--format", "json"]);
+    let input = fs::File::open(&path).unwrap();
+    let output = command.stdin(Stdio::from(input)).output().unwrap();
+    let mut one = from_file.json();
+    let mut other: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for report in [&mut one, &mut other] {
+        report["subject"].take();
+        report["capture"]["points"][0]["name"].take();
+    }
+    assert_eq!(one, other);
+    assert_eq!(from_file.code, output.status.code());
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let mut child = Command::new(PROGRAM)
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn live_packets_go_to_a_file_that_can_be_analysed() {
+    if !has_root("live_packets_go_to_a_file_that_can_be_analysed") {
+        return;
+    }
+    let server = Server::start(OK);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept.pcap");
+    let file = file.to_str().unwrap();
+    let url = server.url();
+    let load = ["-c", "2", "-d", "1s", "--rate", "50", "-w", file];
+    lagtrace(["diagnose", &url, "-q"].iter().chain(&load)).expect(0);
+    let report = lagtrace(["analyze", file, "--format", "json"])
+        .expect(0)
+        .json();
+    assert!(
+        report["exchanges"]["count"].as_u64().unwrap() > 5,
+        "{report:#}"
+    );
+}
+
+#[test]
+fn a_full_disk_is_named_and_ends_with_2() {
+    if !has_root("a_full_disk_is_named_and_ends_with_2") {
+        return;
+    }
+    let server = Server::start(OK);
+    let url = server.url();
+    let mut capture = Command::new(PROGRAM)
+        .args(["capture", "-i", "lo", "-w", "/dev/full", "-d", "2s", "tcp"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    lagtrace([
+        "diagnose",
+        &url,
+        "-q",
+        "-c",
+        "2",
+        "-d",
+        "1s",
+        "--no-capture",
+    ])
+    .expect(0);
+    capture.wait().unwrap();
+    let output = capture.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("error: ") && said.contains("No space left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_full_disk_leaves_the_diagnosis_whole() {
+    if !has_root("a_full_disk_leaves_the_diagnosis_whole") {
+        return;
+    }
+    let server = Server::start(OK);
+    let url = server.url();
+    let load = ["-c", "2", "-d", "1s", "-w", "/dev/full", "--format", "json"];
+    let run = lagtrace(["diagnose", &url].iter().chain(&load)).expect(0);
+    assert!(run.stdout.contains("packets-not-kept"), "{run:#?}");
+    std::io::stderr().flush().unwrap();
+}
+
+#[test]
+fn interfaces_and_filters_that_are_none() {
+    if !has_root("interfaces_and_filters_that_are_none") {
+        return;
+    }
+    for arguments in [
+        &["capture", "-i", "no-such-if", "-d", "1s"][..],
+        &["capture", "-i", "lo", "-d", "1s", "tcp", "prot", "80"],
+    ] {
+        let run = run(Command::new(PROGRAM).args(arguments)).expect(2);
+        assert!(
+            run.stderr.contains("error: ") && run.stderr.contains("hint: "),
+            "{run:#?}"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! The lab through the command, start to end.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::program::{Run, has_root, has_tool, lagtrace};
+
+/// Runs a scenario of the lab; `None` where that is not possible here.
+fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
+    if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
+        return None;
+    }
+    let all = ["lab", "run", "--format", "json"];
+    Some(lagtrace(all.iter().chain(arguments)))
+}
+
+/// Every service of the run was diagnosed as is true.
+#[track_caller]
+fn expect_truth(run: &Run) -> Vec<Value> {
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let services = run.json().as_array().unwrap().clone();
+    for service in &services {
+        assert_eq!(service["misses"], serde_json::json!([]), "{service:#}");
+    }
+    services
+}
+
+fn nothing_is_left() {
+    let folder = fs::read_dir("/run/lagtrace-lab");
+    let left: Vec<_> = folder
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    // Labs of others may be up; ours were taken down and their folders removed.
+    for path in left {
+        assert!(path.ends_with("lock") || path.exists(), "{path:?}");
+    }
+}
+
+#[test]
+fn the_case_is_solved() {
+    let load = ["nagle-delayed-ack", "--", "-d", "3s", "-c", "20"];
+    if let Some(run) = lab_run("the_case_is_solved", &load) {
+        let services = expect_truth(&run);
+        assert_eq!(services.len(), 2);
+        let case = services.iter().find(|s| s["service"] == "latency").unwrap();
+        let finding = &case["report"]["findings"][0];
+        assert_eq!(finding["cause"], "nagle-delayed-ack");
+        assert_eq!(finding["culprit"], "server");
+        assert_eq!(finding["verdict"], "proven");
+        nothing_is_left();
+    }
+}
+
+#[test]
+fn the_case_is_solved_without_rights() {
+    let load = [
+        "nagle-delayed-ack",
+        "--unprivileged",
+        "--",
+        "-d",
+        "3s",
+        "-c",
+        "20",
+    ];
+    if let Some(run) = lab_run("the_case_is_solved_without_rights", &load) {
+        let services = expect_truth(&run);
+        let case = services.iter().find(|s| s["service"] == "latency").unwrap();
+        assert_eq!(case["report"]["findings"][0]["verdict"], "proven");
+    }
+}
+
+#[test]
+fn a_filtered_target_is_called_so_within_ten_seconds() {
+    const TEST: &str = "a_filtered_target_is_called_so_within_ten_seconds";
+    if !has_tool(TEST, "nft") {
+        return;
+    }
+    if let Some(run) = lab_run(TEST, &["firewall-drop"]) {
+        expect_truth(&run);
+        // Bringing the lab up and down is in it.
+        assert!(run.took < Duration::from_secs(14), "{:?}", run.took);
+    }
+}
+
+#[test]
+fn labs_are_listed_and_shown() {
+    let list = lagtrace(["lab", "list"]).expect(0);
+    assert!(list.stdout.contains("nagle-delayed-ack"), "{list:#?}");
+    let shown = lagtrace(["lab", "show", "nagle-delayed-ack"]).expect(0);
+    assert!(shown.stdout.contains("latency on port 8080"), "{shown:#?}");
+}

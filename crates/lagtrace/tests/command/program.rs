@@ -1,0 +1,130 @@
+//! Running the program and reading what it says.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Where the program under test is.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lagtrace");
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+/// Runs the program with these arguments, to its end.
+pub(crate) fn lagtrace<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
+    run(Command::new(PROGRAM).args(arguments))
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Run {
+    let started = Instant::now();
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Run::new(output, started.elapsed())
+}
+
+impl Run {
+    fn new(output: Output, took: Duration) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            took,
+        }
+    }
+
+    /// Standard output as the JSON it should be.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        match serde_json::from_str(&self.stdout) {
+            Ok(value) => value,
+            Err(error) => panic!("no JSON: {error}\n{self:#?}"),
+        }
+    }
+
+    /// Fails with everything that was said unless it ended with `code`.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+}
+
+/// The ids of a report's findings.
+pub(crate) fn findings(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().unwrap();
+    findings
+        .iter()
+        .map(|f| f["cause"].as_str().unwrap())
+        .collect()
+}
+
+/// The ids of a report's notes.
+pub(crate) fn notes(report: &Value) -> Vec<&str> {
+    let notes = report["notes"].as_array().unwrap();
+    notes
+        .iter()
+        .map(|note| note["id"].as_str().unwrap())
+        .collect()
+}
+
+/// Starts the program, does something while it runs, and waits for its end.
+pub(crate) fn during<A: AsRef<OsStr>>(
+    arguments: impl IntoIterator<Item = A>,
+    work: impl FnOnce(u32),
+) -> Run {
+    let started = Instant::now();
+    let mut child = Command::new(PROGRAM)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).map(|_| text)
+    });
+    work(child.id());
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = said.join().unwrap().unwrap().into_bytes();
+    Run::new(output, started.elapsed())
+}
+
+/// Whether a test that needs root may run. Without root it is skipped, or
+/// fails where nothing may be skipped.
+pub(crate) fn has_root(test: &str) -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt as _;
+        own.uid() == 0
+    });
+    may_run(test, "root", is_root)
+}
+
+/// The same for a tool.
+pub(crate) fn has_tool(test: &str, tool: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
+    may_run(test, tool, is_there)
+}
+
+fn may_run(test: &str, need: &str, is_there: bool) -> bool {
+    let is_required = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|all| all == "1");
+    assert!(
+        is_there || !is_required,
+        "{test} needs {need}, and nothing may be skipped"
+    );
+    if !is_there {
+        eprintln!("skipped: needs {need} ({test})");
+    }
+    is_there
+}

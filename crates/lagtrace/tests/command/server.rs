@@ -1,0 +1,95 @@
+//! Small servers on the loopback, some of them bad.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A server that ends with its value.
+pub(crate) struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a server does with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Answers each request with these bytes.
+    Answers(&'static [u8]),
+    /// Closes as soon as it has accepted.
+    ClosesAtOnce,
+    /// Reads and never answers.
+    NeverAnswers,
+}
+
+/// A whole and healthy response.
+pub(crate) const OK: Manner = Manner::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+
+impl Server {
+    /// Starts a server on a free port of 127.0.0.1.
+    pub(crate) fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || accept(&listener, manner, &stopped));
+        Self {
+            address,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/page", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread from accepting.
+        TcpStream::connect(self.address).ok();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, manner: Manner, stop: &Arc<AtomicBool>) {
+    for stream in listener.incoming().flatten() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let stop = Arc::clone(stop);
+        match manner {
+            Manner::ClosesAtOnce => drop(stream),
+            _ => drop(thread::spawn(move || serve(stream, manner, &stop))),
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool) {
+    let mut buffer = [0; 4096];
+    stream.set_nodelay(true).ok();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .ok();
+    while !stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(_) => {
+                if let Manner::Answers(bytes) = manner {
+                    if stream.write_all(bytes).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}

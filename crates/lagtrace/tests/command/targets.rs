@@ -1,0 +1,110 @@
+//! Targets, good and bad, on this host. No privilege is needed here.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use super::program::{Run, findings, lagtrace, notes};
+use super::server::{Manner, OK, Server};
+
+fn diagnose(url: &str) -> Run {
+    let load = ["-c", "4", "-d", "1s", "--timeout", "300ms"];
+    lagtrace(["diagnose", url, "--format", "json"].iter().chain(&load))
+}
+
+/// The one cause that must be found in a server of this manner.
+#[track_caller]
+fn expect_cause(manner: Manner, cause: &str) -> Run {
+    let server = Server::start(manner);
+    let run = diagnose(&server.url()).expect(1);
+    assert_eq!(findings(&run.json()), [cause], "{run:#?}");
+    run
+}
+
+#[test]
+fn a_healthy_server_has_no_finding() {
+    let server = Server::start(OK);
+    let run = diagnose(&server.url()).expect(0);
+    let report = run.json();
+    assert_eq!(findings(&report), Vec::<&str>::new());
+    assert!(report["exchanges"]["count"].as_u64().unwrap() > 0);
+    for step in [
+        "resolve",
+        "route",
+        "round trip",
+        "request",
+        "load",
+        "timers",
+    ] {
+        assert!(
+            run.stderr.contains(&format!("\n{step} ")) || run.stderr.starts_with(step),
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn nobody_listening_is_said_at_once() {
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let run = diagnose(&format!("http://{address}/")).expect(1);
+    assert_eq!(findings(&run.json()), ["connection-refused"]);
+    assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
+}
+
+#[test]
+fn a_server_that_closes_at_once() {
+    expect_cause(Manner::ClosesAtOnce, "connection-closed");
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    expect_cause(Manner::NeverAnswers, "no-response");
+}
+
+#[test]
+fn a_server_that_answers_garbage() {
+    expect_cause(Manner::Answers(b"\x00\x01garbage and no end"), "not-http");
+}
+
+#[test]
+fn a_server_that_speaks_tls() {
+    let alert = b"\x15\x03\x01\x00\x02\x02\x46";
+    let run = expect_cause(Manner::Answers(alert), "not-http");
+    assert!(notes(&run.json()).contains(&"tls-on-plain-port"));
+}
+
+#[test]
+fn a_server_that_answers_with_errors() {
+    let error = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    expect_cause(Manner::Answers(error), "http-error");
+}
+
+#[test]
+fn a_report_can_be_compared_with_itself_and_verified() {
+    let server = Server::start(OK);
+    let folder = tempfile::tempdir().unwrap();
+    let before = folder.path().join("before.json");
+    let before = before.to_str().unwrap();
+    let load = ["-c", "2", "-d", "1s", "--rate", "100"];
+    let arguments = ["diagnose", &server.url(), "--format", "json", "-o", before];
+    lagtrace(arguments.iter().chain(&load)).expect(0);
+    lagtrace(["compare", before, before]).expect(0);
+    let arguments = [
+        "diagnose",
+        &server.url(),
+        "--format",
+        "json",
+        "--verify",
+        before,
+    ];
+    let verified = lagtrace(arguments.iter().chain(&load));
+    let document = verified.json();
+    assert!(
+        document["comparison"]["outcome"].is_string(),
+        "{verified:#?}"
+    );
+    assert!(document["report"]["exchanges"]["count"].as_u64().unwrap() > 0);
+}
