@@ -121,6 +121,8 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>) -> Event {
         experiment,
         connections: 10,
         offered_rate: None,
+        turns: 4,
+        active: core::time::Duration::from_secs(1),
         is_observed: false,
     };
     Event::here(at, phase, EventBody::PhaseStarted(start))
