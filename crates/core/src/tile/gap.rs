@@ -12,6 +12,9 @@ use crate::wait::{Owner, WaitKind};
 const REACTION: Duration = Duration::from_micros(500);
 /// Stamps on one host stray by this much.
 const JITTER: Duration = Duration::from_micros(100);
+/// A path is quicker than the least round trip seen so far by at most this:
+/// wider, and a server's own timer would meet a delayed ACK more than by chance.
+const QUICKER: Duration = Duration::from_millis(1);
 /// Gaps up to this long are the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 /// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
@@ -224,7 +227,7 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let reaction_ns = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
     // The path may be quicker than it was when its round trip was taken.
-    let slack = nanos(trip.error() + JITTER).max(nanos(travel / 8));
+    let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
     let release = if reaction_ns < -slack {
         HoldRelease::Eager
     } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {
