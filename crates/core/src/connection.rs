@@ -76,9 +76,7 @@ impl Connection {
 
     /// Whether this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
-        let is_syn =
-            segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK);
-        is_syn && self.half(segment.direction).is_other_syn(segment)
+        segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
     }
 
     /// Takes in one segment.
@@ -100,7 +98,10 @@ impl Connection {
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
         let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
-        let data = self.take_data(segment, mss, skipped);
+        let data = self.take_data(segment, mss);
+        if data.is_none() {
+            self.half_mut(segment.direction).reveal(segment.seq);
+        }
         if let Some(window) = window {
             self.remember_window(segment.direction, ack, window);
         }
@@ -114,6 +115,7 @@ impl Connection {
             data,
             ack,
             is_new_ack,
+            skipped,
         };
         self.pairing.mark(mark);
         if let Some(data) = data {
@@ -346,7 +348,7 @@ impl Connection {
         }
     }
 
-    fn take_data(&mut self, segment: &Segment, mss: u32, skipped: u16) -> Option<Data> {
+    fn take_data(&mut self, segment: &Segment, mss: u32) -> Option<Data> {
         if segment.payload_len == 0 {
             return None;
         }
@@ -363,7 +365,6 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             in_flight,
-            skipped,
             filled_window,
         })
     }

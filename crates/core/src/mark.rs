@@ -21,6 +21,9 @@ pub(crate) struct Mark {
     pub(crate) ack: u64,
     /// Whether that was news.
     pub(crate) is_new_ack: bool,
+    /// Segments of the same sender that were lost before they came here, just
+    /// before this one.
+    pub(crate) skipped: u16,
 }
 
 /// A segment's payload.
@@ -33,9 +36,6 @@ pub(crate) struct Data {
     pub(crate) has_fin: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Segments of the same sender that were lost before they came here, just
-    /// before this one.
-    pub(crate) skipped: u16,
     /// Whether the receiver's window had no room for it before the last ACK.
     pub(crate) filled_window: bool,
 }
