@@ -12,6 +12,8 @@ use crate::report::{Evidence, EvidenceKind};
 /// answer takes microseconds, the least delayed ACK seen anywhere 20 ms less
 /// a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
+/// An acknowledgement that took this long was delayed by a timer, not a queue.
+const BY_TIMER: Duration = Duration::from_millis(20);
 /// Holds shorter than this cost nothing worth naming.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Of the second small parts that had to wait, this share must have left with
@@ -117,10 +119,13 @@ impl Held {
             && released as f64 >= waited as f64 * SHARE_RELEASED
     }
 
-    /// Whether delayed acknowledgements are a good part of what they waited for.
+    /// Whether delayed acknowledgements are a good part of what they waited
+    /// for: of its time or, where the way is long, of its number.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
-        self.delayed > 0 && delays.saturating_mul(3) >= self.tally.cost.likely
+        let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
+        let is_common = self.delayed * 2 >= self.released && typical >= BY_TIMER;
+        self.delayed > 0 && (delays.saturating_mul(3) >= self.tally.cost.likely || is_common)
     }
 
     /// How many left with the acknowledgement after a wait worth naming.
