@@ -221,6 +221,10 @@ pub struct PhaseStart {
     pub connections: u32,
     /// Requests per second offered; `None` in closed loop.
     pub offered_rate: Option<f64>,
+    /// How many turns it has: 1 unless it alternates with others.
+    pub turns: u32,
+    /// How long requests could start, its turns added up.
+    pub active: Duration,
     /// Whether packets were captured meanwhile, which disturbs.
     pub is_observed: bool,
 }

@@ -12,12 +12,13 @@ pub(crate) use socket::SocketFacts;
 
 use crate::event::{
     CaptureSummary, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
-    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, Phase, ProbeAnswer,
-    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
+    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, ProbeAnswer, ProbeMethod,
+    ProbeSample, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::report::Remark;
+use crate::time::Timestamp;
 
 /// Entries kept of each list.
 const MAX_ENTRIES: usize = 512;
@@ -67,7 +68,7 @@ impl Facts {
         match event.body {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
             EventBody::Route(route) => push(&mut self.routes, route),
-            EventBody::Probe(sample) => self.probe(phase, &sample),
+            EventBody::Probe(sample) => self.probe(at, &sample),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
@@ -89,13 +90,12 @@ impl Facts {
         }
     }
 
-    fn probe(&mut self, phase: Phase, sample: &ProbeSample) {
+    fn probe(&mut self, at: Timestamp, sample: &ProbeSample) {
         let key = ProbeKey {
             target: sample.target,
             endpoint: sample.endpoint,
             method: sample.method,
-            // Idle probes come before any load, in the warm-up.
-            is_loaded: phase != Phase::WarmUp,
+            is_loaded: self.loads.is_running(at),
         };
         if !self.probes.contains_key(&key) && self.probes.len() >= MAX_ENTRIES {
             return;

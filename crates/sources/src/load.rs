@@ -124,8 +124,9 @@ pub struct Progress {
 ///
 /// Events: a `PhaseStarted` for the warm-up and for each lane at once (and
 /// again, with their true end, if the run ends early), a `FlowPhase` for each
-/// connection, `Request`s chosen evenly, and a `Load` for each second and
-/// group (several with the same key add up).
+/// connection (what it carried before its lane's `PhaseStarted` is warm-up),
+/// `Request`s chosen evenly, and a `Load` for each second and group (several
+/// with the same key add up).
 pub fn run(
     plan: &Plan,
     progress: &dyn Fn(Progress),

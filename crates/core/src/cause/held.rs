@@ -69,14 +69,14 @@ impl Held {
         if held >= NOTABLE {
             let writing = self.least_hold.unwrap_or_default().min(held);
             let low = super::tally::nanos(held - writing);
-            self.tally.add(
-                exchange,
-                Cost {
-                    low,
-                    ..Cost::exactly(held)
-                },
-                Duration::ZERO,
-            );
+            let cost = Cost {
+                low,
+                ..Cost::exactly(held)
+            };
+            match is_released {
+                true => self.tally.add(exchange, cost, Duration::ZERO),
+                false => self.tally.add_unclear(exchange, cost),
+            }
         }
     }
 
@@ -117,10 +117,17 @@ impl Held {
             && released as f64 >= waited as f64 * SHARE_RELEASED
     }
 
-    /// Whether delayed acknowledgements are a good part of what they waited for.
+    /// Whether delayed acknowledgements are a good part of what they waited
+    /// for: of the time, or for most of the parts and of some of the time,
+    /// for on a long path each part waits for a round trip besides.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
-        self.delayed > 0 && delays.saturating_mul(3) >= self.tally.cost.likely
+        let part = if self.delayed * 2 >= self.released {
+            8
+        } else {
+            3
+        };
+        self.delayed > 0 && delays.saturating_mul(part) >= self.tally.cost.likely
     }
 
     /// How many left with the acknowledgement after a wait worth naming.

@@ -182,7 +182,8 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
         list.push(ruled_out("packet-loss", "no segment had to be sent again in these stalls"));
         list.push(ruled_out("receive-window", "the client's window had room for the second part"));
     }
-    if case.target.and_then(|target| quick_ack(case.facts, target)).is_some() {
+    let is_tried = case.target.and_then(|target| quick_ack(case.facts, target)).is_some();
+    if is_tried && !case.has_packets {
         list.push(ruled_out(
             "server-pause",
             "how soon the client acknowledges would change nothing for a server that pauses",

@@ -70,6 +70,13 @@ impl Tally {
         self.worst.offer(cost.likely, exchange);
     }
 
+    /// The same for an exchange that does not show the cause well.
+    pub(crate) fn add_unclear(&mut self, exchange: &Exchange, cost: Cost) {
+        let worst = core::mem::take(&mut self.worst);
+        self.add(exchange, cost, Duration::ZERO);
+        self.worst = worst;
+    }
+
     pub(crate) fn merge(&mut self, other: Self) {
         self.cost.add(other.cost);
         self.affected += other.affected;

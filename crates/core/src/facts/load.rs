@@ -59,9 +59,33 @@ pub(crate) struct Outcome<'a> {
 
 impl Loads {
     pub(crate) fn begin(&mut self, at: Timestamp, phase: Phase, start: PhaseStart) {
-        if self.phases.len() < MAX_PHASES {
+        // A run that ended early says so by announcing itself again.
+        let same = |known: &&mut (Timestamp, Phase, PhaseStart)| {
+            known.0 == at && known.1 == phase && known.2.target == start.target
+        };
+        if let Some(known) = self.phases.iter_mut().find(same) {
+            known.2 = start;
+        } else if self.phases.len() < MAX_PHASES {
             self.phases.push((at, phase, start));
         }
+    }
+
+    /// Whether some run of `phase` was under way at this instant; true where
+    /// none was announced.
+    pub(crate) fn covers(&self, phase: Phase, at: Timestamp) -> bool {
+        let mut runs = self
+            .phases
+            .iter()
+            .filter(|(_, p, _)| *p == phase)
+            .peekable();
+        runs.peek().is_none() || runs.any(|(begin, _, start)| *begin <= at && at <= start.end)
+    }
+
+    /// Whether a load was running at this instant.
+    pub(crate) fn is_running(&self, at: Timestamp) -> bool {
+        self.phases
+            .iter()
+            .any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
     pub(crate) fn cluster(&mut self, phase: Phase, cluster: LoadCluster) {
@@ -130,12 +154,12 @@ impl Loads {
     pub(crate) fn baseline_seconds(&self, target: TargetId) -> f64 {
         let length = |observed: bool| -> f64 {
             let mut seconds = 0.0;
-            for (at, phase, start) in &self.phases {
+            for (_, phase, start) in &self.phases {
                 let is_meant = *phase == Phase::Baseline
                     && start.target == target
                     && start.is_observed == observed;
                 if is_meant {
-                    seconds += start.end.since(*at).as_secs_f64();
+                    seconds += start.active.as_secs_f64();
                 }
             }
             seconds
@@ -165,10 +189,21 @@ impl Loads {
                 side(Phase::Experiment(number)),
             );
             if let (Some(control), Some(treated)) = (control, treated) {
-                outcomes.extend(Outcome::of(experiment, control, treated));
+                let turns = self.turns(target, number);
+                outcomes.extend(Outcome::of(experiment, control, treated, turns));
             }
         }
         outcomes
+    }
+
+    fn turns(&self, target: TargetId, number: u8) -> u64 {
+        self.phases
+            .iter()
+            .filter(|(_, phase, start)| {
+                *phase == Phase::Experiment(number) && start.target == target
+            })
+            .map(|(_, _, start)| u64::from(start.turns))
+            .sum()
     }
 
     fn experiment(&self, target: TargetId, number: u8) -> Option<Experiment> {
@@ -269,12 +304,16 @@ impl<'a> Outcome<'a> {
     /// The difference of means; its interval from the spread of the slices'
     /// means (Welch), or twice the pooled standard error of single requests
     /// where there are too few slices.
-    fn of(experiment: Experiment, control: &'a LoadSum, treated: &'a LoadSum) -> Option<Self> {
+    fn of(
+        experiment: Experiment,
+        control: &'a LoadSum,
+        treated: &'a LoadSum,
+        alternations: u64,
+    ) -> Option<Self> {
         let (without, with) = (control.latency.mean()?, treated.latency.mean()?);
         let difference = signed(with) - signed(without);
         let margin = 2.0 * (error(control).powi(2) + error(treated).powi(2)).sqrt();
         let margin = margin as i64;
-        let alternations = control.seconds.len().min(treated.seconds.len()) as u64;
         Some(Self {
             experiment,
             control,

@@ -63,7 +63,11 @@ fn resolve(server: &Server, target: &Target) -> Result<Resolved> {
     let endpoint = server.endpoint();
     let host = target.url.authority();
     let request = Request {
-        local_addr: Some(endpoint.addr),
+        // A listener on all addresses accepts at the one that was asked for.
+        local_addr: Some(match endpoint.addr.is_unspecified() {
+            true => target.endpoint().addr,
+            false => endpoint.addr,
+        }),
         port: endpoint.port,
         host: &host,
         uri: target.url.path(),

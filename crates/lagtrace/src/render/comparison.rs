@@ -6,8 +6,8 @@ use lagtrace_core::compare::{
 };
 
 use super::page::{Page, Tone};
+use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
-use super::{quantity, words};
 
 /// Writes the verdict, the figures, the mechanism and the prediction.
 pub(super) fn write(page: &mut Page, comparison: &Comparison) {

@@ -4,13 +4,16 @@ use lagtrace_core::report::{Report, Setting};
 
 use super::page::{Page, Tone};
 
-/// Writes each setting with its place.
+/// Writes each setting that somebody made, and those a finding rests on, with
+/// its place; the built-in defaults stand in the JSON report.
 pub(super) fn write(page: &mut Page, report: &Report) {
     if report.configuration.is_empty() {
         return;
     }
     page.heading("Configuration");
-    for setting in &report.configuration {
+    let notable =
+        |setting: &&Setting| setting.set_at.is_some() || setting.directive == "tcp_nodelay";
+    for setting in report.configuration.iter().filter(notable) {
         let value = format!("{} {}", setting.directive, setting.value);
         page.item(
             2,

@@ -153,41 +153,44 @@ impl Stamps {
 pub(crate) fn expand(files: &dyn Files, pattern: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Stamps)>) {
     let mut found = vec![PathBuf::from("/")];
     let mut searched = Vec::new();
-    let components: Vec<&OsStr> = pattern
-        .components()
-        .filter_map(|component| match component {
-            Component::Normal(name) => Some(name),
-            Component::ParentDir => Some(OsStr::new("..")),
-            _ => None,
-        })
-        .collect();
-    for component in components {
+    for component in pattern.components() {
+        let name = match component {
+            Component::Normal(name) => name,
+            Component::ParentDir => OsStr::new(".."),
+            _ => continue,
+        };
         // After a pattern even a plain name must be seen to exist.
-        let is_plain = searched.is_empty() && !glob::is_pattern(component.as_bytes());
-        if is_plain || component == ".." {
-            for path in &mut found {
-                path.push(component);
-            }
-            continue;
+        let is_plain = searched.is_empty() && !glob::is_pattern(name.as_bytes());
+        if is_plain || name == ".." {
+            found.iter_mut().for_each(|path| path.push(name));
+        } else {
+            found = expand_name(files, &found, name, &mut searched);
         }
-        let mut next = Vec::new();
-        for directory in found {
-            let Ok((names, stamps)) = files.list(&directory) else {
-                continue;
-            };
-            next.extend(
-                names
-                    .iter()
-                    .filter(|name| glob::matches(component.as_bytes(), name))
-                    .map(|name| directory.join(OsStr::from_bytes(name))),
-            );
-            next.truncate(MAX_MATCHES);
-            searched.push((directory, stamps));
-        }
-        found = next;
     }
     found.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     (found, searched)
+}
+
+/// The entries of directories that match one component of a pattern.
+fn expand_name(
+    files: &dyn Files,
+    directories: &[PathBuf],
+    pattern: &OsStr,
+    searched: &mut Vec<(PathBuf, Stamps)>,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for directory in directories {
+        let Ok((names, stamps)) = files.list(directory) else {
+            continue;
+        };
+        let matching = names
+            .iter()
+            .filter(|name| glob::matches(pattern.as_bytes(), name));
+        found.extend(matching.map(|name| directory.join(OsStr::from_bytes(name))));
+        found.truncate(MAX_MATCHES);
+        searched.push((directory.clone(), stamps));
+    }
+    found
 }
 
 /// What two processes' mounts have in common.

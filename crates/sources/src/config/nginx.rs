@@ -32,6 +32,7 @@ mod table;
 mod tree;
 mod uri;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::SystemTime;
@@ -105,8 +106,6 @@ impl Configuration {
                 source,
             }
         })?;
-        let hosts = master.root.read(Path::new("/etc/hosts"), MAX_HOSTS);
-        let hosts = hosts.map(|hosts| hosts.bytes).unwrap_or_default();
         let mut notes = master.notes.clone();
         let retiring = master.workers.iter().filter(|worker| worker.is_retiring);
         let retiring = retiring.count();
@@ -121,7 +120,7 @@ impl Configuration {
             surroundings: Surroundings {
                 implied_port: master.implied_port(),
                 hostname: master.hostname(),
-                hosts: read_hosts(&String::from_utf8_lossy(&hosts)),
+                hosts: hosts_of(&master.root),
                 is_other_network: shares_namespace_with_us(master.pid, "net") == Some(false),
             },
             version: master.build.version,
@@ -146,6 +145,7 @@ impl Configuration {
             tree: include::read(&root, &absolute, None).map_err(unreadable)?,
             surroundings: Surroundings {
                 implied_port: 80,
+                hosts: hosts_of(&root),
                 ..Surroundings::default()
             },
             version: None,
@@ -262,6 +262,13 @@ impl Configuration {
         let file = self.tree.file(place?)?;
         Some(change(file, self.loaded?).is_some())
     }
+}
+
+/// The names of the hosts file below a root.
+fn hosts_of(root: &Root) -> HashMap<String, Vec<IpAddr>> {
+    let hosts = root.read(Path::new("/etc/hosts"), MAX_HOSTS);
+    let bytes = hosts.map(|hosts| hosts.bytes).unwrap_or_default();
+    read_hosts(&String::from_utf8_lossy(&bytes))
 }
 
 /// How a file is newer than processes started then, if it is.

@@ -152,6 +152,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// Says what the phases are, with their end.
     fn announce(&mut self, end: Timestamp) {
         let plan = self.plan;
+        let (turns, active) = plan.turns(end.since(self.counted_from));
         if self.counted_from > self.start {
             let warm_up = PhaseStart {
                 target: TargetId::Subject,
@@ -159,6 +160,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
                 experiment: None,
                 connections: plan.connections(),
                 offered_rate: plan.pace.rate(),
+                turns: 1,
+                active: self.counted_from.min(end).since(self.start),
                 is_observed: plan.is_observed,
             };
             let body = EventBody::PhaseStarted(warm_up);
@@ -171,6 +174,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
                 experiment: lane.experiment,
                 connections: lane.connections,
                 offered_rate: plan.pace.rate(),
+                turns,
+                active,
                 is_observed: plan.is_observed,
             };
             let body = EventBody::PhaseStarted(phase);

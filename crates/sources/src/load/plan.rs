@@ -73,6 +73,22 @@ impl Plan {
         self.timeout.min(Duration::from_secs(1))
     }
 
+    /// How many turns each lane has within `duration`, and how long they are
+    /// together.
+    pub(super) fn turns(&self, duration: Duration) -> (u32, Duration) {
+        let lanes = u32::try_from(self.lanes.len().max(1)).unwrap_or(u32::MAX);
+        match self.arrangement {
+            Arrangement::SideBySide => (1, duration),
+            Arrangement::Interleaved { slice } => {
+                let rounds = duration.as_secs_f64() / (slice * lanes).as_secs_f64().max(1e-9);
+                (
+                    rounds.ceil().clamp(1.0, f64::from(u32::MAX)) as u32,
+                    duration / lanes,
+                )
+            }
+        }
+    }
+
     /// `warm_up` in whole rounds of slices.
     pub(super) fn warm_up_in_rounds(&self) -> Duration {
         match self.arrangement {

@@ -8,28 +8,26 @@
 //! target would keep a half-open connection and repeat its SYN/ACK for a
 //! minute. It counts each as `EmbryonicRsts`; a note says so.
 
+mod raw;
 mod segment;
 
-use std::io::{self, IoSliceMut};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use lagtrace_core::event::{Event, ProbeAnswer, ProbeMethod, ProbeSample, Stamp};
 use lagtrace_core::time::Timestamp;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt, sockopt,
-};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connect::wait_for;
-use super::errors::{CONTROL_LEN, Queued, queue_icmp, software_stamp, take_queued, unreachable_by};
+use super::errors::{Queued, take_queued, unreachable_by};
 use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, pause, series};
 use crate::clock::Clock;
+use raw::RawSocket;
 use segment::{Reply, Syn};
 
 /// How long the kernel is given to begin stamping.
@@ -111,9 +109,7 @@ fn unrouted(
 /// A raw socket towards one address.
 struct Prober<'a> {
     plan: &'a ProbePlan,
-    socket: Socket,
-    /// The source address that the kernel chose.
-    source: IpAddr,
+    socket: RawSocket,
     /// Sockets that hold the ports used, so that nobody else gets our answers.
     reserved: Vec<Socket>,
     /// SYNs sent; numbers the transmit stamps.
@@ -130,42 +126,9 @@ struct Times {
 
 impl<'a> Prober<'a> {
     fn new(plan: &'a ProbePlan) -> Result<Self, ProbeError> {
-        let failed = |operation: &'static str| {
-            move |error: io::Error| match error.kind() {
-                io::ErrorKind::PermissionDenied if operation == OPEN_RAW => {
-                    ProbeError::NotPermitted {
-                        operation,
-                        needs: "CAP_NET_RAW",
-                    }
-                }
-                _ => ProbeError::Socket {
-                    operation,
-                    address: plan.address,
-                    source: error,
-                },
-            }
-        };
-        let domain = Domain::for_address(plan.address);
-        let socket =
-            Socket::new(domain, Type::RAW, Some(Protocol::TCP)).map_err(failed(OPEN_RAW))?;
-        socket.set_nonblocking(true).map_err(failed(PREPARE))?;
-        socket
-            .attach_filter(&reply_filter(plan.address))
-            .map_err(failed(PREPARE))?;
-        prepare(&socket, plan.address)
-            .map_err(io::Error::from)
-            .map_err(failed(PREPARE))?;
-        // A raw socket knows no ports; the filter looks at them.
-        let mut address = plan.address;
-        address.set_port(0);
-        socket.connect(&address.into()).map_err(failed(ROUTE))?;
-        let local = socket.local_addr().map_err(failed(ROUTE))?;
-        let no_address = || failed(ROUTE)(io::ErrorKind::AddrNotAvailable.into());
-        let source = local.as_socket().ok_or_else(no_address)?.ip();
         Ok(Self {
             plan,
-            socket,
-            source,
+            socket: RawSocket::open(plan.address)?,
             reserved: Vec::new(),
             sent: 0,
             sequence: std::process::id().wrapping_mul(0x9e37_79b9),
@@ -184,12 +147,12 @@ impl<'a> Prober<'a> {
         let port = self.reserve_port()?;
         self.sequence = self.sequence.wrapping_add(0x0101_0001);
         let syn = Syn {
-            source: SocketAddr::new(self.source, port),
+            source: SocketAddr::new(self.socket.source(), port),
             destination: self.plan.address,
             sequence: self.sequence,
         };
         let begun = clock.now();
-        if let Err(error) = self.send(&syn.to_bytes()) {
+        if let Err(error) = self.socket.send(&syn.to_bytes()) {
             let answer = unreachable_by(error, self.plan.address).ok_or(error)?;
             return Ok((self.plan.sample(ProbeMethod::TcpSyn, answer), clock.now()));
         }
@@ -222,7 +185,7 @@ impl<'a> Prober<'a> {
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let domain = Domain::for_address(self.plan.address);
         let holder = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(errno)?;
-        let mut address = SocketAddr::new(self.source, 0);
+        let mut address = SocketAddr::new(self.socket.source(), 0);
         if let (SocketAddr::V6(address), SocketAddr::V6(target)) = (&mut address, self.plan.address)
         {
             address.set_scope_id(target.scope_id());
@@ -236,18 +199,6 @@ impl<'a> Prober<'a> {
         }
         self.reserved.push(holder);
         Ok(port)
-    }
-
-    fn send(&self, segment: &[u8]) -> Result<(), Errno> {
-        let mut last = Errno::IO;
-        // An ICMP error about an earlier probe is reported once by a later send.
-        for _ in 0..3 {
-            match self.socket.send(segment) {
-                Ok(_) => return Ok(()),
-                Err(error) => last = Errno::from_io_error(&error).unwrap_or(Errno::IO),
-            }
-        }
-        Err(last)
     }
 
     /// Empties the error queue: the SYN's transmit stamp, and an ICMP error
@@ -274,7 +225,7 @@ impl<'a> Prober<'a> {
     ) -> Result<Option<Probed>, Errno> {
         for _ in 0..MAX_STRAYS {
             let mut bytes = [0_u8; REPLY_LEN];
-            let Some(read) = self.read(&mut bytes)? else {
+            let Some(read) = self.socket.read(&mut bytes)? else {
                 return Ok(None);
             };
             let now = clock.now();
@@ -291,84 +242,4 @@ impl<'a> Prober<'a> {
         }
         Ok(None)
     }
-
-    /// Reads one datagram with its stamp; `None` when there is none.
-    fn read(&self, bytes: &mut [u8]) -> Result<Option<Read>, Errno> {
-        let mut control = [0_u8; CONTROL_LEN];
-        let mut buffers = [IoSliceMut::new(bytes)];
-        let fd = self.socket.as_raw_fd();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let message = match recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags)
-        {
-            Ok(message) => message,
-            // Besides "nothing there": an ICMP error, told by its queue.
-            Err(_) => return Ok(None),
-        };
-        let mut read = Read {
-            len: message.bytes,
-            at: None,
-            hop_limit: None,
-        };
-        for message in message.cmsgs().map_err(|_| Errno::NOBUFS)? {
-            match message {
-                ControlMessageOwned::ScmTimestampsns(stamps) => read.at = software_stamp(&stamps),
-                ControlMessageOwned::Ipv6HopLimit(limit) => {
-                    read.hop_limit = u8::try_from(limit).ok()
-                }
-                _ => {}
-            }
-        }
-        Ok(Some(read))
-    }
-}
-
-/// One datagram as it was read.
-#[derive(Clone, Copy, Debug)]
-struct Read {
-    len: usize,
-    at: Option<Timestamp>,
-    hop_limit: Option<u8>,
-}
-
-const OPEN_RAW: &str = "opening a raw socket";
-const PREPARE: &str = "preparing a raw socket";
-const ROUTE: &str = "finding a route";
-
-/// Has packets stamped, ICMP errors queued and hop limits told.
-fn prepare(socket: &Socket, address: SocketAddr) -> nix::Result<()> {
-    let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
-        | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
-    setsockopt(socket, sockopt::Timestamping, &stamps)?;
-    queue_icmp(socket, address)?;
-    if address.is_ipv6() {
-        setsockopt(socket, sockopt::Ipv6RecvHopLimit, &true)?;
-    }
-    Ok(())
-}
-
-/// A classic BPF program that passes segments from the probed port only: raw
-/// sockets get a copy of everything else that the address sends.
-fn reply_filter(address: SocketAddr) -> Vec<SockFilter> {
-    const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
-    const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
-    const LOAD_HALF: u16 = 0x28; // ldh [k]
-    const JUMP_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    // IPv4 sockets see the IP header, IPv6 sockets begin behind it.
-    let mut program = match address {
-        SocketAddr::V4(_) => vec![
-            SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
-            SockFilter::new(LOAD_HALF_INDEXED, 0, 0, 0),
-        ],
-        SocketAddr::V6(_) => vec![SockFilter::new(LOAD_HALF, 0, 0, 0)],
-    };
-    program.extend([
-        SockFilter::new(JUMP_EQUAL, 0, 1, address.port().into()),
-        SockFilter::new(RETURN, 0, 0, u32::MAX),
-        SockFilter::new(RETURN, 0, 0, 0),
-    ]);
-    program
 }

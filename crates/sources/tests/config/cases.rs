@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lagtrace_sources::config::Certainty;
@@ -26,7 +27,6 @@ struct Case {
     text: String,
     /// The line that each mark stands on.
     marks: HashMap<String, u32>,
-    ports: Vec<u16>,
     requests: Vec<String>,
 }
 
@@ -38,10 +38,10 @@ impl Case {
         let mut lines = Vec::new();
         let mut requests = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
-            requests.extend(line.trim_start().strip_prefix("#? ").map(String::from));
             let mut line = line
                 .replace("PORT1", &ports[0].to_string())
                 .replace("PORT2", &ports[1].to_string());
+            requests.extend(line.trim_start().strip_prefix("#? ").map(String::from));
             if let Some((before, rest)) = line.split_once("mark ") {
                 let (name, after) = rest.split_once(';').expect("mark NAME;");
                 marks.insert(name.to_string(), number);
@@ -56,14 +56,8 @@ impl Case {
             name: path.file_name().unwrap().to_string_lossy().into_owned(),
             text: lines.join("\n"),
             marks,
-            ports,
             requests,
         }
-    }
-
-    fn port(&self, word: &str) -> u16 {
-        let number: usize = word.strip_prefix("PORT").expect("PORTn").parse().unwrap();
-        self.ports[number - 1]
     }
 
     fn line_of(&self, mark: &str) -> u32 {
@@ -121,18 +115,18 @@ fn check(case: &Case, request: &str, resolved: &Resolved) {
 }
 
 /// The request of a line, as the resolver and as the wire want it.
-fn parts<'r>(case: &Case, request: &'r str) -> (std::net::SocketAddr, &'r str, &'r str) {
+fn parts(request: &str) -> (SocketAddr, &str, &str) {
     let mut words = request.split_whitespace();
     let ip = words.next().expect("address");
-    let port = case.port(words.next().expect("port"));
+    let port = words.next().expect("port").parse().unwrap();
     let host = words.next().expect("host");
     let uri = words.next().expect("URI");
     let host = if host == "-" { "" } else { host };
     (server::address(ip, port), host, uri)
 }
 
-fn resolve(configuration: &Configuration, case: &Case, request: &str) -> Resolved {
-    let (address, host, uri) = parts(case, request);
+fn resolve(configuration: &Configuration, request: &str) -> Resolved {
+    let (address, host, uri) = parts(request);
     configuration.resolve(&Request {
         local_addr: Some(address.ip()),
         port: address.port(),
@@ -150,7 +144,7 @@ fn the_tables_hold_without_nginx() {
         let main = server::write(directory.path(), "nginx.conf", &main);
         let configuration = Configuration::from_file(&main).unwrap();
         for request in &case.requests {
-            check(&case, request, &resolve(&configuration, &case, request));
+            check(&case, request, &resolve(&configuration, request));
         }
     }
 }
@@ -173,7 +167,7 @@ fn nginx_itself_answers_as_the_tables_say() {
         let nginx = server::Nginx::on(directory.path(), &main);
         let configuration = Configuration::read(&Master::find(nginx.pid()).unwrap()).unwrap();
         for request in &case.requests {
-            let resolved = resolve(&configuration, &case, request);
+            let resolved = resolve(&configuration, request);
             check(&case, request, &resolved);
             compare(&case, request, &resolved);
         }
@@ -182,7 +176,7 @@ fn nginx_itself_answers_as_the_tables_say() {
 
 /// Asks nginx and compares the block that answered.
 fn compare(case: &Case, request: &str, resolved: &Resolved) {
-    let (address, host, uri) = parts(case, request);
+    let (address, host, uri) = parts(request);
     let (_, expected) = request.split_once(" => ").expect("=>");
     if expected.starts_with('-') {
         return;

@@ -201,12 +201,15 @@ fn random_configurations_agree_with_nginx() {
     }
     let count = std::env::var("LAGTRACE_RANDOM_CONFIGS");
     let count = count.map_or(CONFIGURATIONS, |count| count.parse().unwrap());
-    for seed in 0..count {
-        compare(seed);
-    }
+    let compared: usize = (0..count).map(compare).sum();
+    println!("{compared} answers compared over {count} configurations");
+    // The rest is doubtful, refused, or nobody listens there.
+    assert!(compared >= usize::try_from(count).unwrap() * REQUESTS / 4);
 }
 
-fn compare(seed: u64) {
+/// Runs one configuration; the number of answers that could be compared.
+fn compare(seed: u64) -> usize {
+    let mut compared = 0;
     let mut random = Random(seed);
     let ports = server::free_ports(2);
     let hosts: &[&str] = if server::has_ipv6() {
@@ -273,5 +276,7 @@ fn compare(seed: u64) {
             "{}\n{answer:?}",
             context()
         );
+        compared += 1;
     }
+    compared
 }

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -38,14 +39,23 @@ pub(crate) fn skip(what: &str) -> bool {
     false
 }
 
-/// Ports that were free a moment ago, all different.
+/// Ports that were free a moment ago, all different. They lie below the range
+/// that outgoing connections take theirs from, so that nobody's connection
+/// takes one before nginx does.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind(("0.0.0.0", 0)).unwrap())
-        .collect();
-    held.iter()
-        .map(|listener| listener.local_addr().unwrap().port())
-        .collect()
+    const FIRST: u32 = 11_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(97);
+    let candidates = std::iter::repeat_with(|| {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let offset = start.wrapping_add(next) % COUNT;
+        u16::try_from(FIRST + offset).unwrap()
+    });
+    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    let found: Vec<u16> = candidates.take(1000).filter(is_free).take(count).collect();
+    assert_eq!(found.len(), count, "free ports");
+    found
 }
 
 /// Whether this host has an IPv6 loopback.

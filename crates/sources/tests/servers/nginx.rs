@@ -141,6 +141,7 @@ fn free_port() -> u16 {
 }
 
 /// Says that a test is skipped; fails where nothing may be skipped.
+#[allow(clippy::print_stdout)]
 pub(crate) fn skip(what: &str) {
     assert!(
         std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),

@@ -131,7 +131,7 @@ impl Chain<'_> {
             Needs::Passing(name) => self.own_lines(name).next().is_some(),
             Needs::Tls => {
                 let server = self.selection.server.as_ref();
-                server.is_some_and(|server| server.is_tls)
+                server.is_some_and(ChosenServer::is_tls)
             }
         }
     }

@@ -5,7 +5,7 @@ use super::directive::Contexts;
 use super::effective::{Chain, Effective, Scope, scope_path};
 use super::lex::Word;
 use super::listen;
-use super::table::{LISTEN_OPTIONS, UPSTREAMS};
+use super::table::{LISTEN_FLAGS, LISTEN_OPTIONS, UPSTREAMS};
 use super::tree::{Directive, lines};
 
 impl Chain<'_> {
@@ -14,31 +14,56 @@ impl Chain<'_> {
         let Some(server) = &self.selection.server else {
             return Vec::new();
         };
-        let scope = scope_path(server.block, &[]);
-        let line = |directive: String, value: String, listen: Option<&Directive>| Effective {
-            directive,
-            value,
-            set_at: listen.map(|listen| listen.at),
-            scope: scope.clone(),
-            doubts: self.selection.server_doubts.clone(),
-        };
         let address = server.socket.map_or_else(
             || format!("port implied by having no listen, at {}", server.ip),
             Directive::arguments,
         );
-        let mut found = vec![line("listen".into(), address, server.socket)];
+        let mut found = vec![self.listen_line("listen".into(), address, server.socket)];
         for (option, default) in LISTEN_OPTIONS {
-            let set = server
-                .socket
-                .and_then(|listen| Some((listen, listen::option(listen, option)?)));
-            let name = format!("listen {option}");
-            found.push(match set {
-                Some((listen, value)) if value.is_empty() => line(name, "on".into(), Some(listen)),
-                Some((listen, value)) => line(name, value, Some(listen)),
-                None => line(name, (*default).into(), None),
-            });
+            found.push(self.listen_option(option, default, server.socket.into_iter()));
+        }
+        for flag in LISTEN_FLAGS {
+            found.push(self.listen_option(flag, "off", server.listens.iter().copied()));
         }
         found
+    }
+
+    /// An option of the first of these `listen` directives that has it.
+    fn listen_option<'d>(
+        &self,
+        option: &str,
+        default: &str,
+        mut listens: impl Iterator<Item = &'d Directive>,
+    ) -> Effective {
+        let name = format!("listen {option}");
+        let set = listens.find_map(|listen| Some((listen, listen::option(listen, option)?)));
+        match set {
+            Some((listen, value)) if value.is_empty() => {
+                self.listen_line(name, "on".into(), Some(listen))
+            }
+            Some((listen, value)) => self.listen_line(name, value, Some(listen)),
+            None => self.listen_line(name, default.into(), None),
+        }
+    }
+
+    /// A setting of a `listen`, which may stand in another server's block.
+    fn listen_line(&self, directive: String, value: String, at: Option<&Directive>) -> Effective {
+        let set_at = at.map(|listen| listen.at);
+        let has_line =
+            |server: &&Directive| server.lines("listen").any(|line| Some(line.at) == set_at);
+        let http = self.selection.http.into_iter();
+        let chosen = self.selection.server.as_ref().map(|server| server.block);
+        let server = http
+            .flat_map(|http| http.blocks("server"))
+            .find(has_line)
+            .or(chosen);
+        Effective {
+            directive,
+            value,
+            set_at,
+            scope: server.map_or(String::new(), |server| scope_path(server, &[])),
+            doubts: self.selection.server_doubts.clone(),
+        }
     }
 
     /// The zones that the effective `limit_req` and `limit_conn` draw on: they

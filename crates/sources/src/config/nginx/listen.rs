@@ -132,8 +132,8 @@ pub(crate) struct Address<'c> {
     pub(crate) default_server: usize,
     /// The `listen` whose options hold; `None` for the implied `*:80`.
     pub(crate) options: Option<&'c Directive>,
-    /// Whether some `listen` there has `ssl`.
-    pub(crate) is_tls: bool,
+    /// Every `listen` of this address.
+    pub(crate) listens: Vec<&'c Directive>,
     /// Whether some `listen` gives socket options, and so a socket of its own.
     has_own_socket: bool,
 }
@@ -214,12 +214,12 @@ impl<'c> Port<'c> {
                 servers: Vec::new(),
                 default_server: server,
                 options: listen,
-                is_tls: false,
+                listens: Vec::new(),
                 has_own_socket: false,
             });
         }
         let known = &mut self.addresses[place];
-        known.is_tls |= listen.is_some_and(|listen| has_option(listen, "ssl"));
+        known.listens.extend(listen);
         if known.servers.last() != Some(&server) {
             known.servers.push(server);
         }

@@ -192,7 +192,9 @@ impl<'c> Found<'c> {
 
 fn literal<'c>(level: &'c [Directive], uri: &[u8]) -> Literal<'c> {
     let mut longest: Option<(&Directive, usize)> = None;
-    let mut without_slash = None;
+    // Locations of this URI with a slash, exact ones first.
+    let mut slashed = [None, None];
+    let mut adds_slash = false;
     for location in blocks(level, "location") {
         let Some((modifier @ ("" | "=" | "^~"), name)) = parts(location) else {
             continue;
@@ -203,15 +205,17 @@ fn literal<'c>(level: &'c [Directive], uri: &[u8]) -> Literal<'c> {
         if name == uri && modifier == "=" {
             return Literal::Exact(location);
         }
-        if name.strip_suffix(b"/") == Some(uri) && passes_on(location) {
-            without_slash = Some(location);
+        if name.strip_suffix(b"/") == Some(uri) {
+            slashed[usize::from(modifier != "=")] = Some(location);
+            adds_slash |= passes_on(location);
         }
         let is_longer = longest.is_none_or(|(_, length)| name.len() > length);
         if modifier != "=" && uri.starts_with(name) && is_longer {
             longest = Some((location, name.len()));
         }
     }
-    match (longest, without_slash) {
+    let [exact, prefix] = slashed;
+    match (longest, exact.or(prefix).filter(|_| adds_slash)) {
         (Some((location, length)), _) if length == uri.len() => Literal::Prefix(location),
         (_, Some(location)) => Literal::WithoutSlash(location),
         (Some((location, _)), None) => Literal::Prefix(location),

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::listen::Address;
 use super::pattern::{MAX_TRIED, Match, search};
 use super::tree::Directive;
 
@@ -48,26 +49,26 @@ struct Names {
     regexes: Vec<(Vec<u8>, usize)>,
 }
 
-/// Chooses among `candidates`, indices into `servers`.
+/// Chooses among the servers of an address.
 ///
 /// `host` is the `Host` header as sent, empty when there is none; `hostname`
 /// is what `$hostname` stands for, where it is known.
 pub(crate) fn choose(
     servers: &[&Directive],
-    candidates: &[usize],
-    default_server: usize,
+    address: &Address<'_>,
     host: &str,
     hostname: Option<&str>,
 ) -> NameChoice {
+    let default_server = address.default_server;
     let mut doubts = Vec::new();
-    if candidates.len() == 1 {
+    if address.servers.len() == 1 {
         return NameChoice {
             server: default_server,
             by: NameMatch::OnlyServer,
             doubts,
         };
     }
-    let names = collect(servers, candidates, hostname, &mut doubts);
+    let names = collect(servers, &address.servers, hostname, &mut doubts);
     let host = normalise(host);
     let found = find_literal(&names, &host);
     let (server, by) = found

@@ -6,7 +6,7 @@ use regex_lite::RegexBuilder;
 /// Most bytes a compiled expression may take; a word has at most 4096 bytes.
 const MAX_COMPILED: usize = 256 << 10;
 /// Most expressions of one list that are tried.
-pub(crate) const MAX_TRIED: usize = 10_000;
+pub(crate) const MAX_TRIED: usize = 2000;
 
 /// Whether an expression matches.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -91,21 +91,37 @@ fn may_leave(condition: &Directive) -> bool {
         .any(|inner| inner.name == *"return" || inner.name == *"rewrite")
 }
 
-/// What may send a request elsewhere inside nginx once its location is known,
-/// besides rewriting.
-pub(crate) fn leads_elsewhere(tree: &Tree, location: &Directive) -> Vec<String> {
-    let mut doubts = Vec::new();
-    for directive in location.lines("try_files") {
-        let place = tree.show(directive.at);
-        let last = directive.args.last().map(|word| word.text());
-        let last = last.unwrap_or_default();
-        // A last argument `=code` answers from here.
-        let stays = last.starts_with('=') && directive.args.len() <= 2;
-        if !stays {
-            doubts.push(format!(
-                "`try_files` at {place} may lead to {last}, which was not followed"
-            ));
+/// Where `try_files` ends when it finds none of its files.
+pub(crate) enum Fallback {
+    /// With a status, answered from the same location.
+    Status,
+    /// At this URI, whose location is searched anew.
+    Uri(Vec<u8>),
+    /// At a named location, or at a URI made of variables.
+    Unknown,
+}
+
+/// Reads the last argument of `try_files`.
+pub(crate) fn fallback(try_files: &Directive) -> Fallback {
+    match try_files.args.last().map(|word| &**word) {
+        Some([b'=', ..]) => Fallback::Status,
+        Some(uri @ [b'/', ..]) => {
+            let path = uri.split(|byte| *byte == b'?').next().unwrap_or(uri);
+            if path.contains(&b'$') {
+                Fallback::Unknown
+            } else {
+                Fallback::Uri(path.to_vec())
+            }
         }
+        _ => Fallback::Unknown,
     }
-    doubts
+}
+
+/// Whether `try_files` also tries directories, whose index is then served.
+pub(crate) fn tries_directories(try_files: &Directive) -> bool {
+    let files = try_files
+        .args
+        .split_last()
+        .map_or(&[][..], |(_, files)| files);
+    files.iter().any(|file| file.ends_with(b"/"))
 }

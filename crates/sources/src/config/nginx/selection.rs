@@ -5,10 +5,13 @@ use lagtrace_core::event::Note;
 use super::Request;
 use super::location::{self, Found, passes_on};
 use super::master::note;
-use super::rewrite;
+use super::rewrite::{self, Fallback};
 use super::server::{ChosenServer, Surroundings, choose};
 use super::tree::{Directive, Tree};
 use super::uri;
+
+/// Most index files of a directory that are looked at.
+const MAX_INDEXES: usize = 16;
 
 /// Who answers.
 #[derive(Debug, Default)]
@@ -43,34 +46,16 @@ pub(crate) fn select<'c>(
     );
     if let Some(server) = &selection.server {
         let (block, head) = (server.block, server.head);
-        selection.choose_location(tree, block, head, request);
+        if let Some(uri) = selection.normal_uri(head, request.uri) {
+            selection.choose_location(tree, block, &uri);
+        }
     }
     selection
 }
 
 impl<'c> Selection<'c> {
-    fn choose_location(
-        &mut self,
-        tree: &'c Tree,
-        server: &'c Directive,
-        head: &'c Directive,
-        request: &Request<'_>,
-    ) {
-        let around = self.http.into_iter();
-        let merges = head
-            .lines("merge_slashes")
-            .chain(around.flat_map(|http| http.lines("merge_slashes")))
-            .next()
-            .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
-        let uri = match uri::normalise(request.uri.as_bytes(), merges) {
-            Ok(uri) => uri,
-            Err(_) => {
-                let text = format!("nginx answers 400 to the URI {:?}", request.uri);
-                self.notes.push(note("nginx-bad-uri", text));
-                return;
-            }
-        };
-        let before = rewrite::follow(tree, server.inner(), &uri);
+    fn choose_location(&mut self, tree: &'c Tree, server: &'c Directive, uri: &[u8]) {
+        let before = rewrite::follow(tree, server.inner(), uri);
         self.location_doubts.extend(before.doubts);
         if let Some(answer) = before.answer {
             let text = format!(
@@ -85,7 +70,7 @@ impl<'c> Selection<'c> {
             path,
             adds_slash,
             doubts,
-        } = location::find(server.inner(), &uri);
+        } = location::find(server.inner(), uri);
         self.location_doubts.extend(doubts);
         if adds_slash {
             let text = "nginx redirects the client to the same URI with a slash at its end";
@@ -93,7 +78,23 @@ impl<'c> Selection<'c> {
         }
         self.locations = path;
         let location = self.locations.last().copied();
-        self.look_inside(tree, server, location, &uri);
+        self.look_inside(tree, server, location, uri);
+    }
+
+    /// The URI as locations see it; `None` where nginx refuses the request.
+    fn normal_uri(&mut self, head: &Directive, uri: &str) -> Option<Vec<u8>> {
+        let around = self.http.into_iter();
+        let merges = head
+            .lines("merge_slashes")
+            .chain(around.flat_map(|http| http.lines("merge_slashes")))
+            .next()
+            .is_none_or(|line| line.args.first().is_none_or(|word| *word != *"off"));
+        let normal = uri::normalise(uri.as_bytes(), merges);
+        if normal.is_err() {
+            let text = format!("nginx answers 400 to the URI {uri:?}");
+            self.notes.push(note("nginx-bad-uri", text));
+        }
+        normal.ok()
     }
 
     /// What may still send the request elsewhere.
@@ -113,12 +114,8 @@ impl<'c> Selection<'c> {
         let inside = location.map(|location| rewrite::follow(tree, location.inner(), uri));
         let inside = inside.unwrap_or_default();
         let mut doubts = inside.doubts;
-        let is_answered = inside.answer.is_some() || passes_on(block);
         if inside.answer.is_none() {
-            doubts.extend(rewrite::leads_elsewhere(tree, block));
-        }
-        if !is_answered && uri.ends_with(b"/") {
-            doubts.extend(self.index_elsewhere(tree, server, uri));
+            doubts.extend(self.files_elsewhere(tree, server, block, uri));
         }
         if !doubts.is_empty() {
             let text = "the request may be redirected inside nginx; that was not followed";
@@ -127,35 +124,68 @@ impl<'c> Selection<'c> {
         self.location_doubts.extend(doubts);
     }
 
-    /// A directory's index file is served by an inner redirect, which may end
-    /// in another location.
-    fn index_elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Vec<String> {
-        let outward = self.locations.iter().rev().copied();
-        let blocks = outward.chain([server]).chain(self.http);
-        let index = blocks.flat_map(|block| block.lines("index").next()).next();
-        let names = index.map_or_else(
-            || vec![b"index.html".to_vec()],
-            |line| line.args.iter().map(|word| word.to_vec()).collect(),
-        );
-        let here = self.locations.last().map(|location| location.at);
+    /// Where `try_files` and `index` may lead.
+    fn files_elsewhere(
+        &self,
+        tree: &Tree,
+        server: &Directive,
+        block: &Directive,
+        uri: &[u8],
+    ) -> Vec<String> {
         let mut doubts = Vec::new();
-        for name in names.iter().take(16) {
-            let target = [uri, name.as_slice()].concat();
-            let found = location::find(server.inner(), &target);
-            let other = found.path.last();
-            if other.map(|other| other.at) != here {
-                let place = match other {
-                    Some(other) => {
-                        format!("location {} at {}", other.arguments(), tree.show(other.at))
-                    }
-                    None => "no location but the server itself".into(),
-                };
-                doubts.push(format!(
-                    "if {} exists, it is served by {place}",
-                    String::from_utf8_lossy(&target)
-                ));
-            }
+        let try_files = block.lines("try_files").next();
+        if let Some(line) = try_files {
+            let leads_to = match rewrite::fallback(line) {
+                Fallback::Status => None,
+                Fallback::Uri(target) => self.elsewhere(tree, server, &target),
+                Fallback::Unknown => Some("a place that was not followed".into()),
+            };
+            doubts.extend(leads_to.map(|place| {
+                let line = tree.show(line.at);
+                format!("if it finds no file, `try_files` at {line} leads to {place}")
+            }));
+        }
+        let mut directory = uri.to_vec();
+        if try_files.is_some_and(rewrite::tries_directories) && !uri.ends_with(b"/") {
+            directory.push(b'/');
+        }
+        if directory.ends_with(b"/") && !passes_on(block) {
+            doubts.extend(self.index_elsewhere(tree, server, &directory));
         }
         doubts
+    }
+
+    /// The files that a directory is served by, through an inner redirect, and
+    /// which of them would end in another location.
+    fn index_elsewhere(&self, tree: &Tree, server: &Directive, directory: &[u8]) -> Vec<String> {
+        let outward = self.locations.iter().rev().copied();
+        let mut blocks = outward.chain([server]).chain(self.http);
+        let names = match blocks.find_map(|block| block.lines("index").next()) {
+            Some(line) => line.args.iter().map(|word| word.to_vec()).collect(),
+            None => vec![b"index.html".to_vec()],
+        };
+        let targets = names.iter().take(MAX_INDEXES);
+        targets
+            .filter_map(|name| {
+                let target = [directory, name].concat();
+                let place = self.elsewhere(tree, server, &target)?;
+                let target = String::from_utf8_lossy(&target);
+                Some(format!("if {target} exists, it is served by {place}"))
+            })
+            .collect()
+    }
+
+    /// The place that answers for another URI, unless it is this one.
+    fn elsewhere(&self, tree: &Tree, server: &Directive, uri: &[u8]) -> Option<String> {
+        let here = self.locations.last().map(|location| location.at);
+        match location::find(server.inner(), uri).path.last() {
+            Some(other) if Some(other.at) == here => None,
+            Some(other) => Some(format!(
+                "location {} at {}",
+                other.arguments(),
+                tree.show(other.at)
+            )),
+            None => here.map(|_| "the server itself, outside its locations".into()),
+        }
     }
 }

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use lagtrace_core::event::Note;
 
 use super::Request;
-use super::listen::{Address, ListenAddress, Port, parse};
+use super::listen::{Address, ListenAddress, Port, has_option, parse};
 use super::master::note;
-use super::name::{self, NameChoice, NameMatch};
+use super::name::{self, NameMatch};
 use super::tree::{Directive, Tree, blocks};
 
 /// What must be known of the host that nginx runs on.
@@ -54,11 +54,22 @@ pub(crate) struct ChosenServer<'c> {
     pub(crate) head: &'c Directive,
     /// The address it was found at.
     pub(crate) ip: IpAddr,
-    /// Whether the address speaks TLS.
-    pub(crate) is_tls: bool,
+    /// Every `listen` of that address, of whichever server.
+    pub(crate) listens: Vec<&'c Directive>,
     /// The `listen` whose options the accepting socket has; `None` for the
     /// port implied by having no `listen`.
     pub(crate) socket: Option<&'c Directive>,
+}
+
+impl ChosenServer<'_> {
+    /// Whether the address speaks TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        is_tls(&self.listens)
+    }
+}
+
+fn is_tls(listens: &[&Directive]) -> bool {
+    listens.iter().any(|listen| has_option(listen, "ssl"))
 }
 
 /// Chooses by address and by name; why there is none, or why another might be
@@ -90,26 +101,21 @@ pub(crate) fn choose<'c>(
         notes.push(note("nginx-no-server", text));
         return None;
     };
-    let NameChoice {
-        server,
-        by,
-        doubts: of_names,
-    } = name::choose(
-        &servers,
-        &address.servers,
-        address.default_server,
-        request.host,
-        surroundings.hostname.as_deref(),
-    );
-    doubts.extend(of_names);
-    let block = *servers.get(server)?;
+    let hostname = surroundings.hostname.as_deref();
+    let named = name::choose(&servers, address, request.host, hostname);
+    doubts.extend(named.doubts);
+    let block = *servers.get(named.server)?;
     let default = *servers.get(address.default_server)?;
     Some(ChosenServer {
         block,
-        by,
-        head: if address.is_tls { block } else { default },
+        by: named.by,
+        head: if is_tls(&address.listens) {
+            block
+        } else {
+            default
+        },
         ip: address.ip,
-        is_tls: address.is_tls,
+        listens: address.listens.clone(),
         socket: port.socket(address),
     })
 }

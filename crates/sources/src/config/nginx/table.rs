@@ -253,7 +253,7 @@ pub(crate) static UPSTREAMS: &[Known] = &[
     ),
 ];
 
-/// The options of `listen`, with what holds without them on Linux.
+/// The options of a listening socket, with what holds without them on Linux.
 pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("backlog", "511"),
     ("deferred", "off"),
@@ -262,10 +262,11 @@ pub(crate) static LISTEN_OPTIONS: &[(&str, &str)] = &[
     ("so_keepalive", "the system's"),
     ("rcvbuf", "the system's"),
     ("sndbuf", "the system's"),
-    ("proxy_protocol", "off"),
-    ("http2", "off"),
-    ("ssl", "off"),
 ];
+
+/// The options of `listen` that hold for an address whichever of its servers
+/// gives them.
+pub(crate) static LISTEN_FLAGS: &[&str] = &["ssl", "http2", "proxy_protocol"];
 
 #[cfg(test)]
 mod tests {

@@ -76,6 +76,11 @@ impl Engine<'_> {
         else {
             return;
         };
+        if socket.unsent > 0 {
+            // It was answered before it was heard out: a new request would be
+            // taken for the old one's end.
+            return self.driver.failed(slot, now, RequestFailure::Closed);
+        }
         match rustix::net::send(&socket.fd, &lane.request, SendFlags::NOSIGNAL) {
             Ok(len) => socket.unsent = lane.request.len() - len,
             Err(Errno::AGAIN | Errno::INTR) => socket.unsent = lane.request.len(),

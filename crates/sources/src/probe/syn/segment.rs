@@ -41,7 +41,7 @@ impl Syn {
         put(0, &self.source.port().to_be_bytes());
         put(2, &self.destination.port().to_be_bytes());
         put(4, &self.sequence.to_be_bytes());
-        put(12, &[LEN / 4 << 4, SYN]);
+        put(12, &[(LEN / 4) << 4, SYN]);
         put(14, &64_240_u16.to_be_bytes());
         put(20, &[2, 4]);
         put(22, &mss.to_be_bytes());

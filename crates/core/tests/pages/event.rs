@@ -1,0 +1,356 @@
+//! Events from their lines: what was observed besides segments.
+
+use core::time::Duration;
+
+use lagtrace_core::event::{
+    ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
+    PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, SocketOwner,
+    SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
+};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::histogram::Distribution;
+use lagtrace_core::time::Timestamp;
+
+use crate::script::number_of;
+use crate::sum::{Sum, Values};
+use crate::wire::server;
+
+/// Slices of time that a load run is told in.
+const SLICES: u32 = 5;
+
+/// The words of a line, taken one by one.
+struct Words<'a> {
+    words: core::slice::Iter<'a, String>,
+    values: &'a mut Values,
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        self.words.next().map(String::as_str)
+    }
+
+    fn operand(&mut self, of: &str) -> Result<&'a str, String> {
+        self.next().ok_or(format!("`{of}` lacks its operand"))
+    }
+
+    fn count(&mut self, of: &str) -> Result<u32, String> {
+        number_of(self.operand(of)?)
+    }
+
+    fn duration(&mut self, of: &str) -> Result<Duration, String> {
+        let nanos = Sum::parse(self.operand(of)?)?.value(self.values)?;
+        u64::try_from(nanos)
+            .map(Duration::from_nanos)
+            .map_err(|e| e.to_string())
+    }
+}
+
+/// The events of one line.
+pub(crate) fn make(
+    words: &[String],
+    at: Timestamp,
+    values: &mut Values,
+) -> Result<Vec<Event>, String> {
+    let mut words = Words {
+        words: words.iter(),
+        values,
+    };
+    match words.operand("an observation")? {
+        "probe" => probe(&mut words, at),
+        "load" => load(&mut words, at),
+        "request" => request(&mut words, at),
+        "experiment" => experiment(&mut words, at),
+        "socket" => socket(&mut words, at),
+        "setting" => setting(&mut words, at),
+        "counter" => counter(&mut words, at),
+        other => Err(format!("`{other}` is neither a segment nor an observation")),
+    }
+}
+
+fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let method = match words.operand("probe")? {
+        "tcp-syn" => ProbeMethod::TcpSyn,
+        "tcp-connect" => ProbeMethod::TcpConnect,
+        "http-fresh" => ProbeMethod::HttpFresh,
+        "http-kept-alive" => ProbeMethod::HttpKeptAlive,
+        other => return Err(format!("no probe is called `{other}`")),
+    };
+    let answer = match words.operand("probe")? {
+        "open" => ProbeAnswer::Open,
+        "refused" => ProbeAnswer::Refused,
+        "silence" => ProbeAnswer::Silence,
+        "closed" => ProbeAnswer::Closed,
+        "not-http" => ProbeAnswer::NotHttp,
+        "status" => ProbeAnswer::Status(words.count("status")? as u16),
+        "unreachable" => {
+            let word = words.operand("unreachable")?;
+            let (kind, code) = word.split_once('/').ok_or("an ICMP error is TYPE/CODE")?;
+            ProbeAnswer::Unreachable(number_of(kind)? as u8, number_of(code)? as u8)
+        }
+        other => return Err(format!("no probe is answered by `{other}`")),
+    };
+    let (mut count, mut rtt, mut phase, mut repeated) = (1, None, Phase::WarmUp, 0);
+    while let Some(word) = words.next() {
+        match word {
+            "x" => count = words.count(word)?,
+            "rtt" => rtt = Some(words.duration(word)?),
+            "loaded" => phase = Phase::Baseline,
+            "repeated" => repeated = words.count(word)? as u8,
+            other => return Err(format!("a probe has no `{other}`")),
+        }
+    }
+    let sample = ProbeSample {
+        target: TargetId::Subject,
+        endpoint: server(),
+        method,
+        answer,
+        rtt,
+        stamp: Stamp::Kernel,
+        ttl: None,
+        syn_retransmissions: repeated,
+    };
+    let one = |_| Event::here(at, phase, EventBody::Probe(sample.clone()));
+    Ok((0..count).map(one).collect())
+}
+
+fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>) -> Event {
+    let start = PhaseStart {
+        target: TargetId::Subject,
+        end: at + Duration::from_secs(u64::from(SLICES)),
+        experiment,
+        connections: 10,
+        offered_rate: None,
+        turns: 4,
+        active: core::time::Duration::from_secs(1),
+        is_observed: false,
+    };
+    Event::here(at, phase, EventBody::PhaseStarted(start))
+}
+
+/// `count` requests in slices whose latencies differ by a percent or so.
+fn clusters(
+    at: Timestamp,
+    phase: Phase,
+    count: u32,
+    [latency, body]: [Option<Duration>; 2],
+    status: u16,
+) -> Vec<Event> {
+    let slices = SLICES.min(count.max(1));
+    (0..slices)
+        .map(|second| {
+            let in_slice = u64::from(count / slices + u32::from(second < count % slices));
+            let all = |value: Option<Duration>| {
+                let mut distribution = Distribution::default();
+                if let Some(value) = value {
+                    distribution.record_many(value * (100 + second % 3) / 100, in_slice);
+                }
+                distribution
+            };
+            let cluster = LoadCluster {
+                second,
+                latency: all(latency),
+                service: all(latency),
+                first_byte: all(latency.map(|l| l.saturating_sub(body.unwrap_or_default()))),
+                body: all(body),
+                statuses: vec![(status, in_slice)],
+                connects: 1,
+                received_bytes: in_slice * 800,
+                ..LoadCluster::default()
+            };
+            Event::here(at, phase, EventBody::Load(cluster))
+        })
+        .collect()
+}
+
+fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut count, mut latency, mut body, mut status) = (0, None, None, 200);
+    let mut failures = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "baseline" => {}
+            "x" => count = words.count(word)?,
+            "latency" => latency = Some(words.duration(word)?),
+            "body" => body = Some(words.duration(word)?),
+            "status" => status = words.count(word)? as u16,
+            "failed" => {
+                let kind = failure(words.operand(word)?)?;
+                failures.push((kind, u64::from(words.count(word)?)));
+            }
+            other => return Err(format!("a load has no `{other}`")),
+        }
+    }
+    let phase = Phase::Baseline;
+    let mut events = vec![start(at, phase, None)];
+    if count > 0 {
+        events.extend(clusters(at, phase, count, [latency, body], status));
+    }
+    if !failures.is_empty() {
+        let cluster = LoadCluster {
+            failures,
+            ..LoadCluster::default()
+        };
+        events.push(Event::here(at, phase, EventBody::Load(cluster)));
+    }
+    Ok(events)
+}
+
+fn failure(word: &str) -> Result<RequestFailure, String> {
+    Ok(match word {
+        "refused" => RequestFailure::Refused,
+        "connect-timeout" => RequestFailure::ConnectTimeout,
+        "unreachable" => RequestFailure::Unreachable,
+        "timeout" => RequestFailure::Timeout,
+        "reset" => RequestFailure::Reset,
+        "closed" => RequestFailure::Closed,
+        "not-http" => RequestFailure::NotHttp,
+        other => return Err(format!("no request fails by `{other}`")),
+    })
+}
+
+fn request(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut count, mut first, mut gap, mut end) = (1, None, Duration::ZERO, Duration::ZERO);
+    while let Some(word) = words.next() {
+        match word {
+            "x" => count = words.count(word)?,
+            "first-byte" => first = Some(words.duration(word)?),
+            "gap" => gap = words.duration(word)?,
+            "end" => end = words.duration(word)?,
+            other => return Err(format!("a request has no `{other}`")),
+        }
+    }
+    let one = |ordinal: u32| {
+        let sent = at + end * ordinal;
+        let sample = RequestSample {
+            target: TargetId::Subject,
+            flow: None,
+            ordinal,
+            sent,
+            first_byte: first.map(|first| sent + first),
+            ended: sent + end,
+            longest_gap: gap,
+            setup: None,
+            outcome: Ok(200),
+            received_bytes: 800,
+        };
+        Event::here(at, Phase::Baseline, EventBody::Request(sample))
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn experiment(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let experiment = match words.operand("experiment")? {
+        "quickack" => Experiment::QuickAck,
+        "connection-close" => Experiment::ConnectionClose,
+        other => return Err(format!("no experiment is called `{other}`")),
+    };
+    let mut count = 500;
+    let mut bodies = [None, None];
+    while let Some(word) = words.next() {
+        let side = match word {
+            "x" => {
+                count = words.count(word)?;
+                continue;
+            }
+            "control" => 0,
+            "treated" => 1,
+            other => return Err(format!("an experiment has no `{other}`")),
+        };
+        match words.operand(word)? {
+            "body" => bodies[side] = Some(words.duration("body")?),
+            other => return Err(format!("an experiment compares no `{other}`")),
+        }
+    }
+    let phases = [Phase::Control(1), Phase::Experiment(1)];
+    let mut events = Vec::new();
+    for (phase, body) in phases.into_iter().zip(bodies) {
+        let body = body.ok_or("an experiment has both sides")?;
+        let latency = body + Duration::from_micros(300);
+        events.push(start(at, phase, Some(experiment)));
+        events.extend(clusters(at, phase, count, [Some(latency), Some(body)], 200));
+    }
+    Ok(events)
+}
+
+fn socket(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut count, mut nodelay, mut holding) = (1, None, None);
+    while let Some(word) = words.next() {
+        match word {
+            "server" => {}
+            "x" => count = words.count(word)?,
+            "nodelay" => nodelay = Some(words.operand(word)? == "on"),
+            "holding" => holding = Some(words.count(word)?),
+            other => return Err(format!("a socket has no `{other}`")),
+        }
+    }
+    let one = |index: u32| {
+        let peer = core::net::IpAddr::from([10, 77, 0, 1]);
+        let tcp = holding.map(|holding| TcpSample {
+            snd_mss: 1448,
+            cwnd: 10,
+            unacked: u32::from(index < holding),
+            notsent_bytes: if index < holding { 569 } else { 0 },
+            snd_wnd: Some(64_128),
+            ..TcpSample::default()
+        });
+        let sample = SocketSample {
+            target: TargetId::Subject,
+            owner: SocketOwner::Process {
+                pid: 700,
+                fd: 10 + index,
+                name: "server".to_owned(),
+            },
+            local: server(),
+            remote: Endpoint::new(peer, 50_000 + index as u16),
+            nodelay,
+            cork: None,
+            quickack: None,
+            tcp,
+        };
+        Event::here(at, Phase::Baseline, EventBody::Socket(sample))
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn setting(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (directive, value) = (words.operand("setting")?, words.operand("setting")?);
+    let place = match (words.next(), words.next()) {
+        (Some("at"), Some(place)) => place,
+        _ => return Err("a setting is `NAME VALUE at FILE:LINE`".to_owned()),
+    };
+    let (file, line) = place.rsplit_once(':').ok_or("a place is FILE:LINE")?;
+    let line = ConfigurationLine {
+        target: TargetId::Subject,
+        program: "nginx".to_owned(),
+        directive: directive.to_owned(),
+        value: value.to_owned(),
+        set_at: Some(SourceLocation {
+            file: file.to_owned(),
+            line: number_of(line)?,
+        }),
+        scope: "http > server :8080".to_owned(),
+        is_newer_than_process: Some(false),
+        doubt: None,
+    };
+    Ok(vec![Event::here(
+        at,
+        Phase::Baseline,
+        EventBody::Configuration(line),
+    )])
+}
+
+fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let name = words.operand("counter")?.to_owned();
+    let after = u64::from(words.count("counter")?);
+    let change = CounterChange {
+        name,
+        before: 0,
+        after,
+        scope: CounterScope::Client,
+    };
+    Ok(vec![Event::here(
+        at,
+        Phase::Baseline,
+        EventBody::Counter(change),
+    )])
+}

@@ -1,0 +1,200 @@
+//! What a trace must lead to.
+
+use lagtrace_core::report::Finding;
+
+use crate::block::Run;
+use crate::observation::Observation;
+use crate::sum::{Sum, Values};
+
+/// What the `expect:`, `may:` and `expect-not:` lines say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expectation {
+    findings: Vec<Expected>,
+    notes: Vec<String>,
+    is_nothing: bool,
+    welcome: Vec<String>,
+    excluded: Vec<String>,
+}
+
+/// A finding that is expected.
+#[derive(Clone, Debug, Default)]
+struct Expected {
+    cause: String,
+    culprit: Option<String>,
+    verdict: Option<String>,
+    cost: Option<(Sum, Sum)>,
+    affected: Option<u64>,
+}
+
+impl Expectation {
+    pub(crate) fn read(&mut self, keyword: &str, words: &[String]) -> Result<(), String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match (keyword, words.as_slice()) {
+            (_, []) => return Err("names nothing".to_owned()),
+            ("may:", ids) => self.welcome.extend(ids.iter().map(|id| (*id).to_owned())),
+            ("expect-not:", ids) => self.excluded.extend(ids.iter().map(|id| (*id).to_owned())),
+            (_, ["nothing"]) => self.is_nothing = true,
+            (_, ["note", id]) => self.notes.push((*id).to_owned()),
+            (_, [cause, facts @ ..]) => self.findings.push(Expected::parse(cause, facts)?),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_open() && self.excluded.is_empty()
+    }
+
+    /// Whether only exclusions count.
+    fn is_open(&self) -> bool {
+        self.findings.is_empty() && self.notes.is_empty() && !self.is_nothing
+    }
+
+    /// Whether the trace shows this cause.
+    pub(crate) fn names(&self, id: &str) -> bool {
+        self.findings.iter().any(|finding| finding.cause == id)
+            || self.notes.iter().any(|n| n == id)
+    }
+
+    /// Whether the trace must not be taken for this cause.
+    pub(crate) fn excludes(&self, id: &str) -> bool {
+        let is_welcome = self.welcome.iter().any(|welcome| welcome == id);
+        let is_excluded = self.excluded.iter().any(|excluded| excluded == id);
+        is_excluded || (!self.is_open() && !self.names(id) && !is_welcome)
+    }
+
+    /// What came out otherwise.
+    pub(crate) fn check(&self, run: &Run, observed: &Observation) -> Vec<String> {
+        let mut wrong = observed.untiled.clone();
+        if !self.welcome.iter().any(|id| id == "unknown") {
+            wrong.extend(observed.unknown.iter().cloned());
+        }
+        wrong.extend(misplaced(run, observed));
+        let report = &observed.report;
+        let has_note = |id: &str| report.notes.iter().any(|note| note.id == id);
+        wrong.extend(
+            self.notes
+                .iter()
+                .filter(|id| !has_note(id))
+                .map(|id| format!("no note `{id}`")),
+        );
+        let found: Vec<&str> = report.findings.iter().map(|f| f.cause.as_str()).collect();
+        wrong.extend(
+            self.excluded
+                .iter()
+                .filter(|id| found.contains(&id.as_str()) || has_note(id))
+                .map(|id| format!("`{id}` must not be found: {}", told(&report.findings))),
+        );
+        if !self.is_open() {
+            wrong.extend(self.compare(run, &report.findings));
+        }
+        wrong
+    }
+
+    fn compare(&self, run: &Run, findings: &[Finding]) -> Vec<String> {
+        let is_welcome = |f: &&Finding| !self.welcome.contains(&f.cause) || self.names(&f.cause);
+        let counted: Vec<&Finding> = findings.iter().filter(is_welcome).collect();
+        let ids: Vec<&str> = counted.iter().map(|f| f.cause.as_str()).collect();
+        let expected: Vec<&str> = self.findings.iter().map(|e| e.cause.as_str()).collect();
+        if ids != expected {
+            return vec![format!("expected {expected:?}, found {}", told(findings))];
+        }
+        self.findings
+            .iter()
+            .zip(counted)
+            .flat_map(|(e, finding)| e.check(run, finding))
+            .collect()
+    }
+}
+
+impl Expected {
+    fn parse(cause: &str, facts: &[&str]) -> Result<Self, String> {
+        let mut expected = Self {
+            cause: cause.to_owned(),
+            ..Self::default()
+        };
+        for fact in facts {
+            let (key, value) = fact.split_once('=').ok_or(format!("`{fact}` is no fact"))?;
+            match key {
+                "culprit" => expected.culprit = Some(value.to_owned()),
+                "verdict" => expected.verdict = Some(value.to_owned()),
+                "affected" => {
+                    expected.affected = Some(value.parse().map_err(|_| "a count is a number")?);
+                }
+                "cost" => {
+                    let (cost, error) = value.split_once('±').ok_or("a cost is SUM±SUM")?;
+                    expected.cost = Some((Sum::parse(cost)?, Sum::parse(error)?));
+                }
+                _ => return Err(format!("a finding has no `{key}`")),
+            }
+        }
+        Ok(expected)
+    }
+
+    fn check(&self, run: &Run, finding: &Finding) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut differ = |what: &str, expected: &str, found: &str| {
+            if expected != found {
+                wrong.push(format!(
+                    "{}: {what} {found}, expected {expected}",
+                    self.cause
+                ));
+            }
+        };
+        if let Some(culprit) = &self.culprit {
+            differ("culprit", culprit, &word(&finding.culprit));
+        }
+        if let Some(verdict) = &self.verdict {
+            differ("verdict", verdict, &word(&finding.verdict));
+        }
+        let affected = finding.affected.exchanges;
+        if let Some(expected) = self.affected {
+            differ("affected", &expected.to_string(), &affected.to_string());
+        }
+        if let Some((cost, error)) = &self.cost {
+            let mut values = Values::of(run.variables.clone());
+            values.named.insert("rtt".to_owned(), run.rtt);
+            let cost = cost.value(&mut values).expect("a cost of known names");
+            let error = error.value(&mut values).expect("an error of known names");
+            let found = (finding.cost_ns / affected.max(1)) as i64;
+            if (found - cost).abs() > error {
+                let ms = |nanos: i64| format!("{} ms", nanos as f64 / 1e6);
+                differ("mean cost", &ms(cost), &ms(found));
+            }
+        }
+        wrong
+    }
+}
+
+/// Whether the report says that the point stands where it does not.
+fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
+    let point = observed.report.capture.as_ref()?.points.first()?;
+    let is_known = observed.has_handshake && run.rtt >= 1_000_000;
+    (is_known && point.vantage != run.point.name())
+        .then(|| format!("the point was taken to stand at: {}", point.vantage))
+}
+
+/// A word as it stands in the report.
+fn word(value: &impl serde::Serialize) -> String {
+    let json = serde_json::to_value(value).expect("an enum of plain words");
+    json.as_str().unwrap_or_default().to_owned()
+}
+
+fn told(findings: &[Finding]) -> String {
+    let list: Vec<String> = findings
+        .iter()
+        .map(|f| {
+            format!(
+                "{} ({}, {}, {} exchanges, {:.3} ms)",
+                f.cause,
+                word(&f.culprit),
+                word(&f.verdict),
+                f.affected.exchanges,
+                f.cost_ns as f64 / 1e6
+            )
+        })
+        .collect();
+    match list.is_empty() {
+        true => "nothing".to_owned(),
+        false => list.join("; "),
+    }
+}

@@ -1,0 +1,176 @@
+//! Every cause's page is checked: the traces on it must lead to what they say.
+//!
+//! A page under `src/cause/` holds fenced blocks that begin with `` ```trace ``.
+//! Each is a small capture in a notation after packetdrill's and tcpdump's,
+//! with what the analysis must make of it. A block is read line by line; `#`
+//! begins a comment.
+//!
+//! **What must come out.** The findings must be those that `expect:` names, in
+//! that order, and no others:
+//! ```text
+//! expect: ID [culprit=server] [verdict=strong] [cost=51ms±1ms] [affected=7]
+//! expect: note ID           a note, and no finding of its own
+//! expect: nothing           no finding at all
+//! may: ID …                 findings that are welcome besides; `unknown`: waits of unknown kind
+//! expect-not: ID …          without any `expect:` the only thing that counts
+//! ```
+//! The cost is the mean of an affected exchange. Always checked besides: the
+//! waits of each exchange add up to it exactly, none of them is unknown, and
+//! the analysis tells where the point stands (of round trips from 1 ms on).
+//!
+//! **The setting.** Each combination of the listed values is a run of its own:
+//! ```text
+//! seen-at client, server, middle
+//! rtt 0ms, 8ms, 50ms
+//! mss 1460                            of both ends; without timestamps
+//! for pause in 36ms..52ms step 2ms    or a list: in 36ms, 44ms
+//! ```
+//!
+//! **Segments**, one a line, with the time at which the point stamps them:
+//! ```text
+//! [LABEL:] TIME  C > S  FLAGS [PAYLOAD] [OPTION …]
+//! ```
+//! - `TIME` is `+SUM`, after the line before, or `@LABEL+SUM`, after the line
+//!   with that label. A sum adds and subtracts terms such as `40ms`, `0.2ms`,
+//!   `8us`, a `for`'s variable, `rtt`, `2*rtt`, `rtt/2`, `i*3ms` (`i`: how often
+//!   the innermost block was repeated before), `40ms..44ms` (spread evenly and
+//!   always the same over that stretch), and `server` or `client`: the travel
+//!   from the point to that end and back with a kernel's 5 µs, so the time of
+//!   an immediate answer from there, wherever the point stands.
+//! - `FLAGS` are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `FP.`, `R`, `R.`.
+//! - `PAYLOAD` is one of `GET /path [len 77] [close]`, `POST /path len 150
+//!   [body 300]` (the head's length, and the body's, which it announces),
+//!   `200 len 238 [body 569] [close]` (a response's status line; without `body`
+//!   it lasts until the connection closes), `data 569`, `text WORDS`. A `len` of
+//!   `238+569` carries as many bytes of the body with the head.
+//! - Sequence numbers, acknowledgements and IP identifications follow from
+//!   what was sent and what had arrived by then. `again LABEL` repeats that
+//!   segment's bytes; `late SUM` has it arrive that much later than its time;
+//!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
+//!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no
+//!   more; `win N`: the window in bytes; `ttl N`; `no-id`; `unless LABEL`: is
+//!   not sent if that line's segment reached its sender first.
+//!
+//! `handshake [TIME]` stands for the three segments that open a connection;
+//! `repeat N { … }` for a block written `N` times; `connections N every SUM
+//! { … }` for a block on each of `N` connections that start this far apart.
+//!
+//! **What else was observed**, which makes the server the run's target:
+//! ```text
+//! probe tcp-syn|tcp-connect|http-fresh|http-kept-alive ANSWER [x N] [rtt SUM] [loaded] [repeated N]
+//! load baseline [x N] [latency SUM] [body SUM] [status N] [failed KIND N]
+//! request [x N] [first-byte SUM] [gap SUM] [end SUM]
+//! experiment quickack x N control body SUM treated body SUM
+//! socket server [nodelay on|off] [x N] [holding N]
+//! setting tcp_nodelay off at FILE:LINE
+//! counter NAME N
+//! ```
+//! `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N`
+//! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,
+//! `unreachable`, `timeout`, `reset`, `closed` or `not-http`.
+
+mod block;
+mod event;
+mod expectation;
+mod observation;
+mod script;
+mod sum;
+mod wire;
+
+use block::Block;
+use lagtrace_core::cause;
+
+/// A trace block of a page: its text, and where it stands.
+fn blocks(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (index, line) in page.lines().enumerate() {
+        match (&mut open, line.trim_end()) {
+            (None, "```trace") => open = Some((index + 1, String::new())),
+            (Some(_), "```") => found.extend(open.take()),
+            (Some((_, text)), line) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    assert!(open.is_none(), "a trace block is not closed");
+    found
+}
+
+/// Every run of every block; what does not come out as it should.
+fn failures(cause: &cause::Cause) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (line, text) in blocks(cause.page) {
+        let place = format!("{}.md, trace at line {line}", cause.id);
+        let block = Block::parse(&text).unwrap_or_else(|error| panic!("{place}: {error}"));
+        for run in block.runs() {
+            let outcome = run
+                .play(&block.script)
+                .map(|observed| block.expectation.check(&run, &observed));
+            match outcome {
+                Ok(wrong) => {
+                    failures.extend(wrong.iter().map(|w| format!("{place}, {run}: {w}")));
+                }
+                Err(error) => panic!("{place}, {run}: {error}"),
+            }
+        }
+    }
+    failures
+}
+
+#[test]
+fn every_trace_leads_to_what_it_says() {
+    let failures: Vec<String> = cause::all().iter().flat_map(failures).collect();
+    assert!(
+        failures.is_empty(),
+        "{} runs came out otherwise:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn every_page_has_a_trace_that_shows_its_cause_and_one_that_only_looks_like_it() {
+    for cause in cause::all() {
+        let blocks: Vec<Block> = blocks(cause.page)
+            .iter()
+            .map(|(line, text)| {
+                Block::parse(text).unwrap_or_else(|e| panic!("{}.md:{line}: {e}", cause.id))
+            })
+            .collect();
+        let shows = |block: &Block| block.expectation.names(cause.id);
+        assert!(blocks.iter().any(shows), "{}.md: none shows it", cause.id);
+        let excludes = |block: &Block| block.expectation.excludes(cause.id);
+        assert!(
+            blocks.iter().any(excludes),
+            "{}.md: no look-alike that must not be taken for it",
+            cause.id
+        );
+    }
+}
+
+#[test]
+fn every_page_has_the_sections_that_people_look_for() {
+    const SECTIONS: [&str; 8] = [
+        "## What happens",
+        "## In a capture",
+        "## On a live host",
+        "## Look-alikes",
+        "## What to change",
+        "## Constants",
+        "## Limits",
+        "## Traces",
+    ];
+    for cause in cause::all() {
+        let title = format!("# {}\n", cause.id);
+        assert!(cause.page.starts_with(&title), "{}.md: title", cause.id);
+        let mut from = 0;
+        for section in SECTIONS {
+            let found = cause.page[from..].find(&format!("\n{section}\n"));
+            let at = found.unwrap_or_else(|| panic!("{}.md: {section} in its place", cause.id));
+            from += at;
+        }
+    }
+}

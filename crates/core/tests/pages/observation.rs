@@ -1,0 +1,98 @@
+//! Runs the analysis and keeps what came of it.
+
+use std::sync::{Arc, Mutex};
+
+use core::time::Duration;
+
+use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::event::TargetId;
+use lagtrace_core::exchange::{Exchange, Outcome};
+use lagtrace_core::report::Report;
+use lagtrace_core::wait::WaitKind;
+
+use crate::block::Run;
+use crate::script::Item;
+use crate::wire;
+
+/// What the analysis made of one run.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    pub(crate) report: Report,
+    /// Exchanges whose waits do not add up, or hold unknown time.
+    pub(crate) untiled: Vec<String>,
+    pub(crate) unknown: Vec<String>,
+    /// Whether the capture saw a connection from its beginning.
+    pub(crate) has_handshake: bool,
+}
+
+impl Observation {
+    pub(crate) fn of(run: &Run, script: &[Item]) -> Result<Self, String> {
+        let played = wire::play(run, script)?;
+        let mut options = Options::default();
+        if !played.events.is_empty() {
+            options.targets.push((TargetId::Subject, wire::server()));
+        }
+        let lists = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+        let into = Arc::clone(&lists);
+        let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
+            let mut lists = into.lock().expect("no thread panicked");
+            lists.0.extend(misfit(exchange));
+            lists.1.extend(unknown(exchange));
+        }));
+        for event in played.events {
+            analyzer.observe(event);
+        }
+        for (segment, payload) in &played.segments {
+            analyzer.segment(segment, payload);
+        }
+        let report = analyzer.finish();
+        let (untiled, unknown) = core::mem::take(&mut *lists.lock().expect("no thread panicked"));
+        let has_handshake = report
+            .setups
+            .outcomes
+            .iter()
+            .any(|o| o.outcome == "established");
+        Ok(Self {
+            report,
+            untiled,
+            unknown,
+            has_handshake,
+        })
+    }
+}
+
+fn name(exchange: &Exchange) -> String {
+    format!(
+        "exchange {} of {} ({}, packets {} to {})",
+        exchange.ordinal,
+        exchange.client,
+        exchange.outcome,
+        exchange.first_packet,
+        exchange.last_packet
+    )
+}
+
+/// Waits tile an exchange: in order, without gap or overlap, to the nanosecond.
+fn misfit(exchange: &Exchange) -> Option<String> {
+    if exchange.outcome == Outcome::Cut {
+        return None;
+    }
+    let mut cursor = exchange.begin;
+    for wait in &exchange.waits {
+        if wait.start != cursor || wait.end < wait.start {
+            return Some(format!("{}: waits overlap or leave a gap", name(exchange)));
+        }
+        cursor = wait.end;
+    }
+    (cursor != exchange.end).then(|| format!("{}: waits do not reach its end", name(exchange)))
+}
+
+fn unknown(exchange: &Exchange) -> Option<String> {
+    let unknown: Duration = exchange
+        .waits
+        .iter()
+        .filter(|wait| wait.kind == WaitKind::Unknown)
+        .map(|wait| wait.duration())
+        .sum();
+    (unknown > Duration::ZERO).then(|| format!("{}: {unknown:?} unknown", name(exchange)))
+}

@@ -1,0 +1,259 @@
+//! The script of a trace: segments, blocks and observations, as written.
+
+use lagtrace_core::segment::TcpFlags;
+
+use crate::block::Line;
+use crate::sum::Sum;
+
+/// A step of the script.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Segment(Box<SegmentLine>),
+    Handshake(Sum),
+    Repeat(u32, Vec<Item>),
+    Connections(u32, Sum, Vec<Item>),
+    Event(Line),
+}
+
+/// A segment's line.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentLine {
+    pub(crate) number: usize,
+    pub(crate) label: Option<String>,
+    pub(crate) time: Time,
+    pub(crate) by: End,
+    pub(crate) flags: TcpFlags,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) again: Option<String>,
+    pub(crate) late: Option<Sum>,
+    pub(crate) fate: Fate,
+    pub(crate) ack: Option<String>,
+    pub(crate) window: Option<u32>,
+    pub(crate) ttl: u8,
+    pub(crate) has_id: bool,
+    pub(crate) unless: Option<String>,
+}
+
+/// When a segment passes the point.
+#[derive(Clone, Debug)]
+pub(crate) enum Time {
+    After(Sum),
+    From(String, Sum),
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+impl End {
+    pub(crate) fn peer(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Arrives,
+    /// Before the point.
+    Lost,
+    /// Behind the point.
+    LostBehind,
+    /// Arrives, but the capture missed it.
+    Unseen,
+}
+
+pub(crate) fn parse(lines: &[Line]) -> Result<Vec<Item>, String> {
+    let mut lines = lines.iter();
+    let items = block(&mut lines, false)?;
+    Ok(items)
+}
+
+fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<Vec<Item>, String> {
+    let mut items = Vec::new();
+    while let Some((number, words)) = lines.next() {
+        let in_line = |error: String| format!("line {number}: {error}");
+        let parts: Vec<&str> = words.iter().map(String::as_str).collect();
+        let item = match parts.as_slice() {
+            ["}"] if inner => return Ok(items),
+            ["repeat", count, "{"] => {
+                let count = number_of(count).map_err(in_line)?;
+                Item::Repeat(count, block(lines, true)?)
+            }
+            ["connections", count, "every", every, "{"] => {
+                let count = number_of(count).map_err(in_line)?;
+                let every = Sum::parse(every).map_err(in_line)?;
+                Item::Connections(count, every, block(lines, true)?)
+            }
+            ["handshake"] => Item::Handshake(Sum::parse("0")?),
+            ["handshake", time] => {
+                Item::Handshake(Sum::parse(time.trim_start_matches('+')).map_err(in_line)?)
+            }
+            _ if parts.contains(&">") => {
+                Item::Segment(Box::new(segment(*number, &parts).map_err(in_line)?))
+            }
+            _ => Item::Event((*number, words.clone())),
+        };
+        items.push(item);
+    }
+    match inner {
+        true => Err("a block is not closed".to_owned()),
+        false => Ok(items),
+    }
+}
+
+fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
+    let (label, words) = match words.split_first() {
+        Some((first, rest)) if first.ends_with(':') => {
+            (Some(first.trim_end_matches(':').to_owned()), rest)
+        }
+        _ => (None, words),
+    };
+    let [time, from, ">", to, flags, rest @ ..] = words else {
+        return Err("a segment is `TIME C > S FLAGS …`".to_owned());
+    };
+    let by = match (*from, *to) {
+        ("C", "S") => End::Client,
+        ("S", "C") => End::Server,
+        _ => return Err("segments go `C > S` or `S > C`".to_owned()),
+    };
+    let mut line = SegmentLine {
+        number,
+        label,
+        time: time_of(time)?,
+        by,
+        flags: flags_of(flags)?,
+        payload: Vec::new(),
+        again: None,
+        late: None,
+        fate: Fate::default(),
+        ack: None,
+        window: None,
+        ttl: 64,
+        has_id: true,
+        unless: None,
+    };
+    let mut rest = rest.iter().copied().peekable();
+    while let Some(word) = rest.next() {
+        let mut operand = || rest.next().ok_or(format!("`{word}` lacks its operand"));
+        match word {
+            "lost" => line.fate = Fate::Lost,
+            "lost-behind" => line.fate = Fate::LostBehind,
+            "unseen" => line.fate = Fate::Unseen,
+            "no-id" => line.has_id = false,
+            "again" => line.again = Some(operand()?.to_owned()),
+            "ack" => line.ack = Some(operand()?.to_owned()),
+            "unless" => line.unless = Some(operand()?.to_owned()),
+            "late" => line.late = Some(Sum::parse(operand()?)?),
+            "win" => line.window = Some(number_of(operand()?)?),
+            "ttl" => line.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?,
+            "data" => line.payload = vec![b'x'; number_of(operand()?)? as usize],
+            "text" => {
+                let words: Vec<&str> = rest.by_ref().collect();
+                line.payload = format!("{}\r\n", words.join(" ")).into_bytes();
+            }
+            first => line.payload = message(first, &mut rest)?,
+        }
+    }
+    Ok(line)
+}
+
+fn time_of(word: &str) -> Result<Time, String> {
+    if let Some(sum) = word.strip_prefix('+') {
+        return Ok(Time::After(Sum::parse(sum)?));
+    }
+    let (label, sum) = word
+        .strip_prefix('@')
+        .map(|rest| rest.split_once('+').unwrap_or((rest, "0")))
+        .ok_or("a time is `+SUM` or `@LABEL+SUM`")?;
+    Ok(Time::From(label.to_owned(), Sum::parse(sum)?))
+}
+
+/// tcpdump's letters.
+fn flags_of(word: &str) -> Result<TcpFlags, String> {
+    word.chars().try_fold(TcpFlags::default(), |flags, letter| {
+        let flag = match letter {
+            'S' => TcpFlags::SYN,
+            'F' => TcpFlags::FIN,
+            'R' => TcpFlags::RST,
+            'P' => TcpFlags::PSH,
+            '.' => TcpFlags::ACK,
+            other => return Err(format!("`{other}` is no flag")),
+        };
+        Ok(flags.with(flag))
+    })
+}
+
+/// A request's or a response's head, with as much of the body as `len` says.
+fn message<'a>(
+    first: &str,
+    rest: &mut core::iter::Peekable<impl Iterator<Item = &'a str>>,
+) -> Result<Vec<u8>, String> {
+    let mut head = match first {
+        "GET" | "HEAD" | "POST" | "PUT" => {
+            let path = rest.next().ok_or("a request has a path")?;
+            format!("{first} {path} HTTP/1.1\r\nHost: a\r\n")
+        }
+        status if status.len() == 3 && status.parse::<u16>().is_ok() => {
+            format!("HTTP/1.1 {status} Status\r\nServer: s\r\n")
+        }
+        other => return Err(format!("`{other}` is neither payload nor option")),
+    };
+    let mut lengths = None;
+    while let Some(&word) = rest.peek() {
+        match word {
+            "close" => head.push_str("Connection: close\r\n"),
+            "len" | "body" => {
+                rest.next();
+                let value = *rest.peek().ok_or(format!("`{word}` lacks its operand"))?;
+                match word {
+                    "body" => head.push_str(&format!("Content-Length: {}\r\n", number_of(value)?)),
+                    _ => lengths = Some(value),
+                }
+            }
+            _ => break,
+        }
+        rest.next();
+    }
+    let (length, carried) = match lengths {
+        Some(lengths) => match lengths.split_once('+') {
+            Some((head, body)) => (number_of(head)? as usize, number_of(body)? as usize),
+            None => (number_of(lengths)? as usize, 0),
+        },
+        None => (head.len() + 2, 0),
+    };
+    pad(&mut head, length)?;
+    let mut bytes = head.into_bytes();
+    bytes.resize(length + carried, b'x');
+    Ok(bytes)
+}
+
+/// Ends a head so that it has `length` bytes.
+fn pad(head: &mut String, length: usize) -> Result<(), String> {
+    const FIELD: &str = "X: \r\n";
+    let spare = length.checked_sub(head.len() + 2);
+    match spare {
+        Some(0) => {}
+        Some(spare) if spare >= FIELD.len() => {
+            head.push_str(&format!("X: {}\r\n", "x".repeat(spare - FIELD.len())));
+        }
+        _ => {
+            return Err(format!(
+                "a head of {length} bytes is too short for what it says"
+            ));
+        }
+    }
+    head.push_str("\r\n");
+    Ok(())
+}
+
+pub(crate) fn number_of(word: &str) -> Result<u32, String> {
+    word.parse().map_err(|_| format!("`{word}` is no number"))
+}

@@ -1,0 +1,357 @@
+//! Plays a script: what the two ends send, and what passes the point.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+
+use lagtrace_core::event::{Event, PointId};
+use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::time::Timestamp;
+
+use crate::block::{Point, Run};
+use crate::event;
+use crate::script::{End, Fate, Item, SegmentLine, Time};
+use crate::sum::{Nanos, Sum, Values};
+
+/// An immediate answer of a kernel.
+const KERNEL: Nanos = 5_000;
+/// When every trace begins.
+const START: Nanos = 1_700_000_000_000_000_000;
+const WINDOW_SHIFT: u8 = 7;
+const WINDOW: u32 = 64_128;
+
+/// The server of every trace.
+pub(crate) fn server() -> Endpoint {
+    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
+}
+
+fn client(connection: u16) -> Endpoint {
+    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 40_000 + connection)
+}
+
+/// What a script comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Played {
+    /// In the order in which they pass the point.
+    pub(crate) segments: Vec<(Segment, Vec<u8>)>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// A segment that was sent.
+#[derive(Clone, Debug)]
+struct Sent {
+    connection: u16,
+    line: SegmentLine,
+    /// When it would pass the point, were it not late.
+    at: Nanos,
+    passes: Nanos,
+    again: Option<usize>,
+    acks: Option<usize>,
+    /// Sequence space it takes; filled in when all is sent.
+    span: (u32, u32),
+    id: u16,
+}
+
+struct Player<'a> {
+    run: &'a Run,
+    values: Values,
+    now: Nanos,
+    connection: u16,
+    next_connection: u16,
+    labels: BTreeMap<String, (Nanos, Option<usize>)>,
+    sent: Vec<Sent>,
+    events: Vec<Event>,
+}
+
+pub(crate) fn play(run: &Run, script: &[Item]) -> Result<Played, String> {
+    let mut values = Values::of(run.variables.clone());
+    values.named.insert("rtt".to_owned(), run.rtt);
+    values
+        .named
+        .insert("server".to_owned(), travel(run, End::Server) + KERNEL);
+    values
+        .named
+        .insert("client".to_owned(), travel(run, End::Client) + KERNEL);
+    let mut player = Player {
+        run,
+        values,
+        now: START,
+        connection: 0,
+        next_connection: 1,
+        labels: BTreeMap::new(),
+        sent: Vec::new(),
+        events: Vec::new(),
+    };
+    player.items(script)?;
+    let Player {
+        mut sent, events, ..
+    } = player;
+    number(&mut sent, run.mss);
+    Ok(Played {
+        segments: observe(run, &sent),
+        events,
+    })
+}
+
+/// From the point to an end and back.
+fn travel(run: &Run, to: End) -> Nanos {
+    match (run.point, to) {
+        (Point::Client, End::Server) | (Point::Server, End::Client) => run.rtt,
+        (Point::Middle, _) => run.rtt / 2,
+        _ => 0,
+    }
+}
+
+impl Player<'_> {
+    fn items(&mut self, items: &[Item]) -> Result<(), String> {
+        for item in items {
+            match item {
+                Item::Segment(line) => {
+                    let in_line = |e: String| format!("line {}: {e}", line.number);
+                    self.segment(line).map_err(in_line)?;
+                }
+                Item::Handshake(time) => self.handshake(time)?,
+                Item::Repeat(count, body) => {
+                    let outer = self.values.index;
+                    for index in 0..*count {
+                        self.values.index = index;
+                        self.items(body)?;
+                    }
+                    self.values.index = outer;
+                }
+                Item::Connections(count, every, body) => self.connections(*count, every, body)?,
+                Item::Event((number, words)) => {
+                    let made =
+                        event::make(words, Timestamp::from_nanos(self.now), &mut self.values);
+                    self.events
+                        .extend(made.map_err(|e| format!("line {number}: {e}"))?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connections(&mut self, count: u32, every: &Sum, body: &[Item]) -> Result<(), String> {
+        let (outer, index) = (self.connection, self.values.index);
+        let (mut start, mut end) = (self.now, self.now);
+        for index in 0..count {
+            self.connection = self.next_connection;
+            self.next_connection += 1;
+            self.values.index = index;
+            self.now = start;
+            self.items(body)?;
+            end = end.max(self.now);
+            self.values.index = index;
+            start += every.value(&mut self.values)?;
+        }
+        self.connection = outer;
+        self.values.index = index;
+        self.now = end;
+        Ok(())
+    }
+
+    fn handshake(&mut self, time: &Sum) -> Result<(), String> {
+        let start = time.value(&mut self.values)?;
+        let line = |words: &str| {
+            let words = words.split_whitespace().map(str::to_owned).collect();
+            crate::script::parse(&[(0, words)])
+        };
+        self.now += start;
+        for words in ["+0 C > S S", "+server S > C S.", "+client C > S ."] {
+            self.items(&line(words)?)?;
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
+        let at = match &line.time {
+            Time::After(sum) => self.now + sum.value(&mut self.values)?,
+            Time::From(label, sum) => self.label(label)?.0 + sum.value(&mut self.values)?,
+        };
+        if let Some(label) = &line.unless {
+            // It counts what had reached this segment's sender by then.
+            if self.label(label)?.0 <= at - travel(self.run, line.by) {
+                return Ok(());
+            }
+        }
+        let late = line
+            .late
+            .as_ref()
+            .map(|late| late.value(&mut self.values))
+            .transpose()?;
+        let index = |label: &Option<String>| match label {
+            Some(label) => self.label(label).map(|(_, index)| index),
+            None => Ok(None),
+        };
+        let (again, acks) = (index(&line.again)?, index(&line.ack)?);
+        self.now = at;
+        if let Some(label) = &line.label {
+            self.labels
+                .insert(label.clone(), (at, Some(self.sent.len())));
+        }
+        self.sent.push(Sent {
+            connection: self.connection,
+            line: line.clone(),
+            at,
+            passes: at + late.unwrap_or_default(),
+            again,
+            acks,
+            span: (0, 0),
+            id: 0,
+        });
+        Ok(())
+    }
+
+    /// A label's time; one that is written further down has the time that it
+    /// had in the round before.
+    fn label(&self, label: &str) -> Result<(Nanos, Option<usize>), String> {
+        let found = self.labels.get(label).copied();
+        found.ok_or(format!("nothing before is labelled `{label}`"))
+    }
+}
+
+/// Gives every segment its sequence number and identification, in the order
+/// in which its end sent it.
+fn number(sent: &mut [Sent], mss: u16) {
+    let mut order: Vec<usize> = (0..sent.len()).collect();
+    order.sort_by_key(|&index| sent[index].at);
+    let mut next: BTreeMap<(u16, bool), (u32, u16)> = BTreeMap::new();
+    for index in order {
+        let segment = &sent[index];
+        let is_client = segment.line.by == End::Client;
+        let (first, first_id) = if is_client {
+            (1000, 7000)
+        } else {
+            (900_000, 21_000)
+        };
+        let key = (segment.connection, is_client);
+        let (mut seq, mut id) = next.get(&key).copied().unwrap_or((first, first_id));
+        let flags = segment.line.flags;
+        let span = match segment.again {
+            Some(original) => sent[original].span,
+            // A SYN is always the same, however often it is sent.
+            None if flags.contains(TcpFlags::SYN) => (first, first + 1),
+            None => {
+                let fin = u32::from(flags.contains(TcpFlags::FIN));
+                (seq, seq + segment.line.payload.len() as u32 + fin)
+            }
+        };
+        seq = seq.max(span.1);
+        let is_answer = flags.contains(TcpFlags::SYN) && !is_client;
+        let own_id = if is_answer { 0 } else { id };
+        if !is_answer {
+            let parts = span
+                .1
+                .saturating_sub(span.0)
+                .div_ceil(u32::from(mss))
+                .max(1);
+            id = id.wrapping_add(parts as u16);
+        }
+        next.insert(key, (seq, id));
+        let payload = segment
+            .again
+            .map(|original| sent[original].line.payload.clone());
+        let segment = &mut sent[index];
+        segment.span = span;
+        segment.id = own_id;
+        if let Some(payload) = payload {
+            segment.line.payload = payload;
+        }
+    }
+}
+
+/// What passes the point, with what each segment acknowledges.
+fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
+    let mut order: Vec<&Sent> = sent.iter().collect();
+    order.sort_by_key(|segment| segment.passes);
+    let seen = order
+        .iter()
+        .filter(|s| matches!(s.line.fate, Fate::Arrives | Fate::LostBehind));
+    (1_u64..)
+        .zip(seen)
+        .map(|(number, sent_one)| {
+            let ack = match sent_one.acks {
+                Some(other) => sent[other].span.1,
+                None => arrived(run, &order, sent_one),
+            };
+            (
+                segment(run, sent_one, ack, number),
+                sent_one.line.payload.clone(),
+            )
+        })
+        .collect()
+}
+
+/// How far the sender of `segment` had its peer's bytes when it sent it.
+fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
+    let by = segment.line.by;
+    let until = segment.at - travel(run, by);
+    let mut spans: Vec<(u32, u32)> = order
+        .iter()
+        .filter(|other| {
+            other.connection == segment.connection
+                && other.line.by == by.peer()
+                && matches!(other.line.fate, Fate::Arrives | Fate::Unseen)
+                && other.passes < until
+        })
+        .map(|other| other.span)
+        .collect();
+    spans.sort_unstable();
+    let mut reached = match spans.first() {
+        Some(first) => first.0,
+        // Begins in mid-connection: everything before is acknowledged.
+        None => order
+            .iter()
+            .find(|other| other.connection == segment.connection && other.line.by == by.peer())
+            .map_or(0, |other| other.span.0),
+    };
+    for (start, end) in spans {
+        if start <= reached {
+            reached = reached.max(end);
+        }
+    }
+    reached
+}
+
+fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
+    let line = &sent.line;
+    let (client, server) = (client(sent.connection), server());
+    let (source, destination) = match line.by {
+        End::Client => (client, server),
+        End::Server => (server, client),
+    };
+    let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
+    let is_syn = line.flags.contains(TcpFlags::SYN);
+    let window = line.window.unwrap_or(WINDOW);
+    Segment {
+        at: Timestamp::from_nanos(sent.passes),
+        number,
+        point: PointId::default(),
+        flow,
+        direction,
+        seq: sent.span.0,
+        ack: if line.flags.contains(TcpFlags::ACK) {
+            ack
+        } else {
+            0
+        },
+        flags: line.flags,
+        window: (if is_syn {
+            window
+        } else {
+            window >> WINDOW_SHIFT
+        }) as u16,
+        payload_len: line.payload.len() as u32,
+        options: TcpOptions {
+            mss: is_syn.then_some(run.mss),
+            window_scale: is_syn.then_some(WINDOW_SHIFT),
+            sack_permitted: is_syn,
+            ..TcpOptions::default()
+        },
+        ip: IpFacts {
+            ttl: line.ttl,
+            id: line.has_id.then_some(sent.id),
+            congestion_marked: false,
+        },
+    }
+}
