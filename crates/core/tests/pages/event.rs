@@ -122,8 +122,6 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>) -> Event {
         experiment,
         connections: 10,
         offered_rate: None,
-        turns: 4,
-        active: core::time::Duration::from_secs(1),
         is_observed: false,
         turns: 1,
         active: Duration::from_secs(u64::from(SLICES)),
