@@ -47,8 +47,10 @@ pub(crate) struct Connection {
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
-    /// Offsets that each side has sent and seen acknowledged, of small segments.
+    /// The furthest byte that each side allows its peer to send.
     windows: [Option<u64>; 2],
+    /// The same as it was when the peer last sent.
+    windows_before: [Option<u64>; 2],
 }
 
 /// How a connection ended.
@@ -71,6 +73,7 @@ impl Connection {
             last_seen: first.at,
             end: None,
             windows: [None, None],
+            windows_before: [None, None],
         }
     }
 
@@ -102,9 +105,7 @@ impl Connection {
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);
         }
-        if let Some(window) = window {
-            self.remember_window(segment.direction, ack, window);
-        }
+        let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
         let Some(by) = self.side(segment.direction) else {
             return;
         };
@@ -114,7 +115,7 @@ impl Connection {
             by,
             data,
             ack,
-            is_new_ack,
+            is_news: is_new_ack || is_wider,
             skipped,
         };
         self.pairing.mark(mark);
@@ -338,14 +339,15 @@ impl Connection {
         Some(u64::from(segment.window) << shift)
     }
 
-    /// The furthest byte that the sender of `direction` allows its peer to send.
-    fn remember_window(&mut self, direction: Direction, ack: u64, window: u64) {
-        if let Some(slot) = self
+    /// The sender of `direction` allows its peer to send up to `edge`; whether
+    /// that is further than before.
+    fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
+        let slot = usize::from(direction == Direction::Backward);
+        let before = self
             .windows
-            .get_mut(usize::from(direction == Direction::Backward))
-        {
-            *slot = Some(ack + window);
-        }
+            .get_mut(slot)
+            .and_then(|slot| slot.replace(edge));
+        before.is_some_and(|before| edge > before)
     }
 
     fn take_data(&mut self, segment: &Segment, mss: u32) -> Option<Data> {
@@ -353,7 +355,11 @@ impl Connection {
             return None;
         }
         let peer_slot = usize::from(segment.direction == Direction::Forward);
-        let allowed = self.windows.get(peer_slot).copied().flatten();
+        let allowed = self.windows_before.get(peer_slot).copied().flatten();
+        let allowed_now = self.windows.get(peer_slot).copied().flatten();
+        if let Some(before) = self.windows_before.get_mut(peer_slot) {
+            *before = allowed_now;
+        }
         let half = self.half_mut(segment.direction);
         let before = half.next;
         let in_flight = before.saturating_sub(half.acked);

@@ -19,8 +19,8 @@ pub(crate) struct Mark {
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.
     pub(crate) ack: u64,
-    /// Whether that was news.
-    pub(crate) is_new_ack: bool,
+    /// Whether that was news, or the window that it opens.
+    pub(crate) is_news: bool,
     /// Segments of the same sender that were lost before they came here, just
     /// before this one.
     pub(crate) skipped: u16,
@@ -36,7 +36,8 @@ pub(crate) struct Data {
     pub(crate) has_fin: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Whether the receiver's window had no room for it before the last ACK.
+    /// Whether the receiver's window had no room for it and one more when the
+    /// segment before it was sent.
     pub(crate) filled_window: bool,
 }
 

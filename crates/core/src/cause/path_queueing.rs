@@ -6,6 +6,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -36,6 +37,13 @@ impl super::Rule for Rule {
         let queued = trip.saturating_sub(least);
         if trip >= least * FACTOR && queued >= NOTABLE {
             self.tally.add(exchange, Cost::exactly(queued), Duration::ZERO);
+        }
+    }
+
+    /// A handshake is a round trip too, and the first.
+    fn observe_setup(&mut self, setup: &Setup) {
+        if setup.outcome == Some(SetupOutcome::Established) && setup.retransmissions == 0 {
+            self.trips.record(setup.duration());
         }
     }
 

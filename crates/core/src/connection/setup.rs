@@ -143,15 +143,16 @@ impl Setup {
         Some(self.clone())
     }
 
-    /// Its duration, once, if a request at `begin` has to bear it.
+    /// What it took, once, if a request at `begin` has to bear it. Lost SYNs
+    /// are not in it: they are a cause of their own.
     pub(crate) fn charge(&mut self, begin: Timestamp) -> Option<Duration> {
         if self.is_charged || self.outcome != Some(SetupOutcome::Established) {
             return None;
         }
         self.is_charged = true;
-        let (start, end) = (self.begin?, self.end?);
+        let end = self.end?;
         let round_trip = end.since(self.last_syn);
-        (begin.since(end) <= PROMPT.max(round_trip)).then(|| end.since(start))
+        (begin.since(end) <= PROMPT.max(round_trip)).then_some(round_trip)
     }
 
     /// From the first SYN to the end.

@@ -150,7 +150,7 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         held_by(sender)
     } else if gap <= flow {
         (transfer(sender), Owner::Path)
-    } else if !first.is_small && follows_ack(trace, mark, between) {
+    } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
         match second.filled_window {
             true => (WaitKind::WindowFull, owner_of(sender.peer())),
             false => (transfer(sender), Owner::Path),
@@ -202,7 +202,7 @@ fn follows_ack(trace: &Trace<'_>, mark: &Mark, between: &[Mark]) -> bool {
     between.iter().any(|ack| {
         let reaction = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
         let slack = nanos(trip.error() + REACTION);
-        ack.by == mark.by.peer() && ack.is_new_ack && reaction.saturating_abs() <= slack
+        ack.by == mark.by.peer() && ack.is_news && reaction.saturating_abs() <= slack
     })
 }
 

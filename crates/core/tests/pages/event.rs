@@ -90,12 +90,13 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
         other => return Err(format!("no probe is answered by `{other}`")),
     };
-    let (mut count, mut rtt, mut phase, mut repeated) = (1, None, Phase::WarmUp, 0);
+    let (mut count, mut rtt, mut at, mut repeated) = (1, None, at - Duration::from_secs(1), 0);
     while let Some(word) = words.next() {
         match word {
             "x" => count = words.count(word)?,
             "rtt" => rtt = Some(words.duration(word)?),
-            "loaded" => phase = Phase::Baseline,
+            // A second into the load, not a second before it.
+            "loaded" => at = at + Duration::from_secs(2),
             "repeated" => repeated = words.count(word)? as u8,
             other => return Err(format!("a probe has no `{other}`")),
         }
@@ -110,7 +111,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         ttl: None,
         syn_retransmissions: repeated,
     };
-    let one = |_| Event::here(at, phase, EventBody::Probe(sample.clone()));
+    let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));
     Ok((0..count).map(one).collect())
 }
 
@@ -121,9 +122,9 @@ fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>) -> Event {
         experiment,
         connections: 10,
         offered_rate: None,
-        turns: 4,
-        active: core::time::Duration::from_secs(1),
         is_observed: false,
+        turns: 1,
+        active: Duration::from_secs(u64::from(SLICES)),
     };
     Event::here(at, phase, EventBody::PhaseStarted(start))
 }

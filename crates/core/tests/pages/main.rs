@@ -15,7 +15,7 @@
 //! expect-not: ID …          without any `expect:` the only thing that counts
 //! ```
 //! The cost is the mean of an affected exchange. Always checked besides: the
-//! waits of each exchange add up to it exactly, none of them is unknown, and
+//! waits of each exchange add up to it exactly, none of a whole one is unknown, and
 //! the analysis tells where the point stands (of round trips from 1 ms on).
 //!
 //! **The setting.** Each combination of the listed values is a run of its own:
@@ -65,6 +65,7 @@
 //! setting tcp_nodelay off at FILE:LINE
 //! counter NAME N
 //! ```
+//! `loaded` probes are sent while the load above them runs, others before it.
 //! `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N`
 //! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,
 //! `unreachable`, `timeout`, `reset`, `closed` or `not-http`.

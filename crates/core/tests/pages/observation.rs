@@ -18,8 +18,9 @@ use crate::wire;
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) report: Report,
-    /// Exchanges whose waits do not add up, or hold unknown time.
+    /// Exchanges whose waits do not add up.
     pub(crate) untiled: Vec<String>,
+    /// Whole ones with time that nothing explains.
     pub(crate) unknown: Vec<String>,
     /// Whether the capture saw a connection from its beginning.
     pub(crate) has_handshake: bool,
@@ -88,6 +89,9 @@ fn misfit(exchange: &Exchange) -> Option<String> {
 }
 
 fn unknown(exchange: &Exchange) -> Option<String> {
+    if !matches!(exchange.outcome, Outcome::Complete(_)) {
+        return None;
+    }
     let unknown: Duration = exchange
         .waits
         .iter()
