@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 /// Shards in all: a power of two.
 pub(crate) const SHARDS: usize = 64;
 /// Connections that one shard remembers at most; the longest idle go first.
-const MAX_CONNECTIONS: usize = 16 * 1024;
+const MAX_CONNECTIONS: usize = 4 * 1024;
 /// A connection that ended is forgotten after this long: late retransmissions
 /// of its FIN still belong to it.
 pub(crate) const LINGER: Duration = Duration::from_secs(60);
