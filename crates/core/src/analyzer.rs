@@ -214,9 +214,15 @@ impl Analyzer {
             return Phase::Baseline;
         };
         let since = phases.iter().rev().find(|(since, _)| *since <= at);
-        since
+        let phase = since
             .or(phases.first())
-            .map_or(Phase::Baseline, |&(_, phase)| phase)
+            .map_or(Phase::Baseline, |&(_, phase)| phase);
+        // What our own flows carry before or after their phase is counted nowhere.
+        if self.facts.loads.covers(phase, at) {
+            phase
+        } else {
+            Phase::WarmUp
+        }
     }
 
     fn capture(&self) -> Option<Capture> {

@@ -49,6 +49,9 @@ pub(crate) struct Case<'a> {
     pub(crate) facts: &'a Facts,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
+    /// How many requests each exchange of the ledger stands for: more than
+    /// one where our own stamps are a sample.
+    pub(crate) weight: f64,
 }
 
 /// One cause's accumulator.

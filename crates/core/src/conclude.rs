@@ -150,6 +150,12 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             ledger: &service.ledger,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
+            weight: weight(
+                evidence,
+                target,
+                &service.ledger,
+                from_packets.contains(&endpoint),
+            ),
         };
         for conclusion in service.rules.conclude(&case) {
             match conclusion {
@@ -163,6 +169,22 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
         }
     }
     (findings, notes)
+}
+
+/// How many requests an exchange of the ledger stands for.
+fn weight(
+    evidence: &Evidence,
+    target: Option<TargetId>,
+    ledger: &Ledger,
+    has_packets: bool,
+) -> f64 {
+    let load = target.and_then(|target| evidence.facts.loads.baseline(target));
+    match load {
+        Some(load) if !has_packets && ledger.count > 0 => {
+            (load.whole() as f64 / ledger.count as f64).max(1.0)
+        }
+        _ => 1.0,
+    }
 }
 
 fn twin_remark(finding: &Finding) -> Remark {

@@ -211,13 +211,7 @@ impl Tiler<'_> {
             return;
         }
         if trace.is_torn(Side::Client, trace.request.start, trace.request.end) {
-            self.push(
-                first.at,
-                WaitKind::Unknown,
-                Owner::Unknown,
-                Some(first.number),
-                Bound::Observed,
-            );
+            self.unexplained(first);
             return;
         }
         self.travel_and_think(from, first);
@@ -289,19 +283,26 @@ impl Tiler<'_> {
     fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
         let trip = self.trace.to_server;
         let Some(travel) = self.travel(from, first.at) else {
-            self.push(
-                first.at,
-                WaitKind::Unknown,
-                Owner::Unknown,
-                Some(first.number),
-                Bound::Observed,
-            );
+            self.unexplained(first);
             return;
         };
         let whole = first.at.since(from);
         let travel = travel.min(whole);
-        if first.data.is_some_and(|data| data.skipped > 0) && whole > travel + LEAST_DELAYED_ACK {
-            self.recover_response(from, travel, first);
+        let is_long = whole > travel + LEAST_DELAYED_ACK;
+        if is_long && first.data.is_some_and(|data| data.skipped > 0) {
+            self.after_skipped(from, travel, first);
+            return;
+        }
+        if is_long
+            && self
+                .tiling
+                .recoveries
+                .iter()
+                .any(|r| r.sender == Side::Client)
+        {
+            // The request was sent again: whether it or its response was lost,
+            // and the response again, cannot be told from here.
+            self.unexplained(first);
             return;
         }
         let inferred = Bound::Inferred(trip.error());
@@ -320,6 +321,31 @@ impl Tiler<'_> {
             Owner::Path,
             Some(first.number),
             inferred,
+        );
+    }
+
+    /// Segments of the server never came here before its response did. One may
+    /// be its bare ACK of the request, which the capture missed or the path
+    /// lost, and then nothing tells how long the server took. More are the
+    /// response's first copies, and so is one that was the response's begin.
+    fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
+        let is_lost = first
+            .data
+            .is_some_and(|data| data.skipped > 1 || data.arrival == Arrival::PastHole);
+        if is_lost && !self.trace.is_near(Side::Server) {
+            self.recover_response(from, travel, first);
+            return;
+        }
+        self.unexplained(first);
+    }
+
+    fn unexplained(&mut self, first: &Mark) {
+        self.push(
+            first.at,
+            WaitKind::Unknown,
+            Owner::Unknown,
+            Some(first.number),
+            Bound::Observed,
         );
     }
 

@@ -23,7 +23,7 @@ Exit codes:
 
 /// Says where the milliseconds of slow requests went, and what to change.
 #[derive(Debug, Parser)]
-#[command(name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
+#[command(name = "lagtrace", bin_name = "lagtrace", version, styles = STYLES, after_help = EXIT_CODES)]
 #[command(
     propagate_version = true,
     subcommand_required = true,

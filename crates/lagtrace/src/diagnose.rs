@@ -1,5 +1,6 @@
 //! `lagtrace diagnose`: the arguments of the whole investigation.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +84,9 @@ pub(crate) struct Network {
     /// Capture no packets
     #[arg(long, conflicts_with = "interface")]
     pub(crate) no_capture: bool,
+    /// Connect to IP instead of resolving the URL's host, which is still asked for
+    #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
+    pub(crate) address: Option<IpAddr>,
     /// Use IPv4 only
     #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

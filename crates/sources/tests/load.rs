@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::{ClosedPort, Server};
+use fake::{ClosedPort, FullBacklog, Server};
 use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
@@ -279,6 +279,20 @@ fn nobody_listening_ends_the_run_early() {
         );
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
+}
+
+#[test]
+fn a_silent_target_ends_the_run_early() {
+    let target = FullBacklog::start();
+    let mut plan = plan(vec![lane(target.address, 10)], 20_000);
+    plan.timeout = ms(300);
+    let begun = Instant::now();
+    let (summary, _) = measure(&plan);
+    assert_eq!(
+        summary.ending,
+        Ending::NothingConnected(RequestFailure::ConnectTimeout)
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

@@ -6,12 +6,12 @@ mod fake;
 mod nginx;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fake::{ClosedPort, Server};
+use fake::{ClosedPort, FullBacklog, Server};
 use lagtrace_core::event::{
     Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
@@ -140,20 +140,10 @@ fn a_hosts_own_address_is_probed_over_the_loopback_interface() {
 
 #[test]
 fn a_silent_target_is_given_up_in_time() {
-    // A listener whose backlog is full drops SYNs.
-    let listener =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-    listener.bind(&any.into()).expect("a port");
-    listener.listen(0).expect("listening");
-    let address = listener.local_addr().expect("an address");
-    let address = address.as_socket().expect("an IP address");
-    let _fill: Vec<_> = (0..4)
-        .map(|_| TcpStream::connect_timeout(&address, ms(100)))
-        .collect();
+    let target = FullBacklog::start();
     for (method, probe) in probers() {
         let begun = Instant::now();
-        let (samples, _) = probe(&plan(address)).expect("sockets");
+        let (samples, _) = probe(&plan(target.address)).expect("sockets");
         let [sample] = &samples[..] else {
             panic!("given up after one: {samples:?}");
         };

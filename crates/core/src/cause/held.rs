@@ -12,8 +12,6 @@ use crate::report::{Evidence, EvidenceKind};
 /// answer takes microseconds, the least delayed ACK seen anywhere 20 ms less
 /// a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
-/// An acknowledgement that took this long was delayed by a timer, not a queue.
-const BY_TIMER: Duration = Duration::from_millis(20);
 /// Holds shorter than this cost nothing worth naming.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Of the second small parts that had to wait, this share must have left with
@@ -120,12 +118,16 @@ impl Held {
     }
 
     /// Whether delayed acknowledgements are a good part of what they waited
-    /// for: of its time or, where the way is long, of its number.
+    /// for: of the time, or for most of the parts and of some of the time,
+    /// for on a long path each part waits for a round trip besides.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
-        let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
-        let is_common = self.delayed * 2 >= self.released && typical >= BY_TIMER;
-        self.delayed > 0 && (delays.saturating_mul(3) >= self.tally.cost.likely || is_common)
+        let part = if self.delayed * 2 >= self.released {
+            8
+        } else {
+            3
+        };
+        self.delayed > 0 && delays.saturating_mul(part) >= self.tally.cost.likely
     }
 
     /// How many left with the acknowledgement after a wait worth naming.

@@ -82,6 +82,16 @@ struct Identification {
     regular: u8,
 }
 
+impl Identification {
+    /// Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
+    /// `net/ipv4/ip_output.c`) and counts from the next segment on.
+    fn meet(&mut self, syn: &Segment) {
+        if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
+            self.regular = REGULAR;
+        }
+    }
+}
+
 /// Segments in a row with consecutive identifications before a gap means anything.
 const REGULAR: u8 = 3;
 /// A jump over more than this is no count of lost segments.
@@ -110,6 +120,7 @@ impl Half {
         self.offered_mss = syn.options.mss;
         self.window_scale = syn.options.window_scale;
         self.has_timestamps = syn.options.timestamps.is_some();
+        self.identification.meet(syn);
     }
 
     /// Whether this SYN opens another connection than the one seen so far.

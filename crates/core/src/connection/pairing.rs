@@ -108,7 +108,7 @@ impl Pairing {
         if self.mode != Mode::Http {
             return;
         }
-        let steps = self.read(by, |stream, on| stream.skip(span.end, on));
+        let steps = self.read(by, |stream, on| stream.skip(span, on));
         for (offset, step) in steps {
             self.step(by, offset, step, at, 0, true);
         }

@@ -48,9 +48,10 @@ impl Stream {
         self.drain(&mut on);
     }
 
-    /// The bytes up to `end` will not come: the capture missed them.
-    pub(crate) fn skip(&mut self, end: u64, mut on: impl FnMut(&mut Messages, u64, Step)) {
-        let delivered = *self.delivered.get_or_insert(end);
+    /// The bytes of `span` will not come: the capture missed them.
+    pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Messages, u64, Step)) {
+        let end = span.end;
+        let delivered = *self.delivered.get_or_insert(span.start);
         if end > delivered {
             // Up to what is put by, if anything; the rest likewise after it.
             while let Some(&start) = self.pending.keys().next().filter(|&&start| start < end) {

@@ -70,6 +70,17 @@ impl Loads {
         }
     }
 
+    /// Whether some run of `phase` was under way at this instant; true where
+    /// none was announced.
+    pub(crate) fn covers(&self, phase: Phase, at: Timestamp) -> bool {
+        let mut runs = self
+            .phases
+            .iter()
+            .filter(|(_, p, _)| *p == phase)
+            .peekable();
+        runs.peek().is_none() || runs.any(|(begin, _, start)| *begin <= at && at <= start.end)
+    }
+
     /// Whether a load was running at this instant.
     pub(crate) fn is_running(&self, at: Timestamp) -> bool {
         self.phases

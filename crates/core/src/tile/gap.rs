@@ -62,7 +62,11 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
             }
             let gap = mark.at.since(before.at);
             if second.skipped > 0 && gap > LEAST_RECOVERY {
-                return recovered(mark, gap, gap);
+                // Beside its sender nothing is lost but by the capture.
+                return match trace.is_near(sender) {
+                    true => Gap::named(WaitKind::Unknown, Owner::Unknown),
+                    false => recovered(mark, gap, gap),
+                };
             }
             flowed(trace, before, mark, index)
         }
@@ -128,8 +132,11 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let release = between
         .iter()
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
-    let hold = hold(trace, before, mark, release);
     let gap = mark.at.since(before.at);
+    if release.is_none() && gap >= LEAST_TIMEOUT && is_sent_again(trace, mark, first) {
+        return recovered(mark, gap, gap);
+    }
+    let hold = hold(trace, before, mark, release);
     let flow = FLOW.max(trace.round_trip(sender).error() * 2);
     let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let wait = if held && gap > FLOW {
@@ -149,6 +156,21 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         hold,
         recovery: None,
     }
+}
+
+/// Whether the bytes of `first` are sent again after `mark`: then it was a tail
+/// loss probe that let `mark` go (new data passes Nagle's algorithm with it;
+/// `tcp_send_loss_probe()` in `net/ipv4/tcp_output.c`).
+fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
+    trace.marks.iter().any(|m| {
+        m.by == mark.by
+            && m.at > mark.at
+            && m.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.span.start < first.span.end
+                    && data.span.end > first.span.start
+            })
+    })
 }
 
 /// The marks between `before` and the one at `index`.
@@ -185,6 +207,10 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     let trip = trace.round_trip(mark.by);
     let travel = trip.floor().filter(|_| is_candidate)?;
     let held = mark.at.since(before.at);
+    // A timer lets new data go whatever Nagle's algorithm says.
+    if release.is_none() && held >= LEAST_TIMEOUT {
+        return None;
+    }
     let Some(ack) = release else {
         let packets = [before.number, 0, mark.number];
         let (ack_delay, reaction_ns) = (held, -nanos(travel));

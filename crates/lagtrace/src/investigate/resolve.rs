@@ -88,6 +88,11 @@ struct Search<'a> {
 impl Search<'_> {
     /// The address to use for the URL; `None` when the user stopped the search.
     fn address(&mut self, url: &Url) -> Result<Option<SocketAddr>> {
+        if let Some(address) = self.given(url) {
+            let text = format!("{address} is taken for {}", url.host());
+            self.console.outcome(STEP, &text);
+            return Ok(Some(SocketAddr::new(address, url.port())));
+        }
         let Some(event) = self.look_up(url)? else {
             return Ok(None);
         };
@@ -114,6 +119,13 @@ impl Search<'_> {
         };
         self.console.outcome(STEP, &text);
         Ok(Some(SocketAddr::new(chosen, url.port())))
+    }
+
+    /// The address that the user gave for the subject's host.
+    fn given(&self, url: &Url) -> Option<IpAddr> {
+        let subject: Url = self.options.url.parse().ok()?;
+        let address = self.options.network.address?;
+        (subject.host() == url.host()).then_some(address)
     }
 
     /// Asks the system's resolver, which cannot be broken off: after Ctrl-C its

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use clap::Args;
 use lagtrace_core::report::Report;
+use lagtrace_lab::server::Server;
 use lagtrace_lab::{Family, Lab, Service};
 use serde_json::{Value, json};
 
@@ -109,9 +110,19 @@ fn diagnose(
     console: &Console,
 ) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
-    let url = lab.url(service, family);
     let mut command = command(options, lab)?;
-    command.args(["diagnose", &url, "--format", "json"]);
+    let url = match server_name(service) {
+        Some(name) => {
+            let address = lab.server().address(family).to_string();
+            command.args(["diagnose", "--address", &address]);
+            format!("http://{name}:{}/", service.port)
+        }
+        None => {
+            command.arg("diagnose");
+            lab.url(service, family)
+        }
+    };
+    command.args([&url, "--format", "json"]);
     command.args(&options.diagnose).stdin(Stdio::null());
     if console.output().quiet {
         command.arg("--quiet");
@@ -135,6 +146,14 @@ fn diagnose(
         misses: truth::misses(&service.truth, &report),
         report,
     })
+}
+
+/// The name that a service is to be asked by, where it goes by one.
+fn server_name(service: &Service) -> Option<&str> {
+    match &service.server {
+        Server::Nginx(nginx) => nginx.server_name.as_deref(),
+        _ => None,
+    }
 }
 
 fn command(options: &Options, lab: &Lab) -> Result<Command> {

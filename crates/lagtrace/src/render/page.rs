@@ -59,11 +59,6 @@ impl Page {
         }
     }
 
-    /// Columns there are.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
     /// Whether everything is to be shown.
     pub(super) fn is_verbose(&self) -> bool {
         self.verbose

@@ -31,6 +31,32 @@ impl ClosedPort {
     }
 }
 
+/// A listener that never accepts and whose backlog is full: it drops SYNs.
+pub(crate) struct FullBacklog {
+    _listener: socket2::Socket,
+    _waiting: Vec<std::io::Result<TcpStream>>,
+    pub(crate) address: SocketAddr,
+}
+
+impl FullBacklog {
+    /// On 127.0.0.1.
+    pub(crate) fn start() -> Self {
+        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+            .expect("a socket");
+        listener.bind(&any.into()).expect("a port");
+        listener.listen(0).expect("listening");
+        let address = listener.local_addr().expect("an address").as_socket();
+        let address = address.expect("an IP address");
+        let fill = |_| TcpStream::connect_timeout(&address, Duration::from_millis(100));
+        Self {
+            _waiting: (0..4).map(fill).collect(),
+            _listener: listener,
+            address,
+        }
+    }
+}
+
 /// A server with one thread for each connection; ends with this value.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,

@@ -1,0 +1,98 @@
+//! Recordings into segments, and segments into what the analysis makes of them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::decode::{self, Container, Found, Packet};
+use lagtrace_core::event::PointId;
+use lagtrace_core::exchange::Exchange;
+use lagtrace_core::report::Report;
+use lagtrace_core::segment::Segment;
+use lagtrace_core::time::Timestamp;
+
+/// A segment with what was captured of its payload.
+pub(crate) type Captured = (Segment, Vec<u8>);
+
+/// What the analysis came to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) report: Report,
+    /// Every exchange, in the order they closed.
+    pub(crate) exchanges: Vec<Exchange>,
+}
+
+/// The bytes of a recording of the corpus.
+pub(crate) fn recording(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus/recordings")
+        .join(format!("{name}.pcap"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Reads a capture file as far as it can be read.
+pub(crate) fn segments(file: &[u8]) -> Vec<Captured> {
+    let mut container = Container::new();
+    let mut rest = file;
+    let mut list = Vec::new();
+    loop {
+        let step = container.next(rest);
+        rest = &rest[step.consumed..];
+        let Found::Record(record) = step.found else {
+            return list;
+        };
+        if let Packet::Tcp(segment, payload) = decode::packet(&record, PointId(0)) {
+            list.push((segment, payload.to_vec()));
+        }
+    }
+}
+
+/// Analyses segments in their order.
+pub(crate) fn analyse(segments: &[Captured]) -> Outcome {
+    analyse_seeded(segments, 0)
+}
+
+/// The same with another seed of the flow tables' hashes.
+pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    let options = Options {
+        hash_seed,
+        ..Options::default()
+    };
+    let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
+        into.lock()
+            .expect("no holder panicked")
+            .push(exchange.clone());
+    }));
+    for (segment, payload) in segments {
+        analyzer.segment(segment, payload);
+    }
+    let report = analyzer.finish();
+    let exchanges = std::mem::take(&mut *seen.lock().expect("no holder panicked"));
+    Outcome { report, exchanges }
+}
+
+/// Why the waits of an exchange do not tile it; `None` if they do.
+pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
+    if exchange.waits.is_empty() {
+        let may_be = exchange.latency().is_zero()
+            || exchange.outcome == lagtrace_core::exchange::Outcome::Cut;
+        return (!may_be).then(|| "no waits".to_owned());
+    }
+    let mut cursor: Timestamp = exchange.begin;
+    for wait in &exchange.waits {
+        if wait.start != cursor || wait.end <= wait.start {
+            return Some(format!("{wait:?} does not follow {cursor}"));
+        }
+        cursor = wait.end;
+    }
+    if cursor != exchange.end {
+        return Some(format!(
+            "the waits end at {cursor}, it ends at {}",
+            exchange.end
+        ));
+    }
+    let sum: core::time::Duration = exchange.waits.iter().map(|wait| wait.duration()).sum();
+    (sum != exchange.latency()).then(|| format!("{sum:?} is not {:?}", exchange.latency()))
+}

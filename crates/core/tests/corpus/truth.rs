@@ -1,0 +1,153 @@
+//! What each recording was built to be, and so what has to be found in it.
+
+use core::ops::RangeInclusive;
+
+use lagtrace_core::wait::Owner;
+
+/// A recording of a scenario, and its diagnosis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Truth {
+    /// Its name: scenario, round trip, end.
+    pub(crate) recording: &'static str,
+    pub(crate) expected: &'static [Expected],
+    /// Causes that may be found besides; all others must not.
+    pub(crate) allowed: &'static [&'static str],
+    pub(crate) least_exchanges: u64,
+    /// The largest share of time that may stay unexplained.
+    pub(crate) most_unknown: f64,
+    /// Whether nothing was lost on the way.
+    pub(crate) is_lossless: bool,
+    /// Whether it is also tried in other containers.
+    pub(crate) is_transformed: bool,
+}
+
+/// A finding that must be there.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    pub(crate) cause: &'static str,
+    pub(crate) culprit: Owner,
+    /// Its cost for each exchange that it touched, in milliseconds.
+    pub(crate) cost_ms: RangeInclusive<f64>,
+}
+
+const fn of_server(cause: &'static str, from_ms: f64, to_ms: f64) -> Expected {
+    Expected {
+        cause,
+        culprit: Owner::Server,
+        cost_ms: from_ms..=to_ms,
+    }
+}
+
+const LOSS: Expected = Expected {
+    cause: "packet-loss",
+    culprit: Owner::Path,
+    cost_ms: 20.0..=600.0,
+};
+
+/// A recording without losses.
+const fn clean(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
+    Truth {
+        recording,
+        expected,
+        allowed: &[],
+        least_exchanges: least,
+        most_unknown: 0.01,
+        is_lossless: true,
+        is_transformed: false,
+    }
+}
+
+/// The same, to be tried in other containers too.
+const fn varied(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
+    Truth {
+        is_transformed: true,
+        ..clean(recording, expected, least)
+    }
+}
+
+/// A recording behind a policer: some of what was lost leaves no trace at the
+/// receiving end.
+const fn lossy(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
+    Truth {
+        allowed: &[
+            "packet-loss",
+            "retransmission-timeout",
+            "fast-retransmit",
+            "path-queueing",
+        ],
+        most_unknown: 0.3,
+        is_lossless: false,
+        ..clean(recording, expected, least)
+    }
+}
+
+// A delayed ACK of 40 ms fires up to a tick of 4 ms later; with distance the
+// held part arrives one round trip later still.
+const CASE_0: &[Expected] = &[of_server("nagle-delayed-ack", 38.0, 46.0)];
+const CASE_8: &[Expected] = &[of_server("nagle-delayed-ack", 45.0, 55.0)];
+const CASE_50: &[Expected] = &[of_server("nagle-delayed-ack", 86.0, 97.0)];
+const SHORT_0: &[Expected] = &[of_server("nagle-delayed-ack", 22.0, 30.0)];
+const SHORT_8: &[Expected] = &[of_server("nagle-delayed-ack", 28.0, 36.0)];
+const SHORT_50: &[Expected] = &[of_server("nagle-delayed-ack", 68.0, 80.0)];
+const THINK_44: &[Expected] = &[of_server("server-think", 43.9, 50.0)];
+const PAUSE_40: &[Expected] = &[of_server("server-pause", 39.9, 48.0)];
+const PAUSE_44: &[Expected] = &[of_server("server-pause", 43.9, 50.0)];
+const FIN: &[Expected] = &[of_server("connection-not-reused", 7.9, 12.0)];
+
+/// All of them.
+pub(crate) const TRUTHS: &[Truth] = &[
+    varied("latency-0ms-client", CASE_0, 10),
+    clean("latency-0ms-server", CASE_0, 10),
+    varied("latency-8ms-client", CASE_8, 10),
+    varied("latency-8ms-server", CASE_8, 10),
+    clean("latency-50ms-client", CASE_50, 10),
+    clean("latency-50ms-server", CASE_50, 10),
+    clean("latency-curl-8ms-client", CASE_8, 10),
+    clean("latency-curl-8ms-server", CASE_8, 10),
+    clean("write-write-read-8ms-client", CASE_8, 10),
+    clean("write-write-read-8ms-server", CASE_8, 10),
+    clean("short-delayed-ack-0ms-client", SHORT_0, 10),
+    clean("short-delayed-ack-0ms-server", SHORT_0, 10),
+    clean("short-delayed-ack-8ms-client", SHORT_8, 10),
+    clean("short-delayed-ack-8ms-server", SHORT_8, 10),
+    clean("short-delayed-ack-50ms-client", SHORT_50, 10),
+    clean("short-delayed-ack-50ms-server", SHORT_50, 10),
+    clean("good-0ms-client", &[], 10),
+    clean("good-0ms-server", &[], 10),
+    varied("good-8ms-client", &[], 10),
+    varied("good-8ms-server", &[], 10),
+    clean("good-50ms-client", &[], 10),
+    clean("good-50ms-server", &[], 10),
+    clean("think-44-0ms-client", THINK_44, 10),
+    clean("think-44-0ms-server", THINK_44, 10),
+    varied("think-44-8ms-client", THINK_44, 10),
+    varied("think-44-8ms-server", THINK_44, 10),
+    clean("think-44-50ms-client", THINK_44, 10),
+    clean("think-44-50ms-server", THINK_44, 10),
+    varied("pause-40-0ms-client", PAUSE_40, 10),
+    clean("pause-40-0ms-server", PAUSE_40, 10),
+    clean("pause-44-0ms-client", PAUSE_44, 10),
+    clean("pause-44-0ms-server", PAUSE_44, 10),
+    varied("pause-44-8ms-client", PAUSE_44, 10),
+    varied("pause-44-8ms-server", PAUSE_44, 10),
+    clean("pause-44-50ms-client", PAUSE_44, 10),
+    clean("pause-44-50ms-server", PAUSE_44, 10),
+    clean("nopush-8ms-client", &[], 10),
+    clean("nopush-8ms-server", &[], 10),
+    clean("one-segment-8ms-client", &[], 10),
+    clean("one-segment-8ms-server", &[], 10),
+    clean("fin-closed-8ms-client", FIN, 6),
+    clean("fin-closed-8ms-server", FIN, 6),
+    lossy("lossy-good-0ms-client", &[], 20),
+    lossy("lossy-good-0ms-server", &[LOSS], 20),
+    lossy("lossy-good-8ms-client", &[], 20),
+    lossy("lossy-good-8ms-server", &[LOSS], 20),
+    lossy("lossy-good-50ms-client", &[], 20),
+    lossy("lossy-good-50ms-server", &[], 20),
+    lossy("lossy-latency-0ms-client", CASE_0, 20),
+    lossy("lossy-latency-0ms-server", CASE_0, 20),
+    lossy("lossy-latency-8ms-client", CASE_8, 20),
+    lossy("lossy-latency-8ms-server", CASE_8, 20),
+    lossy("lossy-latency-50ms-client", CASE_50, 20),
+    lossy("lossy-latency-50ms-server", CASE_50, 20),
+];
