@@ -16,7 +16,7 @@ use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::report::{Capture, CapturePoint, Report};
 use crate::segment::Segment;
 use crate::service::Service;
-use crate::shard::{self, SHARDS, Shard};
+use crate::shard::{self, LINGER, SHARDS, Shard};
 use crate::time::Timestamp;
 
 /// Services told apart in each shard; a capture of a port scan has no more worth naming.
@@ -51,6 +51,9 @@ pub struct Analyzer {
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     points: BTreeMap<PointId, Point>,
+    /// When idle connections are next looked for, by trace time: in all shards
+    /// at once, for what shares a shard depends on the seed.
+    next_sweep: Timestamp,
     sink: Option<Sink>,
 }
 
@@ -76,6 +79,7 @@ impl Analyzer {
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
+            next_sweep: Timestamp::MIN,
             sink: None,
             options,
             hasher,
@@ -92,6 +96,7 @@ impl Analyzer {
     /// Segments of one point come in its order.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         self.count(segment);
+        self.sweep(segment.at);
         let mut closed = Closed::default();
         let place = shard::place(&self.hasher, &segment.flow);
         if let Some(shard) = self.shards.get_mut(place) {
@@ -122,11 +127,14 @@ impl Analyzer {
 
     /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
     pub fn finish(mut self) -> Report {
-        for (place, shard) in core::mem::take(&mut self.shards).into_iter().enumerate() {
+        let shards = core::mem::take(&mut self.shards).into_iter();
+        let closed = shards.map(|shard| {
             let mut closed = Closed::default();
             shard.finish(&mut closed);
-            self.fold(place, &closed);
-        }
+            closed
+        });
+        let closed: Vec<Closed> = closed.collect();
+        self.fold_all(closed);
         let capture = self.capture();
         let mut services = Services::new();
         for (endpoint, service) in self.services.into_iter().flatten() {
@@ -153,6 +161,38 @@ impl Analyzer {
         point.bytes += u64::from(segment.payload_len);
         point.first = point.first.min(segment.at);
         point.last = point.last.max(segment.at);
+    }
+
+    /// Looks for idle connections once in a while, also after stamps that
+    /// jumped far ahead and back.
+    fn sweep(&mut self, now: Timestamp) {
+        if now < self.next_sweep && self.next_sweep.since(now) <= LINGER {
+            return;
+        }
+        self.next_sweep = now + LINGER / 2;
+        let closed = self.shards.iter_mut().map(|shard| {
+            let mut closed = Closed::default();
+            shard.sweep(now, &mut closed);
+            closed
+        });
+        let closed: Vec<Closed> = closed.collect();
+        self.fold_all(closed);
+    }
+
+    /// Folds what was closed in every shard at once; the sink gets it in an
+    /// order that does not depend on the shards.
+    fn fold_all(&mut self, closed: Vec<Closed>) {
+        let sink = self.sink.take();
+        for (place, closed) in closed.iter().enumerate() {
+            self.fold(place, closed);
+        }
+        self.sink = sink;
+        if let Some(sink) = &mut self.sink {
+            let mut exchanges: Vec<&Exchange> =
+                closed.iter().flat_map(|closed| &closed.exchanges).collect();
+            exchanges.sort_by_key(|x| (x.begin, x.point, x.client, x.server, x.ordinal));
+            exchanges.into_iter().for_each(sink);
+        }
     }
 
     fn fold(&mut self, place: usize, closed: &Closed) {

@@ -302,7 +302,7 @@ fn setups(ledger: &Ledger) -> Setups {
 }
 
 fn shares(shares: &Shares) -> Vec<WaitShare> {
-    let total: u64 = shares.by_kind.values().sum();
+    let total = shares.total();
     let mut list: Vec<WaitShare> = shares
         .by_kind
         .iter()

@@ -46,6 +46,9 @@ pub struct Exchange {
     pub last_packet: u64,
     /// Bytes of the response on the wire.
     pub response_bytes: u64,
+    /// The least round trip from where it was seen to the server, as far as
+    /// its connection had shown when it closed.
+    pub(crate) least_trip: Option<Duration>,
     /// The time its connection took, where this exchange has to bear it.
     pub setup: Option<Duration>,
     /// Whose message asked to close the connection after it.

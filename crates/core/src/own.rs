@@ -69,6 +69,7 @@ fn exchange(
         first_packet: 0,
         last_packet: 0,
         response_bytes: sample.received_bytes,
+        least_trip: travel,
         setup: sample.setup,
         closing: Closing::default(),
     }

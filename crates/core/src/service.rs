@@ -151,7 +151,7 @@ impl Ledger {
 
     /// Sum of all exchanges' durations, in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
-        self.waits.by_kind.values().sum()
+        self.waits.total()
     }
 
     /// Whole exchanges a second while they ran; 0 for fewer than two.
@@ -171,7 +171,7 @@ impl Ledger {
 impl Shares {
     fn add(&mut self, waits: &[Wait]) {
         for wait in waits {
-            *self.by_kind.entry((wait.kind, wait.owner)).or_default() += nanos(wait.duration());
+            self.count((wait.kind, wait.owner), nanos(wait.duration()));
         }
     }
 
@@ -182,8 +182,21 @@ impl Shares {
 
     fn merge(&mut self, other: &Self) {
         for (&key, &total) in &other.by_kind {
-            *self.by_kind.entry(key).or_default() += total;
+            self.count(key, total);
         }
+    }
+
+    fn count(&mut self, key: (WaitKind, Owner), time: u64) {
+        let sum = self.by_kind.entry(key).or_default();
+        *sum = sum.saturating_add(time);
+    }
+
+    /// All of them, in nanoseconds; saturates, for a capture's stamps may be
+    /// centuries apart.
+    pub(crate) fn total(&self) -> u64 {
+        self.by_kind
+            .values()
+            .fold(0, |sum: u64, &time| sum.saturating_add(time))
     }
 }
 

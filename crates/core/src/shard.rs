@@ -21,7 +21,7 @@ pub(crate) const SHARDS: usize = 64;
 const MAX_CONNECTIONS: usize = 16 * 1024;
 /// A connection that ended is forgotten after this long: late retransmissions
 /// of its FIN still belong to it.
-const LINGER: Duration = Duration::from_secs(60);
+pub(crate) const LINGER: Duration = Duration::from_secs(60);
 /// An idle one is given up after this long.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -29,8 +29,6 @@ const IDLE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Shard {
     connections: HashMap<(PointId, FlowKey), Connection, SeedableRandomState>,
-    /// When idle connections are next looked for, by trace time.
-    next_sweep: Timestamp,
 }
 
 /// The hash that places a flow; seeded, because its keys come from the network.
@@ -48,15 +46,11 @@ impl Shard {
     pub(crate) fn new(hasher: SeedableRandomState) -> Self {
         Self {
             connections: HashMap::with_hasher(hasher),
-            next_sweep: Timestamp::MIN,
         }
     }
 
     /// Takes in one segment; what it closed lands in `closed`.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
-        if segment.at >= self.next_sweep {
-            self.sweep(segment.at, closed);
-        }
         let key = (segment.point, segment.flow);
         if !self.connections.contains_key(&key) && self.connections.len() >= MAX_CONNECTIONS {
             self.evict(closed);
@@ -82,8 +76,7 @@ impl Shard {
     }
 
     /// Gives up connections that ended or have long been idle.
-    fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
-        self.next_sweep = now + LINGER / 2;
+    pub(crate) fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
         let mut stale: Vec<_> = self
             .connections
             .iter()

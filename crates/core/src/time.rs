@@ -43,9 +43,13 @@ impl Timestamp {
     }
 
     /// Time passed since `earlier`; zero when `earlier` is in fact later.
+    /// Exact between any two instants.
     pub const fn since(self, earlier: Self) -> Duration {
-        let nanos = self.0.saturating_sub(earlier.0);
-        Duration::from_nanos(if nanos < 0 { 0 } else { nanos as u64 })
+        Duration::from_nanos(if self.0 < earlier.0 {
+            0
+        } else {
+            self.0.abs_diff(earlier.0)
+        })
     }
 
     /// Nanoseconds from `other` to `self`, negative when `other` is later.
@@ -58,7 +62,7 @@ impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(clamp_nanos(duration)))
+        Self(self.0.saturating_add_unsigned(clamp_nanos(duration)))
     }
 }
 
@@ -66,7 +70,7 @@ impl Sub<Duration> for Timestamp {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(clamp_nanos(duration)))
+        Self(self.0.saturating_sub_unsigned(clamp_nanos(duration)))
     }
 }
 
@@ -94,6 +98,21 @@ pub enum ClockId {
     File(u16),
 }
 
-fn clamp_nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+fn clamp_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extremes_are_exact() {
+        let whole = Timestamp::MAX.since(Timestamp::MIN);
+        assert_eq!(whole, Duration::from_nanos(u64::MAX));
+        assert_eq!(Timestamp::MIN + whole, Timestamp::MAX);
+        assert_eq!(Timestamp::MAX - whole, Timestamp::MIN);
+        assert_eq!(Timestamp::MIN.since(Timestamp::MAX), Duration::ZERO);
+        assert_eq!(Timestamp::MAX + whole, Timestamp::MAX);
+    }
 }

@@ -24,6 +24,12 @@ pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
     betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
 }
 
+/// Whether what `tally` counted is more than one exchange's bad luck: in a
+/// small sample a single outlier is the p99.
+pub(crate) fn is_repeated(case: &Case<'_>, tally: &Tally) -> bool {
+    tally.affected >= REPEATS || tally.affected * 2 >= case.ledger.count
+}
+
 /// Whether `after` is better than `before` by a material share and time.
 pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
     let is_material = |before: Option<Duration>, after: Option<Duration>| {

@@ -67,12 +67,7 @@ impl Held {
         }
         self.released += u64::from(is_released);
         if held >= NOTABLE {
-            let writing = self.least_hold.unwrap_or_default().min(held);
-            let low = super::tally::nanos(held - writing);
-            let cost = Cost {
-                low,
-                ..Cost::exactly(held)
-            };
+            let cost = Cost::exactly(held);
             match is_released {
                 true => self.tally.add(exchange, cost, Duration::ZERO),
                 false => self.tally.add_unclear(exchange, cost),
@@ -92,7 +87,10 @@ impl Held {
         self.ack_delay.record(hold.ack_delay);
         let reaction = u64::try_from(hold.reaction_ns).unwrap_or_default();
         self.reaction.record(Duration::from_nanos(reaction));
-        self.packets.get_or_insert(hold.packets);
+        self.packets = Some(
+            self.packets
+                .map_or(hold.packets, |first| first.min(hold.packets)),
+        );
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
@@ -105,6 +103,14 @@ impl Held {
         self.eager += other.eager;
         self.late += other.late;
         self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    /// The least that the holds may have cost: the parts were written no later
+    /// than the one that waited least, which bounds how late each was.
+    pub(crate) fn cost_low_ns(&self) -> u64 {
+        let writing = super::tally::nanos(self.least_hold.unwrap_or_default());
+        let cost = self.tally.cost.likely;
+        cost.saturating_sub(writing.saturating_mul(self.tally.affected))
     }
 
     /// Whether the acknowledgements are what released the second parts, and

@@ -55,10 +55,9 @@ impl Losses {
                 }
                 RecoveryMechanism::Fast => self.fast += 1,
             }
-            if self.packets.len() < MAX_PACKETS {
-                self.packets.push(recovery.packet);
-            }
+            self.packets.push(recovery.packet);
         }
+        self.settle();
         if self.clients.len() < MAX_CLIENTS {
             self.clients.insert(exchange.client);
         }
@@ -81,8 +80,16 @@ impl Losses {
         self.waiting_for_timers += other.waiting_for_timers;
         self.clients.extend(other.clients);
         self.packets.extend(other.packets);
+        self.settle();
+    }
+
+    /// Keeps the first packets, in whatever order their exchanges closed.
+    fn settle(&mut self) {
         self.packets.sort_unstable();
         self.packets.truncate(MAX_PACKETS);
+        while self.clients.len() > MAX_CLIENTS {
+            self.clients.pop_last();
+        }
     }
 
     pub(crate) fn events(&self) -> u64 {

@@ -36,6 +36,7 @@ impl super::Rule for Rule {
         }
         let mut finding =
             evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
+        finding.cost_low_ns = held.cost_low_ns();
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
         finding.summary = summary(&finding, held, case);

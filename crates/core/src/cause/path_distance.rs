@@ -29,8 +29,7 @@ impl super::Rule for Rule {
             .by_kind
             .iter()
             .filter(|((kind, _), _)| *kind == WaitKind::RoundTrip)
-            .map(|(_, total)| total)
-            .sum();
+            .fold(0, |sum: u64, (_, &time)| sum.saturating_add(time));
         let share = travelling as f64 / case.ledger.total().max(1) as f64;
         if share < SHARE {
             return Conclusion::Nothing;

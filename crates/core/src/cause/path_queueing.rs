@@ -32,7 +32,8 @@ impl super::Rule for Rule {
             return;
         }
         self.trips.record(trip);
-        let least = self.trips.min().unwrap_or_default();
+        // Of its own connection: the service's least depends on who came first.
+        let least = exchange.least_trip.unwrap_or(trip);
         let queued = trip.saturating_sub(least);
         if trip >= least * FACTOR && queued >= NOTABLE {
             self.tally.add(exchange, Cost::exactly(queued), Duration::ZERO);
@@ -53,7 +54,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = loaded_probes(case);
-        let is_seen = evidence::is_material(case, &self.tally);
+        let is_seen = evidence::is_material(case, &self.tally)
+            && evidence::is_repeated(case, &self.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }

@@ -47,7 +47,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let tally = if self.held.is_by_acknowledgement() { &self.pauses } else { &self.all };
-        if !evidence::is_material(case, tally) {
+        if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, tally)))

@@ -119,7 +119,8 @@ pub(crate) struct Worst {
 impl Worst {
     pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
         let is_full = self.list.len() >= EXEMPLARS;
-        if is_full && self.list.last().is_some_and(|(least, _)| *least >= weight) {
+        // Of equal ones the earlier stays, whichever closed first.
+        if is_full && self.list.last().is_some_and(|(least, _)| *least > weight) {
             return;
         }
         self.list.push((weight, exemplar(exchange)));
@@ -201,7 +202,7 @@ impl Intervals {
             .sorted
             .iter()
             .map(|&(start, end)| nanos(end.since(start)))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     fn settle(&mut self) {

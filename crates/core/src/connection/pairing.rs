@@ -1,8 +1,9 @@
 //! Pairs requests with responses on one connection.
 //!
 //! HTTP/1.x is read where it can be; anything else is paired by turns: a run
-//! of client bytes and the run of server bytes that follows. A hole in the
-//! capture cuts the exchanges it touches and never shifts the pairing.
+//! of client bytes and the run of server bytes that follows; so is HTTP whose
+//! heads the capture cut off. A hole in the capture cuts the exchanges it
+//! touches and never shifts the pairing.
 
 mod draft;
 
@@ -105,8 +106,11 @@ impl Pairing {
             self.torn.remove(0);
         }
         self.torn.push((by, span));
-        if self.mode != Mode::Http {
-            return;
+        match self.mode {
+            Mode::Http => {}
+            Mode::Undecided => return,
+            // Where the turn ended, or whether another began, is not known.
+            Mode::Turns => return self.cut_awaited(),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
         for (offset, step) in steps {
@@ -221,6 +225,11 @@ impl Pairing {
             self.resynchronise(data.span.start, mark.ack);
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
+        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
+            self.mode = Mode::Turns;
+            return self.turn_data(by, mark, data);
+        }
         for (offset, step) in steps {
             self.step(by, offset, step, mark.at, mark.number, false);
         }
@@ -231,11 +240,15 @@ impl Pairing {
         }
     }
 
-    /// A request begins and nothing before it can be told apart.
-    fn resynchronise(&mut self, request: u64, response: u64) {
+    fn cut_awaited(&mut self) {
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.cut();
         }
+    }
+
+    /// A request begins and nothing before it can be told apart.
+    fn resynchronise(&mut self, request: u64, response: u64) {
+        self.cut_awaited();
         self.is_orphaned = false;
         self.requests.restart(request);
         self.responses.restart(response);
@@ -296,11 +309,7 @@ impl Pairing {
                     draft.is_request_torn |= torn;
                 }
             }
-            Step::Lost => {
-                for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
-                    draft.cut();
-                }
-            }
+            Step::Lost => self.cut_awaited(),
             Step::NeedMore => {}
         }
     }

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::half::Span;
 use crate::http::{Messages, Role, Step};
 
-/// Bytes kept while earlier ones are missing.
+/// Bytes kept while earlier ones are missing; of what comes beyond that only
+/// its place is kept, as if the capture had cut it.
 const MAX_PENDING: usize = 256 * 1024;
+/// Stretches kept apart; with more of them the missing bytes are given up.
+const MAX_STRETCHES: usize = 1024;
 
 /// Puts payloads in order and reads messages from them.
 #[derive(Debug)]
@@ -41,6 +44,9 @@ impl Stream {
         }
         if span.start > delivered {
             self.put_by(span, bytes);
+            if self.pending.len() > MAX_STRETCHES {
+                self.skip(span, on);
+            }
             return;
         }
         let known = usize::try_from(delivered - span.start).unwrap_or(usize::MAX);
@@ -85,8 +91,14 @@ impl Stream {
     }
 
     fn put_by(&mut self, span: Span, bytes: &[u8]) {
-        if self.pending_bytes + bytes.len() > MAX_PENDING {
-            return;
+        let has_room = self.pending_bytes + bytes.len() <= MAX_PENDING;
+        let bytes = if has_room { bytes } else { &[] };
+        let before = self.pending.range_mut(..=span.start).next_back();
+        if let Some((_, (_, end))) = before.filter(|(_, (_, end))| *end >= span.start) {
+            if bytes.is_empty() || *end >= span.end {
+                *end = span.end.max(*end);
+                return;
+            }
         }
         self.pending_bytes += bytes.len();
         if let Some((old, _)) = self.pending.insert(span.start, (bytes.to_vec(), span.end)) {

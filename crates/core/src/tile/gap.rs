@@ -187,9 +187,9 @@ fn follows_ack(trace: &Trace<'_>, mark: &Mark, between: &[Mark]) -> bool {
         return false;
     };
     between.iter().any(|ack| {
-        let reaction = mark.at.signed_since(ack.at) - nanos(travel);
+        let reaction = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
         let slack = nanos(trip.error() + REACTION);
-        ack.by == mark.by.peer() && ack.is_news && reaction.abs() <= slack
+        ack.by == mark.by.peer() && ack.is_news && reaction.saturating_abs() <= slack
     })
 }
 
@@ -225,7 +225,7 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
         });
     };
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
-    let reaction_ns = mark.at.signed_since(ack.at) - nanos(travel);
+    let reaction_ns = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
     // The path may be quicker than it was when its round trip was taken.
     let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
     let release = if reaction_ns < -slack {

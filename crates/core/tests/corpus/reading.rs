@@ -17,6 +17,7 @@ pub(crate) type Captured = (Segment, Vec<u8>);
 /// What the analysis came to.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    #[allow(dead_code, reason = "not every test file needs all of it")]
     pub(crate) report: Report,
     /// Every exchange, in the order they closed.
     pub(crate) exchanges: Vec<Exchange>,
@@ -48,6 +49,7 @@ pub(crate) fn segments(file: &[u8]) -> Vec<Captured> {
 }
 
 /// Analyses segments in their order.
+#[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn analyse(segments: &[Captured]) -> Outcome {
     analyse_seeded(segments, 0)
 }
@@ -74,6 +76,7 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
 }
 
 /// Why the waits of an exchange do not tile it; `None` if they do.
+#[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
     if exchange.waits.is_empty() {
         let may_be = exchange.latency().is_zero()

@@ -75,7 +75,7 @@ const fn lossy(recording: &'static str, expected: &'static [Expected], least: u6
             "fast-retransmit",
             "path-queueing",
         ],
-        most_unknown: 0.3,
+        most_unknown: 0.4,
         is_lossless: false,
         ..clean(recording, expected, least)
     }

@@ -79,7 +79,7 @@ impl Draft {
 
     /// The response's last byte came.
     pub(super) fn complete(&mut self, offset: u64, at: Timestamp, number: u64) {
-        self.response.end = offset;
+        self.response.end = offset.max(self.response.start);
         self.end = at;
         self.last_number = number;
         self.outcome = Some(Outcome::Complete(self.status));
@@ -90,6 +90,7 @@ impl Draft {
         if self.response.end == self.response.start {
             self.response = span;
         }
+        self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
         self.end = at;
         self.last_number = number;
@@ -167,6 +168,7 @@ impl Draft {
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
+            least_trip: view.to_server.floor(),
             setup: setup.charge(self.begin),
             closing: Closing {
                 client_asked: self.client_asked,
