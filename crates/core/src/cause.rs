@@ -133,12 +133,7 @@ causes! {
     http_error "http-error" "The server answers with errors";
 }
 
-/// Whether an experiment showed that stalls within responses end with our
-/// acknowledgement (`true`) or not; `None` where none was run or it was unclear.
-pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
-    let result = nagle_delayed_ack::quick_ack(facts, target)?;
-    Some(nagle_delayed_ack::removes_stall(&result))
-}
+pub(crate) use nagle_delayed_ack::stall_follows_ack;
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

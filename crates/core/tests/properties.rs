@@ -62,14 +62,16 @@ fn options() -> impl Strategy<Value = TcpOptions> {
         any::<[(u32, u32); 4]>(),
         any::<u8>(),
     )
-        .prop_map(|(mss, window_scale, timestamps, sack, sack_count)| TcpOptions {
-            mss,
-            window_scale,
-            sack_permitted: true,
-            timestamps,
-            sack,
-            sack_count,
-        })
+        .prop_map(
+            |(mss, window_scale, timestamps, sack, sack_count)| TcpOptions {
+                mss,
+                window_scale,
+                sack_permitted: true,
+                timestamps,
+                sack,
+                sack_count,
+            },
+        )
 }
 
 /// A step to the next segment's time: mostly forward, sometimes anywhere.
@@ -90,27 +92,44 @@ fn captured() -> impl Strategy<Value = (Result<i64, i64>, Captured)> {
     ];
     let place = (0_u8..3, any::<bool>(), 0_u16..2);
     let header = (sequence(), sequence(), flags(), any::<u16>(), options());
-    (instant(), place, header, wire_len, select(FRAGMENTS), proptest::option::of(any::<u16>()))
-        .prop_map(|(at, (number, is_forward, point), header, wire_len, payload, id)| {
-            let (seq, ack, flags, window, options) = header;
-            let payload_len = wire_len.unwrap_or(payload.len() as u32);
-            let captured = payload.len().min(payload_len as usize);
-            let segment = Segment {
-                at: Timestamp::from_nanos(0),
-                number: 0,
-                point: PointId(point),
-                flow: flow(number),
-                direction: if is_forward { Direction::Forward } else { Direction::Backward },
-                seq,
-                ack,
-                flags,
-                window,
-                payload_len,
-                options,
-                ip: IpFacts { ttl: 64, id, congestion_marked: false },
-            };
-            (at, (segment, payload[..captured].to_vec()))
-        })
+    (
+        instant(),
+        place,
+        header,
+        wire_len,
+        select(FRAGMENTS),
+        proptest::option::of(any::<u16>()),
+    )
+        .prop_map(
+            |(at, (number, is_forward, point), header, wire_len, payload, id)| {
+                let (seq, ack, flags, window, options) = header;
+                let payload_len = wire_len.unwrap_or(payload.len() as u32);
+                let captured = payload.len().min(payload_len as usize);
+                let segment = Segment {
+                    at: Timestamp::from_nanos(0),
+                    number: 0,
+                    point: PointId(point),
+                    flow: flow(number),
+                    direction: if is_forward {
+                        Direction::Forward
+                    } else {
+                        Direction::Backward
+                    },
+                    seq,
+                    ack,
+                    flags,
+                    window,
+                    payload_len,
+                    options,
+                    ip: IpFacts {
+                        ttl: 64,
+                        id,
+                        congestion_marked: false,
+                    },
+                };
+                (at, (segment, payload[..captured].to_vec()))
+            },
+        )
 }
 
 /// Gives segments their numbers and times.

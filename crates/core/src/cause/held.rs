@@ -12,12 +12,24 @@ use crate::report::{Evidence, EvidenceKind};
 /// answer takes microseconds, the least delayed ACK seen anywhere 20 ms less
 /// a tick.
 pub(crate) const DELAYED: Duration = Duration::from_millis(5);
+/// An acknowledgement that took this long was delayed by a timer, not a queue.
+const BY_TIMER: Duration = Duration::from_millis(20);
 /// Holds shorter than this cost nothing worth naming.
 const NOTABLE: Duration = Duration::from_millis(1);
 /// Of the second small parts that had to wait, this share must have left with
 /// the acknowledgement; by chance a program's own timer comes that near to it
 /// in one case of eight (0.5 ms in the 4 ms that a tick of 250 Hz leaves open).
 const SHARE_RELEASED: f64 = 0.7;
+/// A busy host reacts late, so that fewer leave at once. Then it decides what
+/// the second part's time follows: it moves with the acknowledgement's (slope
+/// 1) where that releases it, and not at all (slope 0) where a timer does.
+const SLOPE_RELEASED: f64 = 0.75;
+/// At a lower slope nearness to the acknowledgement is chance.
+const SLOPE_CHANCE: f64 = 0.4;
+/// Times must spread by this much, and be this many, for the slope to mean
+/// anything: a tick of 1000 Hz spreads delayed ACKs by 0.3 ms.
+const SPREAD_MS: f64 = 0.3;
+const PAIRS: u64 = 20;
 /// One in this many may leave early: a lost ACK in the capture looks like it.
 const EAGER_TOLERATED: u64 = 20;
 
@@ -46,6 +58,10 @@ pub(crate) struct Held {
     /// Left some time after the acknowledgement.
     pub(crate) late: u64,
     pub(crate) packets: Option<[u64; 3]>,
+    /// Acknowledgement and second part, both counted from the first part.
+    line: Line,
+    /// Late ones that a busy host explains.
+    tardy: u64,
 }
 
 impl Held {
@@ -55,7 +71,10 @@ impl Held {
         for hold in exchange.holds.iter().filter(|hold| hold.sender == sender) {
             match hold.release {
                 HoldRelease::Eager => self.eager += 1,
-                HoldRelease::Program => self.late += 1,
+                HoldRelease::Program => {
+                    self.late += 1;
+                    self.tardy += u64::from(may_be_released(hold));
+                }
                 HoldRelease::Acknowledgement => {
                     self.note_release(hold);
                     is_released |= hold.held >= NOTABLE;
@@ -63,6 +82,9 @@ impl Held {
             }
             if may_be_released(hold) {
                 held += hold.held;
+            }
+            if hold.release != HoldRelease::Eager && hold.ack_delay >= DELAYED {
+                self.line.add(hold.ack_delay, hold.held);
             }
         }
         self.released += u64::from(is_released);
@@ -103,6 +125,8 @@ impl Held {
         self.eager += other.eager;
         self.late += other.late;
         self.packets = self.packets.into_iter().chain(other.packets).min();
+        self.line.merge(&other.line);
+        self.tardy += other.tardy;
     }
 
     /// The least that the holds may have cost: the parts were written no later
@@ -114,26 +138,29 @@ impl Held {
     }
 
     /// Whether the acknowledgements are what released the second parts, and
-    /// not the program: nearly all left with one, and hardly any before.
+    /// not the program: hardly any left before one, and nearly all left with
+    /// one, or a little later at times that follow it.
     pub(crate) fn is_by_acknowledgement(&self) -> bool {
-        let released = self.released;
-        let waited = released + self.late;
-        released > 0
-            && self.eager * EAGER_TOLERATED <= released
-            && released as f64 >= waited as f64 * SHARE_RELEASED
+        let waited = (self.released + self.late) as f64;
+        let soon = (self.released + self.tardy) as f64;
+        if self.released == 0 || self.eager * EAGER_TOLERATED > self.released + self.tardy {
+            return false;
+        }
+        let at_once = self.released as f64 >= waited * SHARE_RELEASED;
+        match self.line.slope() {
+            Some(slope) if slope <= SLOPE_CHANCE => false,
+            Some(slope) if slope >= SLOPE_RELEASED => at_once || soon >= waited * SHARE_RELEASED,
+            _ => at_once,
+        }
     }
 
     /// Whether delayed acknowledgements are a good part of what they waited
-    /// for: of the time, or for most of the parts and of some of the time,
-    /// for on a long path each part waits for a round trip besides.
+    /// for: of its time or, where the way is long, of its number.
     pub(crate) fn is_delayed(&self) -> bool {
         let delays = u64::try_from(self.ack_delay.sum_ns()).unwrap_or(u64::MAX);
-        let part = if self.delayed * 2 >= self.released {
-            8
-        } else {
-            3
-        };
-        self.delayed > 0 && delays.saturating_mul(part) >= self.tally.cost.likely
+        let typical = self.ack_delay.quantile(0.5).unwrap_or_default();
+        let is_common = self.delayed * 2 >= self.released && typical >= BY_TIMER;
+        self.delayed > 0 && (delays.saturating_mul(3) >= self.tally.cost.likely || is_common)
     }
 
     /// How many left with the acknowledgement after a wait worth naming.
@@ -164,5 +191,76 @@ pub(crate) fn may_be_released(hold: &Hold) -> bool {
         HoldRelease::Acknowledgement => true,
         HoldRelease::Program => hold.reaction_ns <= TARDY_NS,
         HoldRelease::Eager => false,
+    }
+}
+
+/// A regression of the second part's time on the acknowledgement's, in sums of
+/// microseconds that do not depend on the order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    count: u64,
+    x: u128,
+    y: u128,
+    xx: u128,
+    xy: u128,
+}
+
+impl Line {
+    fn add(&mut self, x: Duration, y: Duration) {
+        // Beyond a second something else went on.
+        let (x, y) = (x.as_micros(), y.as_micros());
+        if x > 1_000_000 || y > 1_000_000 {
+            return;
+        }
+        self.count += 1;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.x += other.x;
+        self.y += other.y;
+        self.xx += other.xx;
+        self.xy += other.xy;
+    }
+
+    /// How far the second part moves when the acknowledgement moves; `None`
+    /// where there is too little to tell.
+    fn slope(&self) -> Option<f64> {
+        if self.count < PAIRS {
+            return None;
+        }
+        let count = self.count as f64;
+        let (mean_x, mean_y) = (self.x as f64 / count, self.y as f64 / count);
+        let variance = self.xx as f64 / count - mean_x * mean_x;
+        let covariance = self.xy as f64 / count - mean_x * mean_y;
+        (variance.sqrt() >= SPREAD_MS * 1000.0).then(|| covariance / variance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(pairs: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
+        let mut line = Line::default();
+        for (x, y) in pairs {
+            line.add(Duration::from_micros(x), Duration::from_micros(y));
+        }
+        line.slope()
+    }
+
+    #[test]
+    fn the_slope_tells_a_release_from_a_timer() {
+        let acks = || (0..100).map(|n| 40_000 + n * 40);
+        let follows = line(acks().map(|ack| (ack, ack + 300))).expect("enough");
+        assert!((follows - 1.0).abs() < 0.01, "{follows}");
+        let timer = line(acks().map(|ack| (ack, 44_100))).expect("enough");
+        assert!(timer.abs() < 0.01, "{timer}");
+        assert_eq!(line(acks().take(5).map(|ack| (ack, ack))), None, "too few");
+        assert_eq!(line((0..100).map(|_| (40_000, 40_100))), None, "no spread");
     }
 }

@@ -9,6 +9,7 @@ use crate::event::TargetId;
 use crate::exchange::{Exchange, Side};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
+use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding, RuledOut, Tally};
 use crate::wait::Owner;
 
@@ -30,7 +31,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let held = &self.0;
-        let is_seen = held.is_by_acknowledgement() && held.is_delayed();
+        // A busy host blurs the times; that acknowledging at once removes the
+        // stall is plainer.
+        let is_seen = (held.is_by_acknowledgement() || follows_ack(case) == Some(true))
+            && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
             return Conclusion::Nothing;
         }
@@ -51,11 +55,31 @@ impl super::Rule for Rule {
     }
 }
 
+/// The same for a case, whose target may be unknown.
+pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
+    case.target.and_then(|target| stall_follows_ack(case.facts, target))
+}
+
+/// What the experiment with prompt acknowledgements says of the stalls within
+/// responses: `true`, they end with our acknowledgement; `false`, they do not;
+/// `None`, it was not run or its control did not stall as the baseline did.
+pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
+    let result = quick_ack(facts, target)?;
+    if removes_stall(&result) {
+        return Some(true);
+    }
+    let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
+    let (control, treated) = (median(&result.control.body), median(&result.treated.body));
+    let baseline = facts.loads.baseline(target).map_or(control, |load| median(&load.body));
+    let shows_stall = control >= LEAST_DROP && control >= baseline * 3 / 4;
+    (shows_stall && treated >= control * 3 / 4).then_some(false)
+}
+
 /// What was observed besides and speaks against it: the server's sockets have
 /// Nagle off, or acknowledging at once changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
     let Some(target) = case.target else { return false };
-    if quick_ack(case.facts, target).is_some_and(|result| !removes_stall(&result)) {
+    if stall_follows_ack(case.facts, target) == Some(false) {
         return true;
     }
     let nodelay = case.facts.server_sockets(target).nodelay;
@@ -81,7 +105,8 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     }
     if let Some(target) = case.target {
         list.extend(own_stamps(case, target));
-        list.extend(quick_ack(case.facts, target).map(|result| intervention(&result)));
+        let tried = quick_ack(case.facts, target).filter(removes_stall);
+        list.extend(tried.map(|result| intervention(&result)));
         list.extend(server_sockets(case, target));
         list.extend(configuration(case, target));
     }
@@ -183,8 +208,7 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
         list.push(ruled_out("packet-loss", "no segment had to be sent again in these stalls"));
         list.push(ruled_out("receive-window", "the client's window had room for the second part"));
     }
-    let is_tried = case.target.and_then(|target| quick_ack(case.facts, target)).is_some();
-    if is_tried && !case.has_packets {
+    if follows_ack(case) == Some(true) && !case.has_packets {
         list.push(ruled_out(
             "server-pause",
             "how soon the client acknowledges would change nothing for a server that pauses",

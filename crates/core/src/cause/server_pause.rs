@@ -46,7 +46,9 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let tally = if self.held.is_by_acknowledgement() { &self.pauses } else { &self.all };
+        let tried = nagle_delayed_ack::follows_ack(case);
+        let has_held = self.held.is_by_acknowledgement() || tried == Some(true);
+        let tally = if has_held { &self.pauses } else { &self.all };
         if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
             return Conclusion::Nothing;
         }
@@ -68,6 +70,7 @@ impl Rule {
             .evidence
             .push(Evidence::mechanism(kind, text).count(tally.affected).median(&tally.saved));
         let tried = case.target.and_then(|t| nagle_delayed_ack::quick_ack(case.facts, t));
+        let tried = tried.filter(|_| nagle_delayed_ack::follows_ack(case) == Some(false));
         if let Some(result) = &tried {
             let text = format!(
                 "acknowledging at once (TCP_QUICKACK) changed nothing: first to last byte {} with \

@@ -10,6 +10,9 @@ use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
 
+/// Of the connections, this share must have been late to matter.
+const SHARE: f64 = 0.01;
+
 /// Watches SYNs that were answered only when repeated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -47,7 +50,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
-        if self.repeated == 0 && probed.is_none() {
+        let is_frequent =
+            self.repeated > 0 && self.repeated as f64 >= self.established as f64 * SHARE;
+        if !is_frequent && probed.is_none() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, probed)))

@@ -59,6 +59,7 @@ impl Investigation<'_> {
         plan.warm_up = windows.warm_up;
         plan.duration = windows.unobserved;
         let unobserved = self.run_load("load", &plan)?;
+        self.console.detail(&generator(&unobserved));
         for lane in &unobserved.lanes {
             self.say("load", lane.target, &describe(lane, unobserved.ending));
         }
@@ -135,6 +136,16 @@ impl Investigation<'_> {
         };
         self.open_sites().map(lane).collect()
     }
+}
+
+/// What the load cost this host.
+fn generator(summary: &Summary) -> String {
+    let requests: u64 = summary.lanes.iter().map(LaneSummary::responses).sum();
+    let each = summary.generator.cpu.as_secs_f64() / requests.max(1) as f64;
+    format!(
+        "making the load took {:.2} µs of processor time a request",
+        each * 1e6
+    )
 }
 
 /// A lane's figures in a line.
