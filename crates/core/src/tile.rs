@@ -231,7 +231,9 @@ impl Tiler<'_> {
             });
             repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first_at
         });
-        let Some(repeat) = repeat else {
+        // An answer sooner than the path allows was to the first copy.
+        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8;
+        let Some(repeat) = repeat.filter(|repeat| first_at.since(repeat.at) >= travel) else {
             return request_end;
         };
         self.push(
@@ -286,6 +288,7 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         };
+        let travel = travel + first.queued;
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;
