@@ -8,7 +8,7 @@ mod pairing;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
-mod transit;
+pub(crate) mod transit;
 
 use core::time::Duration;
 

@@ -26,29 +26,53 @@ pub(crate) struct Transit {
     /// Where the stretch under check began.
     check: Option<(Timestamp, u32)>,
     least_lag_ns: i64,
-    /// Whether the sender's tick was found to be a millisecond.
-    is_checked: bool,
+    tick: Tick,
+}
+
+/// What is known of the unit that a sender counts its stamps in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tick {
+    #[default]
+    Unchecked,
+    Millisecond,
+    Other,
+}
+
+/// Time in queues, off by a tick of the sender's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// For certain; zero where the sender's tick is not known yet.
+    pub(crate) known: Duration,
+    /// If the sender's tick is a millisecond, as nearly all are.
+    pub(crate) possible: Duration,
 }
 
 impl Transit {
-    /// How much longer than the quickest one this segment was on its way;
-    /// zero where the sender's clock is unknown. Off by a tick of the sender's.
-    pub(crate) fn queued(&mut self, segment: &Segment) -> Duration {
+    /// How much longer than the quickest one this segment was on its way.
+    pub(crate) fn queued(&mut self, segment: &Segment) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
-            return Duration::ZERO;
+            return Queued::default();
         };
         let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
         self.check_tick(segment.at, tsval);
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32).saturating_mul(TICK_NS);
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
         self.least_lag_ns = self.least_lag_ns.min(lag_ns);
-        if !self.is_checked {
-            return Duration::ZERO;
-        }
-        let queued = lag_ns
+        let beyond = lag_ns
             .saturating_sub(self.least_lag_ns)
             .saturating_sub(TICK_NS);
-        Duration::from_nanos(u64::try_from(queued).unwrap_or_default())
+        let possible = Duration::from_nanos(u64::try_from(beyond).unwrap_or_default());
+        match self.tick {
+            Tick::Unchecked => Queued {
+                known: Duration::ZERO,
+                possible,
+            },
+            Tick::Millisecond => Queued {
+                known: possible,
+                possible,
+            },
+            Tick::Other => Queued::default(),
+        }
     }
 
     fn check_tick(&mut self, at: Timestamp, tsval: u32) {
@@ -58,7 +82,10 @@ impl Transit {
             return;
         }
         let ticked = i64::from(tsval.wrapping_sub(base) as i32) as f64 * TICK_NS as f64;
-        self.is_checked = ALIKE.contains(&(ticked / passed.as_nanos() as f64));
+        self.tick = match ALIKE.contains(&(ticked / passed.as_nanos() as f64)) {
+            true => Tick::Millisecond,
+            false => Tick::Other,
+        };
         self.check = Some((at, tsval));
     }
 }
@@ -94,7 +121,7 @@ mod tests {
         };
         stamps
             .iter()
-            .map(|stamp| transit.queued(&segment(stamp)).as_millis())
+            .map(|stamp| transit.queued(&segment(stamp)).known.as_millis())
             .collect()
     }
 

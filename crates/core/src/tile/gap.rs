@@ -175,7 +175,7 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
 
 /// How much longer the second queued on its way here than the first.
 fn queued_for(before: &Mark, mark: &Mark) -> Duration {
-    mark.queued.saturating_sub(before.queued)
+    mark.queued.known.saturating_sub(before.queued.known)
 }
 
 /// The marks between `before` and the one at `index`.
