@@ -8,6 +8,7 @@ mod pairing;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
+pub(crate) mod transit;
 
 use core::time::Duration;
 
@@ -103,6 +104,7 @@ impl Connection {
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
         let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
+        let queued = self.half_mut(segment.direction).transit.queued(segment);
         let data = self.take_data(segment, mss, skipped);
         let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
         let Some(by) = self.side(segment.direction) else {
@@ -112,6 +114,7 @@ impl Connection {
             at: segment.at,
             number: segment.number,
             by,
+            queued,
             data,
             ack,
             is_news: is_new_ack || is_wider,
