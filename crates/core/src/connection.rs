@@ -8,6 +8,7 @@ mod pairing;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
+pub(crate) mod transit;
 
 use core::time::Duration;
 
@@ -101,6 +102,7 @@ impl Connection {
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
         let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
+        let queued = self.half_mut(segment.direction).transit.queued(segment);
         let data = self.take_data(segment, mss);
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);
@@ -113,6 +115,7 @@ impl Connection {
             at: segment.at,
             number: segment.number,
             by,
+            queued,
             data,
             ack,
             is_news: is_new_ack || is_wider,

@@ -1,6 +1,7 @@
 //! The segments of open exchanges, boiled down to what tiling needs.
 
 use crate::connection::half::{Arrival, Span};
+use crate::connection::transit::Queued;
 use crate::exchange::Side;
 use crate::time::Timestamp;
 
@@ -15,6 +16,8 @@ pub(crate) struct Mark {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
+    /// How long it queued on its way here, as far as its sender's clock tells.
+    pub(crate) queued: Queued,
     /// Its payload, if any.
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.

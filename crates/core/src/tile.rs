@@ -206,7 +206,7 @@ impl Tiler<'_> {
             None,
             Bound::Observed,
         );
-        let from = self.recover_request(request_end, first.at);
+        let from = self.recover_request(request_end, first);
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             self.push(
                 until,
@@ -226,7 +226,7 @@ impl Tiler<'_> {
     }
 
     /// Retransmissions of the request, seen where the client sends them.
-    fn recover_request(&mut self, request_end: Timestamp, first_at: Timestamp) -> Timestamp {
+    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         if !trace.is_near(Side::Client) {
             return request_end;
@@ -237,9 +237,11 @@ impl Tiler<'_> {
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
             });
-            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first_at
+            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
-        let Some(repeat) = repeat else {
+        // An answer sooner than the path allows was to the first copy.
+        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible;
+        let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
             return request_end;
         };
         self.push(
@@ -294,6 +296,12 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         };
+        if first.queued.possible > first.queued.known + LEAST_DELAYED_ACK {
+            // A queue, or a server whose clock ticks otherwise.
+            self.unexplained(first);
+            return;
+        }
+        let travel = travel + first.queued.known;
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;

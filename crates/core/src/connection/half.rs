@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::connection::rtt::RoundTrip;
+use crate::connection::transit::Transit;
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 
@@ -72,6 +73,8 @@ pub(crate) struct Half {
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
     identification: Identification,
+    /// How long this side's segments queued on their way here.
+    pub(crate) transit: Transit,
 }
 
 /// A sender's IPv4 identifications. Linux counts them up by one for each

@@ -148,7 +148,7 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let wait = if held && gap > FLOW {
         held_by(sender)
-    } else if gap <= flow {
+    } else if gap <= flow || queued_for(before, mark) * 2 >= gap {
         (transfer(sender), Owner::Path)
     } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
         match second.filled_window {
@@ -184,6 +184,11 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
                     && data.span.end > first.span.start
             })
     })
+}
+
+/// How much longer the second queued on its way here than the first.
+fn queued_for(before: &Mark, mark: &Mark) -> Duration {
+    mark.queued.known.saturating_sub(before.queued.known)
 }
 
 /// The marks between `before` and the one at `index`.
