@@ -24,6 +24,9 @@ pub(crate) struct Mark {
     pub(crate) ack: u64,
     /// Whether that was news, or the window that it opens.
     pub(crate) is_news: bool,
+    /// Segments of the same sender that were lost before they came here, just
+    /// before this one.
+    pub(crate) skipped: u16,
 }
 
 /// A segment's payload.
@@ -36,9 +39,6 @@ pub(crate) struct Data {
     pub(crate) has_fin: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Segments of the same sender that were lost before they came here, just
-    /// before this one.
-    pub(crate) skipped: u16,
     /// Whether the receiver's window had no room for it and one more when the
     /// segment before it was sent.
     pub(crate) filled_window: bool,

@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 
 /// Holes remembered at a time; more are a capture that lost its thread.
 const MAX_HOLES: usize = 32;
+/// More at once is no loss but a sequence number gone wrong.
+const MOST_REVEALED: u64 = 1 << 20;
 /// Segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
@@ -195,6 +197,21 @@ impl Half {
             Arrival::Fill | Arrival::KeepAlive => {}
         }
         (span, arrival)
+    }
+
+    /// A bare ACK carries the sequence number that its sender comes to next
+    /// (RFC 9293 §3.4): what lies before was sent, seen here or not.
+    pub(crate) fn reveal(&mut self, seq: u32) {
+        let is_known = self.has_start || self.next > 0;
+        let offset = self.offset(seq);
+        let end = self.fin.map_or(offset, |fin| offset.min(fin));
+        if is_known && end > self.next && end - self.next <= MOST_REVEALED {
+            self.remember_hole(Span {
+                start: self.next,
+                end,
+            });
+            self.next = end;
+        }
     }
 
     /// Notes a FIN after the payload that ends at `end`.

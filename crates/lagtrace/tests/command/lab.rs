@@ -142,7 +142,7 @@ fn every_scenario_is_diagnosed_rightly() {
     // These have tests of their own.
     const ELSEWHERE: [&str; 2] = ["nagle-delayed-ack", "firewall-drop"];
     let mut wrong = Vec::new();
-    for scenario in lagtrace_lab::Scenario::all() {
+    for scenario in lagtrace_lab::Scenario::all().expect("the scenarios are well-formed") {
         let name = scenario.name.as_str();
         if ELSEWHERE.contains(&name) {
             continue;
