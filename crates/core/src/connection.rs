@@ -8,6 +8,7 @@ mod pairing;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
+pub(crate) mod transit;
 
 use core::time::Duration;
 
@@ -79,9 +80,7 @@ impl Connection {
 
     /// Whether this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
-        let is_syn =
-            segment.flags.contains(TcpFlags::SYN) && !segment.flags.contains(TcpFlags::ACK);
-        is_syn && self.half(segment.direction).is_other_syn(segment)
+        segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
     }
 
     /// Takes in one segment.
@@ -103,7 +102,11 @@ impl Connection {
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
         let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
-        let data = self.take_data(segment, mss, skipped);
+        let queued = self.half_mut(segment.direction).transit.queued(segment);
+        let data = self.take_data(segment, mss);
+        if data.is_none() {
+            self.half_mut(segment.direction).reveal(segment.seq);
+        }
         let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
         let Some(by) = self.side(segment.direction) else {
             return;
@@ -112,9 +115,11 @@ impl Connection {
             at: segment.at,
             number: segment.number,
             by,
+            queued,
             data,
             ack,
             is_news: is_new_ack || is_wider,
+            skipped,
         };
         self.pairing.mark(mark);
         if let Some(data) = data {
@@ -348,7 +353,7 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    fn take_data(&mut self, segment: &Segment, mss: u32, skipped: u16) -> Option<Data> {
+    fn take_data(&mut self, segment: &Segment, mss: u32) -> Option<Data> {
         if segment.payload_len == 0 {
             return None;
         }
@@ -369,7 +374,6 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             in_flight,
-            skipped,
             filled_window,
         })
     }

@@ -1,6 +1,7 @@
 //! The segments of open exchanges, boiled down to what tiling needs.
 
 use crate::connection::half::{Arrival, Span};
+use crate::connection::transit::Queued;
 use crate::exchange::Side;
 use crate::time::Timestamp;
 
@@ -15,12 +16,17 @@ pub(crate) struct Mark {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
+    /// How long it queued on its way here, as far as its sender's clock tells.
+    pub(crate) queued: Queued,
     /// Its payload, if any.
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.
     pub(crate) ack: u64,
     /// Whether that was news, or the window that it opens.
     pub(crate) is_news: bool,
+    /// Segments of the same sender that were lost before they came here, just
+    /// before this one.
+    pub(crate) skipped: u16,
 }
 
 /// A segment's payload.
@@ -33,9 +39,6 @@ pub(crate) struct Data {
     pub(crate) has_fin: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Segments of the same sender that were lost before they came here, just
-    /// before this one.
-    pub(crate) skipped: u16,
     /// Whether the receiver's window had no room for it and one more when the
     /// segment before it was sent.
     pub(crate) filled_window: bool,

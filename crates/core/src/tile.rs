@@ -19,6 +19,13 @@ use crate::wait::{Bound, Owner, Wait, WaitKind};
 /// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
 const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
+/// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, less a tick).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+
+/// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
+/// step 4 waits a quarter of the round trip).
+const REORDERING: Duration = Duration::from_millis(1);
+
 /// One exchange's marks and what is known around them.
 #[derive(Debug)]
 pub(crate) struct Trace<'a> {
@@ -150,7 +157,8 @@ impl Tiler<'_> {
                 continue;
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
-            if !is_ours || mark.at > self.trace.end || data.arrival == Arrival::KeepAlive {
+            let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
+            if !is_ours || !is_within || data.arrival == Arrival::KeepAlive {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.
@@ -198,7 +206,7 @@ impl Tiler<'_> {
             None,
             Bound::Observed,
         );
-        let from = self.recover_request(request_end, first.at);
+        let from = self.recover_request(request_end, first);
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             self.push(
                 until,
@@ -218,7 +226,7 @@ impl Tiler<'_> {
     }
 
     /// Retransmissions of the request, seen where the client sends them.
-    fn recover_request(&mut self, request_end: Timestamp, first_at: Timestamp) -> Timestamp {
+    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
         let trace = self.trace;
         if !trace.is_near(Side::Client) {
             return request_end;
@@ -229,9 +237,11 @@ impl Tiler<'_> {
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
             });
-            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first_at
+            repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
-        let Some(repeat) = repeat else {
+        // An answer sooner than the path allows was to the first copy.
+        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible;
+        let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
             return request_end;
         };
         self.push(
@@ -286,14 +296,26 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         };
+        if first.queued.possible > first.queued.known + LEAST_DELAYED_ACK {
+            // A queue, or a server whose clock ticks otherwise.
+            self.unexplained(first);
+            return;
+        }
+        let travel = travel + first.queued.known;
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;
-        if is_long && first.data.is_some_and(|data| data.skipped > 0) {
+        let was_sent_before = self.was_sent_before(first) && whole > travel + REORDERING;
+        if was_sent_before || (is_long && first.skipped > 0) {
             self.after_skipped(from, travel, first);
             return;
         }
-        if is_long
+        if whole >= travel + LEAST_TIMEOUT && self.misses_request() {
+            self.unexplained(first);
+            return;
+        }
+        let is_notable = whole > travel + REORDERING;
+        if is_notable
             && self
                 .tiling
                 .recoveries
@@ -327,16 +349,35 @@ impl Tiler<'_> {
     /// Segments of the server never came here before its response did. One may
     /// be its bare ACK of the request, which the capture missed or the path
     /// lost, and then nothing tells how long the server took. More are the
-    /// response's first copies, and so is one that was the response's begin.
+    /// response's first copies, and so is one that was the response's begin, or
+    /// that the server's ACKs say was sent before.
     fn after_skipped(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
-        let is_lost = first
-            .data
-            .is_some_and(|data| data.skipped > 1 || data.arrival == Arrival::PastHole);
+        let is_lost = first.skipped > 1 || self.was_sent_before(first);
         if is_lost && !self.trace.is_near(Side::Server) {
             self.recover_response(from, travel, first);
             return;
         }
         self.unexplained(first);
+    }
+
+    /// Whether the response's first byte, or what follows it, is known to have
+    /// been sent before `first` came.
+    fn was_sent_before(&self, first: &Mark) -> bool {
+        first.data.is_some_and(|data| {
+            matches!(data.arrival, Arrival::PastHole | Arrival::Fill)
+                || data.span.start > self.trace.response.start
+        })
+    }
+
+    /// Whether the capture, beside the client, missed something of it: it may
+    /// have been the request, sent again.
+    fn misses_request(&self) -> bool {
+        self.trace.is_near(Side::Client)
+            && self
+                .trace
+                .marks
+                .iter()
+                .any(|mark| mark.by == Side::Client && mark.skipped > 0)
     }
 
     fn unexplained(&mut self, first: &Mark) {

@@ -196,7 +196,9 @@ fn befall(segments: &mut Vec<Captured>, place: usize, mishap: &Mishap) {
             segments.insert(place + 1, copy);
         }
         Mishap::Swap => segments.swap(place, place + 1),
-        Mishap::Late(by) => segment.at = Timestamp::from_nanos(segment.at.as_nanos() + by),
+        Mishap::Late(by) => {
+            segment.at = Timestamp::from_nanos(segment.at.as_nanos().saturating_add(*by))
+        }
         Mishap::At(instant) => segment.at = Timestamp::from_nanos(*instant),
         Mishap::Cut(to) => payload.truncate(*to),
         Mishap::Seq(by) => segment.seq = segment.seq.wrapping_sub(*by),

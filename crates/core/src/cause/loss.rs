@@ -101,7 +101,7 @@ impl Losses {
             return Kind::Path;
         }
         let timers = super::tally::nanos(self.waiting_for_timers);
-        if timers * 2 >= self.tally.cost.likely {
+        if timers.saturating_mul(2) >= self.tally.cost.likely {
             Kind::Timeout
         } else {
             Kind::Fast

@@ -104,20 +104,27 @@ impl Rule {
     }
 }
 
-/// SYN/ACKs, which no program delays, came later while the load ran.
-fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {
+/// How long handshakes, which no program delays, took when idle and under the
+/// load, where they grew notably.
+pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let median_of = |method, is_loaded| {
         case.facts.probes_of(target, method, is_loaded)?.rtt.quantile(0.5)
     };
-    let (idle, loaded) = [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
+    [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
         .into_iter()
-        .find_map(|method| Some((median_of(method, false)?, median_of(method, true)?)))?;
-    let grew = loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR;
+        .find_map(|method| Some((median_of(method, false)?, median_of(method, true)?)))
+        .filter(|&(idle, loaded)| {
+            loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR
+        })
+}
+
+fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {
+    let (idle, loaded) = grown_handshakes(case)?;
     let text = format!(
         "handshakes took {} (median) when idle and {} while the load ran",
         human(idle),
         human(loaded)
     );
-    grew.then(|| Evidence::mechanism(EvidenceKind::OwnSocket, text))
+    Some(Evidence::mechanism(EvidenceKind::OwnSocket, text))
 }

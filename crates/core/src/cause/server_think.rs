@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, path_queueing};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -51,6 +51,9 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, &self.tally) || !evidence::is_repeated(case, &self.tally) {
             return Conclusion::Nothing;
         }
+        if self.is_path_queue(case) {
+            return Conclusion::Nothing;
+        }
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
             return Conclusion::Note(self.saturation(case, idle));
         }
@@ -74,6 +77,13 @@ impl Rule {
     fn is_long(&self) -> bool {
         let long = self.tally.saved.quantile(0.5).unwrap_or_default();
         long >= LONG && self.tally.affected >= evidence::REPEATS
+    }
+
+    /// Whether the server's kernel answers handshakes about as late as its
+    /// program answers requests: then both wait in the same queue on the path.
+    fn is_path_queue(&self, case: &Case<'_>) -> bool {
+        path_queueing::grown_handshakes(case)
+            .is_some_and(|(idle, loaded)| (loaded - idle) * 2 >= self.median())
     }
 
     fn is_queue(&self, idle: Duration) -> bool {

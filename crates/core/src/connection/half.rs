@@ -4,11 +4,14 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::connection::rtt::RoundTrip;
+use crate::connection::transit::Transit;
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 
 /// Holes remembered at a time; more are a capture that lost its thread.
 const MAX_HOLES: usize = 32;
+/// More at once is no loss but a sequence number gone wrong.
+const MOST_REVEALED: u64 = 1 << 20;
 /// Segments remembered for round trips; older ones are no longer timed.
 const MAX_TIMED: usize = 64;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
@@ -70,6 +73,8 @@ pub(crate) struct Half {
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
     identification: Identification,
+    /// How long this side's segments queued on their way here.
+    pub(crate) transit: Transit,
 }
 
 /// A sender's IPv4 identifications. Linux counts them up by one for each
@@ -192,6 +197,21 @@ impl Half {
             Arrival::Fill | Arrival::KeepAlive => {}
         }
         (span, arrival)
+    }
+
+    /// A bare ACK carries the sequence number that its sender comes to next
+    /// (RFC 9293 §3.4): what lies before was sent, seen here or not.
+    pub(crate) fn reveal(&mut self, seq: u32) {
+        let is_known = self.has_start || self.next > 0;
+        let offset = self.offset(seq);
+        let end = self.fin.map_or(offset, |fin| offset.min(fin));
+        if is_known && end > self.next && end - self.next <= MOST_REVEALED {
+            self.remember_hole(Span {
+                start: self.next,
+                end,
+            });
+            self.next = end;
+        }
     }
 
     /// Notes a FIN after the payload that ends at `end`.

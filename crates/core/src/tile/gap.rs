@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::Trace;
+use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::connection::half::Arrival;
 use crate::exchange::{Hold, HoldRelease, Recovery, RecoveryMechanism, Side};
 use crate::mark::{Data, Mark};
@@ -17,11 +17,6 @@ const JITTER: Duration = Duration::from_micros(100);
 const QUICKER: Duration = Duration::from_millis(1);
 /// Gaps up to this long are the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
-/// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
-/// step 4 waits a quarter of the round trip).
-const REORDERING: Duration = Duration::from_millis(1);
-/// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, and a tick).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
 
 /// A segment that was lost on its way here shows by a gap in its sender's
 /// identifications; what repairs it takes longer than this.
@@ -55,13 +50,17 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
         Arrival::KeepAlive => Gap::default(),
         Arrival::Repeat if trace.is_near(sender) => repeated(trace, before, mark, second),
         Arrival::Repeat => Gap::default(),
-        Arrival::Fill => filled(trace, mark, second),
+        Arrival::Fill => filled(trace, before, mark, second),
         Arrival::InOrder | Arrival::PastHole => {
             if trace.is_torn(sender, first.span.start, second.span.end) {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
             let gap = mark.at.since(before.at);
-            if second.skipped > 0 && gap > LEAST_RECOVERY {
+            if second.span.start < first.span.end && gap > LEAST_RECOVERY {
+                // It repeats what came before together with what did not.
+                return recovered(mark, gap, gap);
+            }
+            if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
                 return match trace.is_near(sender) {
                     true => Gap::named(WaitKind::Unknown, Owner::Unknown),
@@ -86,15 +85,20 @@ fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
 }
 
 /// Missing bytes that arrived: reordered, or sent again.
-fn filled(trace: &Trace<'_>, mark: &Mark, data: Data) -> Gap {
+fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     let noticed = trace
         .marks
         .iter()
         .find(|m| m.by == mark.by && m.data.is_some_and(|d| d.span.start >= data.span.end));
-    let late = noticed.map_or(Duration::ZERO, |m| mark.at.since(m.at));
+    // Without later data it was the sender's ACKs that told of it.
+    let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
     if late < REORDERING.max(travel / 4) {
         return Gap::named(transfer(mark.by), Owner::Path);
+    }
+    if trace.is_near(mark.by) {
+        // Beside its sender: the capture missed when it was sent first.
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(mark, late, late)
 }
@@ -133,15 +137,18 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         .iter()
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
     let gap = mark.at.since(before.at);
-    if release.is_none() && gap >= LEAST_TIMEOUT && is_sent_again(trace, mark, first) {
-        return recovered(mark, gap, gap);
+    if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
+        return match is_sent_again(trace, mark, first) {
+            true => recovered(mark, gap, gap),
+            false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+        };
     }
     let hold = hold(trace, before, mark, release);
     let flow = FLOW.max(trace.round_trip(sender).error() * 2);
     let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let wait = if held && gap > FLOW {
         held_by(sender)
-    } else if gap <= flow {
+    } else if gap <= flow || queued_for(before, mark) * 2 >= gap {
         (transfer(sender), Owner::Path)
     } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
         match second.filled_window {
@@ -158,6 +165,12 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     }
 }
 
+/// After so long without an acknowledgement either was lost, or the capture
+/// missed it.
+fn longest_unacknowledged(trace: &Trace<'_>, sender: Side) -> Duration {
+    LEAST_TIMEOUT + trace.round_trip(sender.peer()).floor().unwrap_or_default()
+}
+
 /// Whether the bytes of `first` are sent again after `mark`: then it was a tail
 /// loss probe that let `mark` go (new data passes Nagle's algorithm with it;
 /// `tcp_send_loss_probe()` in `net/ipv4/tcp_output.c`).
@@ -171,6 +184,11 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
                     && data.span.end > first.span.start
             })
     })
+}
+
+/// How much longer the second queued on its way here than the first.
+fn queued_for(before: &Mark, mark: &Mark) -> Duration {
+    mark.queued.known.saturating_sub(before.queued.known)
 }
 
 /// The marks between `before` and the one at `index`.
@@ -207,10 +225,6 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     let trip = trace.round_trip(mark.by);
     let travel = trip.floor().filter(|_| is_candidate)?;
     let held = mark.at.since(before.at);
-    // A timer lets new data go whatever Nagle's algorithm says.
-    if release.is_none() && held >= LEAST_TIMEOUT {
-        return None;
-    }
     let Some(ack) = release else {
         let packets = [before.number, 0, mark.number];
         let (ack_delay, reaction_ns) = (held, -nanos(travel));

@@ -33,8 +33,8 @@
 //! - `TIME` is `+SUM`, after the line before, or `@LABEL+SUM`, after the line
 //!   with that label. A sum adds and subtracts terms such as `40ms`, `0.2ms`,
 //!   `8us`, a `for`'s variable, `rtt`, `2*rtt`, `rtt/2`, `i*3ms` (`i`: how often
-//!   the innermost block was repeated before), `40ms..44ms` (spread evenly and
-//!   always the same over that stretch), and `server` or `client`: the travel
+//!   the innermost block was repeated before), `40ms..44ms` (some time
+//!   in that stretch, another each time and the same in each run), and `server` or `client`: the travel
 //!   from the point to that end and back with a kernel's 5 µs, so the time of
 //!   an immediate answer from there, wherever the point stands.
 //! - `FLAGS` are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `FP.`, `R`, `R.`.

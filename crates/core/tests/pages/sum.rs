@@ -104,11 +104,15 @@ impl Values {
         }
     }
 
-    /// The next of a sequence that fills `0..width` evenly, always the same.
+    /// The next of a sequence that looks random and is always the same
+    /// (SplitMix64), within `0..width`.
     fn spread(&mut self, width: Nanos) -> Nanos {
-        self.drawn += 1;
-        let golden = self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        ((golden as i128 * i128::from(width)) >> 32) as Nanos
+        self.drawn = self.drawn.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.drawn;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        ((i128::from(mixed >> 32) * i128::from(width)) >> 32) as Nanos
     }
 }
 

@@ -1,0 +1,144 @@
+//! How long a sender's segments queued on their way to the observation point.
+//!
+//! The TSval of a segment says when its sender made it, on the sender's own
+//! clock (RFC 7323 §3); how much later than that it arrives, beyond the least
+//! such lag seen, is time spent in queues. What the sender's program does
+//! before it sends has no part in it.
+
+use core::time::Duration;
+
+use crate::segment::Segment;
+use crate::time::Timestamp;
+
+/// Linux counts TSval in milliseconds (`TCP_TS_HZ` in `include/net/tcp.h`).
+const TICK_NS: i64 = 1_000_000;
+/// The sender's tick is checked over stretches of this length …
+const STRETCH: Duration = Duration::from_millis(500);
+/// … over which both clocks must advance alike, a queue that grows or drains
+/// meanwhile included.
+const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
+
+/// The lag of one sender's segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Transit {
+    /// The first segment's stamps: here, and its sender's.
+    first: Option<(Timestamp, u32)>,
+    /// Where the stretch under check began.
+    check: Option<(Timestamp, u32)>,
+    least_lag_ns: i64,
+    tick: Tick,
+}
+
+/// What is known of the unit that a sender counts its stamps in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tick {
+    #[default]
+    Unchecked,
+    Millisecond,
+    Other,
+}
+
+/// Time in queues, off by a tick of the sender's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// For certain; zero where the sender's tick is not known yet.
+    pub(crate) known: Duration,
+    /// If the sender's tick is a millisecond, as nearly all are.
+    pub(crate) possible: Duration,
+}
+
+impl Transit {
+    /// How much longer than the quickest one this segment was on its way.
+    pub(crate) fn queued(&mut self, segment: &Segment) -> Queued {
+        let Some((tsval, _)) = segment.options.timestamps else {
+            return Queued::default();
+        };
+        let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
+        self.check_tick(segment.at, tsval);
+        let sent_ns = i64::from(tsval.wrapping_sub(base) as i32).saturating_mul(TICK_NS);
+        let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
+        self.least_lag_ns = self.least_lag_ns.min(lag_ns);
+        let beyond = lag_ns
+            .saturating_sub(self.least_lag_ns)
+            .saturating_sub(TICK_NS);
+        let possible = Duration::from_nanos(u64::try_from(beyond).unwrap_or_default());
+        match self.tick {
+            Tick::Unchecked => Queued {
+                known: Duration::ZERO,
+                possible,
+            },
+            Tick::Millisecond => Queued {
+                known: possible,
+                possible,
+            },
+            Tick::Other => Queued::default(),
+        }
+    }
+
+    fn check_tick(&mut self, at: Timestamp, tsval: u32) {
+        let (since, base) = *self.check.get_or_insert((at, tsval));
+        let passed = at.since(since);
+        if passed < STRETCH {
+            return;
+        }
+        let ticked = i64::from(tsval.wrapping_sub(base) as i32) as f64 * TICK_NS as f64;
+        self.tick = match ALIKE.contains(&(ticked / passed.as_nanos() as f64)) {
+            true => Tick::Millisecond,
+            false => Tick::Other,
+        };
+        self.check = Some((at, tsval));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::PointId;
+    use crate::flow::{Endpoint, FlowKey, Transport};
+    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+
+    /// Queueing of segments given as (milliseconds here, TSval).
+    fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
+        let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
+        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
+        let mut transit = Transit::default();
+        let segment = |&(ms, tsval): &(i64, u32)| Segment {
+            at: Timestamp::from_nanos(ms * 1_000_000),
+            number: 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: 0,
+            ack: 0,
+            flags: TcpFlags::ACK,
+            window: 0,
+            payload_len: 0,
+            options: TcpOptions {
+                timestamps: Some((tsval, 0)),
+                ..TcpOptions::default()
+            },
+            ip: IpFacts::default(),
+        };
+        stamps
+            .iter()
+            .map(|stamp| transit.queued(&segment(stamp)).known.as_millis())
+            .collect()
+    }
+
+    #[test]
+    fn a_queue_shows_as_lag_and_a_program_that_waits_does_not() {
+        let steady = [(0, 7), (600, 607), (700, 707), (1700, 1707)];
+        assert_eq!(queued(&steady), [0, 0, 0, 0]);
+        let queueing = [(0, 7), (600, 607), (900, 707), (950, 900)];
+        assert_eq!(queued(&queueing), [0, 0, 199, 56]);
+    }
+
+    #[test]
+    fn another_tick_and_a_wrapped_clock_are_no_queue() {
+        assert_eq!(queued(&[(0, 0), (600, 60), (1200, 120)]), [0, 0, 0]);
+        assert_eq!(
+            queued(&[(0, u32::MAX - 99), (600, 500), (700, 600)]),
+            [0, 0, 0]
+        );
+    }
+}
