@@ -46,7 +46,8 @@ pub(super) struct Options {
 struct Diagnosis {
     service: String,
     url: String,
-    misses: Vec<String>,
+    /// What is not as it is in truth; `None` for a diagnosis that was broken off.
+    misses: Option<Vec<String>>,
     report: Report,
 }
 
@@ -59,18 +60,15 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let diagnoses = diagnose_all(options, &lab, console, &interrupt);
     lab.take_down().map_err(failed)?;
     let diagnoses = diagnoses?;
-    if diagnoses.is_empty() && interrupt.is_requested() {
+    print(&diagnoses, console)?;
+    if interrupt.is_requested() {
         return Ok(Outcome::Interrupted);
     }
-    print(&diagnoses, console)?;
-    if diagnoses
-        .iter()
-        .all(|diagnosis| diagnosis.misses.is_empty())
-    {
-        Ok(Outcome::Clean)
-    } else {
-        Ok(Outcome::Found)
-    }
+    let is_right = |diagnosis: &Diagnosis| diagnosis.misses.as_ref().is_none_or(Vec::is_empty);
+    Ok(match diagnoses.iter().all(is_right) {
+        true => Outcome::Clean,
+        false => Outcome::Found,
+    })
 }
 
 fn diagnose_all(
@@ -94,7 +92,12 @@ fn diagnose_all(
             &format!("{} on port {}", service.name, service.port),
         );
         match diagnose(options, lab, service, console) {
-            Ok(diagnosis) => diagnoses.push(diagnosis),
+            Ok(mut diagnosis) => {
+                if interrupt.is_requested() {
+                    diagnosis.misses = None;
+                }
+                diagnoses.push(diagnosis);
+            }
             Err(_) if interrupt.is_requested() => break,
             Err(failure) => return Err(failure),
         }
@@ -143,7 +146,7 @@ fn diagnose(
     Ok(Diagnosis {
         service: service.name.clone(),
         url,
-        misses: truth::misses(&service.truth, &report),
+        misses: Some(truth::misses(&service.truth, &report)),
         report,
     })
 }
@@ -181,9 +184,10 @@ fn print(diagnoses: &[Diagnosis], console: &Console) -> Result<()> {
 
 fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
     let letter = render::text(&diagnosis.report, &console.style());
-    let truth = match diagnosis.misses.as_slice() {
-        [] => "The diagnosis is right: it says what is true of this service.".to_owned(),
-        misses => format!("The diagnosis is wrong: {}.", misses.join("; ")),
+    let truth = match diagnosis.misses.as_deref() {
+        None => "The diagnosis was broken off: it is not held against the truth.".to_owned(),
+        Some([]) => "The diagnosis is right: it says what is true of this service.".to_owned(),
+        Some(misses) => format!("The diagnosis is wrong: {}.", misses.join("; ")),
     };
     format!(
         "\n=== {}: {}\n\n{letter}\n{truth}\n",

@@ -14,7 +14,9 @@ use super::driver::Slot;
 pub(super) struct LaneState {
     /// When its requests may start.
     pub(super) cadence: Cadence,
-    /// Connections without anything to do, longest idle first. May hold ones
+    /// Connections without anything to do, shortest idle first: the next
+    /// request takes the one used last, as connection pools do. What ails
+    /// closely spaced requests shows below saturation only so. May hold ones
     /// that are no longer idle.
     pub(super) idle: VecDeque<Slot>,
     /// Whether no connection carries a second request.

@@ -57,7 +57,7 @@ impl Driver {
             Some(due) => self.start(slot, now, due),
             None => {
                 connection.is_idle = true;
-                lane.idle.push_back(slot);
+                lane.idle.push_front(slot);
             }
         }
     }
