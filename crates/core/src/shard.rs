@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 /// Shards in all: a power of two.
 pub(crate) const SHARDS: usize = 64;
 /// Connections that one shard remembers at most; the longest idle go first.
-const MAX_CONNECTIONS: usize = 16 * 1024;
+const MAX_CONNECTIONS: usize = 4 * 1024;
 /// A connection that ended is forgotten after this long: late retransmissions
 /// of its FIN still belong to it.
 pub(crate) const LINGER: Duration = Duration::from_secs(60);
@@ -28,7 +28,8 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    connections: HashMap<(PointId, FlowKey), Connection, SeedableRandomState>,
+    /// Boxed, because half of a table's places stand empty.
+    connections: HashMap<(PointId, FlowKey), Box<Connection>, SeedableRandomState>,
 }
 
 /// The hash that places a flow; seeded, because its keys come from the network.
@@ -58,10 +59,10 @@ impl Shard {
         let connection = self
             .connections
             .entry(key)
-            .or_insert_with(|| Connection::new(segment));
+            .or_insert_with(|| Box::new(Connection::new(segment)));
         if connection.is_succeeded_by(segment) {
             connection.give_up(closed);
-            *connection = Connection::new(segment);
+            **connection = Connection::new(segment);
         }
         connection.take(segment, payload, closed);
     }

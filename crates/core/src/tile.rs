@@ -327,7 +327,7 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
-        let inferred = Bound::Inferred(trip.error());
+        let inferred = Bound::Inferred(trip.split_error());
         let (out, back) = (travel / 2, travel - travel / 2);
         self.push(from + out, WaitKind::RoundTrip, Owner::Path, None, inferred);
         self.push(
@@ -393,7 +393,7 @@ impl Tiler<'_> {
     /// The response's first copy was lost before it came here.
     fn recover_response(&mut self, from: Timestamp, travel: Duration, first: &Mark) {
         let took = first.at.since(from).saturating_sub(travel);
-        let inferred = Bound::Inferred(self.trace.to_server.error());
+        let inferred = Bound::Inferred(self.trace.to_server.split_error());
         self.push(
             from + travel / 2,
             WaitKind::RoundTrip,

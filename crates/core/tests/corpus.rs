@@ -10,9 +10,9 @@ mod rewriting;
 #[path = "corpus/truth.rs"]
 mod truth;
 
-use lagtrace_core::exchange::Outcome as Ended;
+use lagtrace_core::exchange::{Exchange, Outcome as Ended};
 use lagtrace_core::report::Verdict;
-use lagtrace_core::wait::Owner;
+use lagtrace_core::wait::{Owner, WaitKind};
 use reading::{Captured, Outcome, analyse, analyse_seeded, recording, segments, tiling_fault};
 use rewriting::{Frames, Link};
 use truth::{TRUTHS, Truth};
@@ -229,5 +229,70 @@ fn equal_input_gives_equal_bytes_whatever_the_seed() {
         for seed in [0, 1, u64::MAX] {
             assert!(bytes(seed) == first, "{} with seed {seed}", truth.recording);
         }
+    }
+}
+
+/// What the server noted of one request: when it had read it, and when each of
+/// its writes returned, on the clock of the packets' stamps.
+#[derive(serde::Deserialize)]
+struct Stamp {
+    peer: std::net::SocketAddr,
+    /// From 1.
+    number: u32,
+    read_ns: i64,
+    written_ns: Vec<i64>,
+}
+
+fn stamps(name: &str) -> Vec<Stamp> {
+    let path = format!(
+        "{}/tests/corpus/recordings/{name}.stamps.ndjson",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(path).expect("the stamps");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a stamp"))
+        .collect()
+}
+
+/// How far a wait's ends and length are from the server's own, in the order of
+/// the exchanges.
+fn strays(name: &str, kind: WaitKind, from: impl Fn(&Stamp) -> (i64, i64)) -> Vec<[i64; 2]> {
+    let stamps = stamps(name);
+    let outcome = analyse(&segments(&recording(&format!("{name}-server"))));
+    let of = |exchange: &Exchange| {
+        let stamp = stamps.iter().find(|stamp| {
+            exchange.client == stamp.peer.into() && exchange.ordinal + 1 == stamp.number
+        })?;
+        let wait = exchange.waits.iter().find(|wait| wait.kind == kind)?;
+        let (start, end) = from(stamp);
+        let [starts, ends] = [wait.start.as_nanos() - start, wait.end.as_nanos() - end];
+        Some([starts.abs(), ends.abs()])
+    };
+    let whole = outcome
+        .exchanges
+        .iter()
+        .filter(|x| matches!(x.outcome, Ended::Complete(_)));
+    whole.filter_map(of).collect()
+}
+
+#[test]
+fn owners_agree_with_the_servers_own_stamps() {
+    let thought = strays("think-44-8ms", WaitKind::ServerThink, |stamp| {
+        (stamp.read_ns, stamp.written_ns[0])
+    });
+    let paused = strays("pause-44-8ms", WaitKind::ServerPause, |stamp| {
+        (stamp.written_ns[0], stamp.written_ns[1])
+    });
+    for (name, list) in [("think", thought), ("pause", paused)] {
+        assert!(list.len() >= 15, "{name}: {}", list.len());
+        let near = list
+            .iter()
+            .filter(|ends| ends.iter().all(|&ns| ns < 1_000_000))
+            .count();
+        assert!(
+            near * 10 >= list.len() * 9,
+            "{name}: {near} of {}: {list:?}",
+            list.len()
+        );
     }
 }

@@ -356,7 +356,7 @@ impl Half {
 
     /// Time from the SYN of this side to its answer.
     pub(crate) fn measure_handshake(&mut self, took: Duration) {
-        self.to_peer.sample(took);
+        self.to_peer.sample_handshake(took);
     }
 
     /// Frees what only an open connection needs.

@@ -16,9 +16,18 @@ const QUICK_FACTOR: u32 = 2;
 pub(crate) struct RoundTrip {
     least: Option<Duration>,
     deviation: Duration,
+    /// Whether a handshake was among the samples: a kernel answers it at once,
+    /// while every other reply may have waited for its program or a timer.
+    has_handshake: bool,
 }
 
 impl RoundTrip {
+    /// A reply within the handshake.
+    pub(crate) fn sample_handshake(&mut self, took: Duration) {
+        self.has_handshake = true;
+        self.sample(took);
+    }
+
     /// A reply to data, which the peer may have delayed.
     pub(crate) fn sample(&mut self, took: Duration) {
         let Some(least) = self.least else {
@@ -37,6 +46,15 @@ impl RoundTrip {
     /// The path's round trip; `None` before any reply was timed.
     pub(crate) fn floor(&self) -> Option<Duration> {
         self.least
+    }
+
+    /// How far a split of a reply's time into travel and the far side's may be
+    /// off: by all of the travel where no handshake bounds it.
+    pub(crate) fn split_error(&self) -> Duration {
+        match self.has_handshake {
+            true => self.error(),
+            false => self.error().max(self.least.unwrap_or_default()),
+        }
     }
 
     /// How far a single reply may stray from the floor without meaning anything.
@@ -61,6 +79,15 @@ mod tests {
         }
         assert_eq!(trip.floor(), Some(ms(8)));
         assert_eq!(trip.error(), LEAST_ERROR);
+    }
+
+    #[test]
+    fn without_a_handshake_all_of_the_travel_is_in_doubt() {
+        let mut trip = RoundTrip::default();
+        trip.sample(ms(9));
+        assert_eq!(trip.split_error(), ms(9));
+        trip.sample_handshake(ms(8));
+        assert!(trip.split_error() < ms(1));
     }
 
     #[test]

@@ -139,3 +139,54 @@ impl Stream {
         self.delivered = Some(end);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds payloads as `(offset, bytes)` and lists where steps were taken.
+    fn steps(pieces: &[(u64, &[u8])]) -> (Vec<(u64, Step)>, Stream) {
+        let mut stream = Stream::new(Role::Response);
+        let mut steps = Vec::new();
+        for &(start, bytes) in pieces {
+            let span = Span {
+                start,
+                end: start + bytes.len() as u64,
+            };
+            stream.take(span, bytes, |_, at, step| steps.push((at, step)));
+        }
+        (steps, stream)
+    }
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n";
+
+    #[test]
+    fn more_than_fits_behind_a_hole_is_remembered_by_its_place() {
+        let block = vec![b'x'; 1000];
+        let head = HEAD.len() as u64;
+        let mut pieces: Vec<(u64, &[u8])> = vec![(0, HEAD)];
+        pieces.extend((1..600).map(|n| (head + n * 1000, block.as_slice())));
+        pieces.push((head, &block));
+        let (steps, stream) = steps(&pieces);
+        assert_eq!(steps.last(), Some(&(head + 600_000, Step::Ended)));
+        assert_eq!((stream.pending.len(), stream.pending_bytes), (0, 0));
+    }
+
+    #[test]
+    fn too_many_holes_are_given_up() {
+        let mut pieces: Vec<(u64, &[u8])> = vec![(0, HEAD)];
+        pieces.extend((0..100_000).map(|n| (1000 + n * 2, &b"x"[..])));
+        let (_, stream) = steps(&pieces);
+        assert!(stream.pending.len() <= MAX_STRETCHES);
+        assert!(stream.position() > 100_000);
+    }
+
+    #[test]
+    fn a_stream_that_begins_with_missing_bytes_loses_its_thread() {
+        let mut stream = Stream::new(Role::Response);
+        let mut steps = Vec::new();
+        let span = Span { start: 0, end: 680 };
+        stream.skip(span, |_, _, step| steps.push(step));
+        assert_eq!(steps, [Step::Lost]);
+    }
+}

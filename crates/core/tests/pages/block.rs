@@ -22,6 +22,7 @@ struct Setting {
     points: Vec<Point>,
     rtts: Vec<Nanos>,
     mss: u16,
+    has_timestamps: bool,
     variables: Vec<(String, Vec<Nanos>)>,
 }
 
@@ -39,6 +40,7 @@ pub(crate) struct Run {
     pub(crate) point: Point,
     pub(crate) rtt: Nanos,
     pub(crate) mss: u16,
+    pub(crate) has_timestamps: bool,
     pub(crate) variables: BTreeMap<String, Nanos>,
 }
 
@@ -54,6 +56,7 @@ impl Block {
                 points: vec![Point::Client],
                 rtts: vec![0],
                 mss: 1460,
+                has_timestamps: false,
                 variables: Vec::new(),
             },
         };
@@ -69,7 +72,7 @@ impl Block {
                 "expect:" | "expect-not:" | "may:" => {
                     block.expectation.read(first, rest).map_err(in_line)?;
                 }
-                "seen-at" | "rtt" | "mss" | "for" => {
+                "seen-at" | "rtt" | "mss" | "timestamps" | "for" => {
                     block.setting.read(&words).map_err(in_line)?;
                 }
                 _ => script.push((index + 1, words)),
@@ -91,6 +94,7 @@ impl Block {
                     point,
                     rtt,
                     mss: self.setting.mss,
+                    has_timestamps: self.setting.has_timestamps,
                     variables: BTreeMap::new(),
                 });
             }
@@ -136,6 +140,7 @@ impl Setting {
                     let value = list.first().and_then(|value| value.parse().ok());
                     self.mss = value.ok_or("an MSS is a number")?;
                 }
+                "timestamps" => self.has_timestamps = list == ["on"],
                 "for" => {
                     let rest: Vec<&str> = words.by_ref().collect();
                     self.variables.push(variable(&rest)?);

@@ -22,7 +22,8 @@
 //! ```text
 //! seen-at client, server, middle
 //! rtt 0ms, 8ms, 50ms
-//! mss 1460                            of both ends; without timestamps
+//! mss 1460                            of both ends
+//! timestamps on                       TCP's, in milliseconds; off unless said
 //! for pause in 36ms..52ms step 2ms    or a list: in 36ms, 44ms
 //! ```
 //!
@@ -46,6 +47,7 @@
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
 //!   segment's bytes; `late SUM` has it arrive that much later than its time;
+//!   `queued SUM`: so much of its time it stood in a queue before the point;
 //!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
 //!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no
 //!   more; `win N`: the window in bytes; `ttl N`; `no-id`; `unless LABEL`: is

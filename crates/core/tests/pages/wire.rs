@@ -45,6 +45,8 @@ struct Sent {
     /// When it would pass the point, were it not late.
     at: Nanos,
     passes: Nanos,
+    /// How long of that it stood in a queue before the point.
+    queued: Nanos,
     again: Option<usize>,
     acks: Option<usize>,
     /// Sequence space it takes; filled in when all is sent.
@@ -179,6 +181,11 @@ impl Player<'_> {
             .as_ref()
             .map(|late| late.value(&mut self.values))
             .transpose()?;
+        let queued = line
+            .queued
+            .as_ref()
+            .map(|queued| queued.value(&mut self.values))
+            .transpose()?;
         let index = |label: &Option<String>| match label {
             Some(label) => self.label(label).map(|(_, index)| index),
             None => Ok(None),
@@ -194,6 +201,7 @@ impl Player<'_> {
             line: line.clone(),
             at,
             passes: at + late.unwrap_or_default(),
+            queued: queued.unwrap_or_default(),
             again,
             acks,
             span: (0, 0),
@@ -346,6 +354,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
             mss: is_syn.then_some(run.mss),
             window_scale: is_syn.then_some(WINDOW_SHIFT),
             sack_permitted: is_syn,
+            timestamps: run.has_timestamps.then(|| (stamp(run, sent), 1)),
             ..TcpOptions::default()
         },
         ip: IpFacts {
@@ -354,4 +363,10 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
             congestion_marked: false,
         },
     }
+}
+
+/// TSval: the sender's milliseconds when it made the segment.
+fn stamp(run: &Run, sent: &Sent) -> u32 {
+    let made = sent.at - travel(run, sent.line.by) / 2 - sent.queued;
+    ((made - START) / 1_000_000 + 10_000) as u32
 }

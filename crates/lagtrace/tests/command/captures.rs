@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::program::{PROGRAM, has_root, lagtrace, run};
+use super::program::{has_root, lagtrace, program, run};
 use super::server::{OK, Server};
 
 /// A capture of the file source's own tests.
@@ -47,7 +47,7 @@ fn an_empty_file_and_a_text_are_no_captures() {
 fn standard_input_gives_the_same_report_as_the_file() {
     let path = fixture("ethernet.pcap");
     let from_file = lagtrace(["analyze", path.to_str().unwrap(), "--format", "json"]);
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     command.args(["analyze", "-", "--format", "json"]);
     let input = fs::File::open(&path).unwrap();
     let output = command.stdin(Stdio::from(input)).output().unwrap();
@@ -63,7 +63,7 @@ fn standard_input_gives_the_same_report_as_the_file() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let mut child = Command::new(PROGRAM)
+    let mut child = Command::new(program())
         .args(["completions", "bash"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -103,7 +103,7 @@ fn a_full_disk_is_named_and_ends_with_2() {
     }
     let server = Server::start(OK);
     let url = server.url();
-    let mut capture = Command::new(PROGRAM)
+    let mut capture = Command::new(program())
         .args(["capture", "-i", "lo", "-w", "/dev/full", "-d", "2s", "tcp"])
         .stderr(Stdio::piped())
         .spawn()
@@ -151,7 +151,7 @@ fn interfaces_and_filters_that_are_none() {
         &["capture", "-i", "no-such-if", "-d", "1s"][..],
         &["capture", "-i", "lo", "-d", "1s", "tcp", "prot", "80"],
     ] {
-        let run = run(Command::new(PROGRAM).args(arguments)).expect(2);
+        let run = run(Command::new(program()).args(arguments)).expect(2);
         assert!(
             run.stderr.contains("error: ") && run.stderr.contains("hint: "),
             "{run:#?}"

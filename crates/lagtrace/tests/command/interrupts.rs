@@ -53,7 +53,7 @@ fn before_anything_was_measured_it_ends_with_130() {
 
 #[test]
 fn a_silent_pipe_can_be_left() {
-    let mut child = Command::new(super::program::PROGRAM)
+    let mut child = Command::new(super::program::program())
         .args(["analyze", "-"])
         .stdin(Stdio::piped())
         .spawn()

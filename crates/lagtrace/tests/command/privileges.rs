@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::program::{PROGRAM, findings, has_root, has_tool, notes, run};
+use super::program::{findings, has_root, has_tool, notes, program, run};
 use super::server::{OK, Server};
 
 #[test]
@@ -13,15 +13,15 @@ fn without_rights_the_diagnosis_goes_on() {
     }
     // The build's folder may be closed to others.
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
-    let program = folder.path().join("lagtrace");
-    std::fs::copy(PROGRAM, &program).unwrap();
+    let copy = folder.path().join("lagtrace");
+    std::fs::copy(program(), &copy).unwrap();
     open_to_all(folder.path());
     let server = Server::start(OK);
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
     command
-        .arg(&program)
+        .arg(&copy)
         .args(["diagnose", &server.url(), "--format", "json"]);
     command.args(["-c", "2", "-d", "1s"]);
     let run = run(&mut command).expect(0);

@@ -2,13 +2,18 @@
 
 use std::ffi::OsStr;
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Where the program under test is.
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lagtrace");
+/// The program under test: this build's, or the one that `LAGTRACE_PROGRAM`
+/// names (`./check` measures with the release build).
+pub(crate) fn program() -> PathBuf {
+    let named = std::env::var_os("LAGTRACE_PROGRAM").map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lagtrace")))
+}
 
 /// What a run came to.
 #[derive(Debug)]
@@ -21,7 +26,7 @@ pub(crate) struct Run {
 
 /// Runs the program with these arguments, to its end.
 pub(crate) fn lagtrace<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Run {
-    run(Command::new(PROGRAM).args(arguments))
+    run(Command::new(program()).args(arguments))
 }
 
 /// Runs a command to its end.
@@ -82,7 +87,7 @@ pub(crate) fn during<A: AsRef<OsStr>>(
     work: impl FnOnce(u32),
 ) -> Run {
     let started = Instant::now();
-    let mut child = Command::new(PROGRAM)
+    let mut child = Command::new(program())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
