@@ -27,7 +27,8 @@ Examples:
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
   lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
 pub(crate) struct Options {
-    /// The service, http://HOST[:PORT]/PATH
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "The service, http://HOST[:PORT]/PATH")]
     pub(crate) url: String,
     /// A healthy twin to measure beside it, interleaved
     #[arg(long, value_name = "URL")]

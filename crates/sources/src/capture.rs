@@ -1,9 +1,8 @@
 //! Packets from capture files and from live interfaces.
 //!
 //! Both yield [`Segment`](lagtrace_core::segment::Segment)s with their
-//! payload and end in a
-//! [`CaptureSummary`](lagtrace_core::event::CaptureSummary) that says what was
-//! lost, cut or damaged. Nothing here knows what a segment means.
+//! payload and end in a [`CaptureSummary`] that says what was lost, cut or
+//! damaged. Nothing here knows what a segment means.
 
 mod error;
 mod file;

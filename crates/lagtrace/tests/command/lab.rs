@@ -1,10 +1,13 @@
 //! The lab through the command, start to end.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::program::{Run, has_root, has_tool, lagtrace};
+use super::program::{PROGRAM, Run, findings, has_root, has_tool, lagtrace, run};
 
 /// Runs a scenario of the lab; `None` where that is not possible here.
 fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
@@ -165,4 +168,129 @@ fn every_scenario_is_diagnosed_rightly() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A lab that stays up until this value goes.
+struct Lab {
+    id: String,
+}
+
+impl Lab {
+    fn up(test: &str, scenario: &str) -> Option<Self> {
+        if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
+            return None;
+        }
+        let told = lagtrace(["lab", "up", scenario]).expect(0).stdout;
+        let id = told.lines().next().unwrap().rsplit(' ').next().unwrap();
+        Some(Self { id: id.to_owned() })
+    }
+
+    /// `lagtrace diagnose` on the client, as JSON.
+    fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
+        let namespace = format!("lagtrace-{}-client", self.id);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace, PROGRAM, "diagnose", url]);
+        run(command.args(["--format", "json"]).args(arguments))
+    }
+
+    /// Edits nginx's configuration and lets it read it again.
+    fn reconfigure(&self, from: &str, to: &str) {
+        let folder = Path::new("/run/lagtrace-lab");
+        let file = folder.join(&self.id).join("nginx/nginx.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&file, text.replace(from, to)).unwrap();
+        let record = fs::read(folder.join(format!("{}.json", self.id))).unwrap();
+        let record: Value = serde_json::from_slice(&record).unwrap();
+        let members = record["processes"].as_array().unwrap();
+        let master = members
+            .iter()
+            .find(|member| member["role"] == "nginx")
+            .unwrap();
+        let pid = master["process"]["pid"].to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-HUP", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        // The old workers end once their connections are closed; new ones serve.
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        lagtrace(["lab", "down", &self.id]);
+    }
+}
+
+#[test]
+fn a_fix_is_verified() {
+    let Some(lab) = Lab::up("a_fix_is_verified", "nagle-delayed-ack") else {
+        return;
+    };
+    let url = "http://10.77.0.2:8080/";
+    let folder = tempfile::tempdir().unwrap();
+    let before = folder.path().join("before.json");
+    let before = before.to_str().unwrap();
+    let load = ["-c", "20", "-d", "3s"];
+    lab.diagnose(url, &[&load[..], &["-o", before]].concat())
+        .expect(1);
+    let again = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());
+    let still = again.expect(0).json();
+    assert_eq!(findings(&still["report"]), ["nagle-delayed-ack"]);
+    lab.reconfigure("tcp_nodelay off", "tcp_nodelay on");
+    let fixed = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());
+    let document = fixed.expect(0).json();
+    assert_eq!(
+        document["comparison"]["outcome"], "better",
+        "{:#}",
+        document["comparison"]
+    );
+    assert_eq!(findings(&document["report"]), Vec::<&str>::new());
+}
+
+#[test]
+fn what_if_tries_the_option_and_puts_it_back() {
+    const TEST: &str = "what_if_tries_the_option_and_puts_it_back";
+    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+        return;
+    };
+    let load = ["-c", "10", "-d", "2s", "--what-if"];
+    let run = lab.diagnose("http://10.77.0.2:8080/", &load).expect(1);
+    let report = run.json();
+    let said: Vec<&str> = report["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|note| note["text"].as_str().unwrap())
+        .collect();
+    for words in [
+        "after it was put back",
+        "has been switched on",
+        "switched off again",
+    ] {
+        assert!(
+            said.iter().any(|text| text.contains(words)),
+            "{words}: {said:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_healthy_twin_is_measured_beside_the_subject_over_ipv6() {
+    const TEST: &str = "a_healthy_twin_is_measured_beside_the_subject_over_ipv6";
+    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+        return;
+    };
+    let twin = ["--control", "http://[fd77::2]/", "-c", "10", "-d", "3s"];
+    let report = lab
+        .diagnose("http://[fd77::2]:8080/", &twin)
+        .expect(1)
+        .json();
+    assert_eq!(findings(&report), ["nagle-delayed-ack"]);
+    let count = |part: &str| report[part]["count"].as_u64().unwrap();
+    assert!(count("exchanges") > 0 && count("twin") > count("exchanges"));
 }
