@@ -84,6 +84,10 @@ fn layer(name: &str, state: LayerState, line: String, because: impl Into<String>
 fn name(facts: &Facts) -> Option<Layer> {
     let resolution = facts.resolutions.first()?;
     let (state, line) = match &resolution.failure {
+        None if resolution.took.is_zero() => (
+            LayerState::Cleared,
+            format!("{} is an address: nothing to resolve", resolution.name),
+        ),
         None => (
             LayerState::Cleared,
             format!("{} resolved in {}", resolution.name, human(resolution.took)),
