@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::program::{PROGRAM, Run, findings, has_root, has_tool, lagtrace, run};
+use super::program::{Run, findings, has_root, has_tool, lagtrace, program, run};
 
 /// Runs a scenario of the lab; `None` where that is not possible here.
 fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
@@ -189,7 +189,8 @@ impl Lab {
     fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
         let namespace = format!("lagtrace-{}-client", self.id);
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace, PROGRAM, "diagnose", url]);
+        command.args(["netns", "exec", &namespace]).arg(program());
+        command.args(["diagnose", url]);
         run(command.args(["--format", "json"]).args(arguments))
     }
 
