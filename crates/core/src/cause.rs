@@ -54,6 +54,13 @@ pub(crate) struct Case<'a> {
     pub(crate) weight: f64,
 }
 
+impl Case<'_> {
+    /// What a sum over the ledger's exchanges is for all requests.
+    pub(crate) fn weigh(&self, sum: u64) -> u64 {
+        (sum as f64 * self.weight).round() as u64
+    }
+}
+
 /// One cause's accumulator.
 pub(crate) trait Rule: Default + fmt::Debug {
     /// An exchange closed.

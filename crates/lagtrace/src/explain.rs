@@ -51,7 +51,7 @@ fn nearest(typed: &str) -> Option<&'static str> {
 
 fn page(cause: &Cause, console: &Console) -> String {
     match console.output().format {
-        Format::Text => styled(cause.page, console.style().color),
+        Format::Text => styled(prose(cause.page), console.style().color),
         Format::Json | Format::Ndjson => {
             let value = json!({"id": cause.id, "title": cause.title, "page": cause.page});
             format!("{value}\n")
@@ -70,6 +70,11 @@ fn list(console: &Console) -> String {
         };
     }
     text
+}
+
+/// The page without the traces that test it, which stand at its end.
+fn prose(page: &str) -> &str {
+    page.split("\n## Traces").next().unwrap_or(page)
 }
 
 /// The page with its headings set in bold.

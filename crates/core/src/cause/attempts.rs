@@ -15,6 +15,8 @@ pub(crate) struct Attempts {
     connects: BTreeMap<ProbeAnswer, u64>,
     requests: BTreeMap<ProbeAnswer, u64>,
     failures: BTreeMap<RequestFailure, u64>,
+    /// SYNs that were sent again meanwhile.
+    pub(crate) repeated_syns: u64,
     /// Whole responses by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
@@ -35,6 +37,7 @@ impl Attempts {
                 ProbeMethod::TcpConnect => &mut attempts.connects,
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
             };
+            attempts.repeated_syns += group.syn_retransmissions;
             for (&answer, &count) in &group.answers {
                 *answers.entry(answer).or_default() += count;
             }

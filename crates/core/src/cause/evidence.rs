@@ -44,7 +44,6 @@ pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
 /// A finding for `cause` with what `tally` counted; evidence is still to come.
 pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
     let total = case.ledger.total().max(1);
-    let weigh = |count: u64| (count as f64 * case.weight).round() as u64;
     let predicted = tally.without(&case.ledger.latency);
     Finding {
         cause: id.to_owned(),
@@ -55,14 +54,14 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         culprit,
         waits: lengthened(id),
         service: case.endpoint.to_string(),
-        cost_ns: weigh(tally.cost.likely),
-        cost_low_ns: weigh(tally.cost.low),
-        cost_high_ns: weigh(tally.cost.high),
+        cost_ns: case.weigh(tally.cost.likely),
+        cost_low_ns: case.weigh(tally.cost.low),
+        cost_high_ns: case.weigh(tally.cost.high),
         wall_ns: tally.wall(),
         share: (tally.cost.likely as f64 / total as f64).min(1.0),
         affected: Affected {
-            exchanges: weigh(tally.affected),
-            of: weigh(case.ledger.count),
+            exchanges: case.weigh(tally.affected),
+            of: case.weigh(case.ledger.count),
         },
         summary: String::new(),
         evidence: Vec::new(),

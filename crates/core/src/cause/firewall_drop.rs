@@ -70,7 +70,8 @@ impl super::Rule for Rule {
         finding.affected =
             Affected { exchanges: self.unanswered, of: self.unanswered + self.answered };
         // A host that is down is silent too, unless its neighbours say so.
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
+        let tries = repeats(&found) + attempts.repeated_syns;
+        finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
         finding.summary = format!(
             "Nothing answers at {}: neither the service nor a refusal. A packet filter drops the \

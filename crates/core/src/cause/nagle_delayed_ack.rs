@@ -40,7 +40,7 @@ impl super::Rule for Rule {
         }
         let mut finding =
             evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
-        finding.cost_low_ns = held.cost_low_ns();
+        finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
         finding.summary = summary(&finding, held, case);

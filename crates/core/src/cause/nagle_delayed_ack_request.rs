@@ -27,7 +27,7 @@ impl super::Rule for Rule {
         }
         let mut finding =
             evidence::finding("nagle-delayed-ack-request", Owner::Client, case, &held.tally);
-        finding.cost_low_ns = held.cost_low_ns();
+        finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence.push(held.wire("client", "server"));
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
         finding.summary = format!(

@@ -50,7 +50,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         Side::Client => (Owner::Client, "client", "server"),
     };
     let mut finding = evidence::finding("nagle-round-trip", culprit, case, &held.tally);
-    finding.cost_low_ns = held.cost_low_ns();
+    finding.cost_low_ns = case.weigh(held.cost_low_ns());
     let text = format!(
         "{} times the {sender}'s second small segment left as soon as the {receiver}'s prompt \
          acknowledgement of the first arrived, one round trip later",

@@ -17,7 +17,7 @@ const LEAST_ROUNDS: u32 = 3;
 /// A turn holds about this many requests of a connection.
 const REQUESTS_A_TURN: u32 = 3;
 /// The shortest and the longest turn.
-const TURNS: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(400));
+const TURNS: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(340));
 /// A response's usual time where none was measured.
 const TYPICAL: Duration = Duration::from_millis(20);
 

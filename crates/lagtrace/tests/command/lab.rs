@@ -189,8 +189,8 @@ impl Lab {
     fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
         let namespace = format!("lagtrace-{}-client", self.id);
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace]).arg(program());
-        command.args(["diagnose", url]);
+        command.args(["netns", "exec", &namespace]);
+        command.arg(program()).args(["diagnose", url]);
         run(command.args(["--format", "json"]).args(arguments))
     }
 
