@@ -14,7 +14,10 @@ fn without_rights_the_diagnosis_goes_on() {
     // The build's folder may be closed to others.
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
     let copy = folder.path().join("lagtrace");
-    std::fs::copy(program(), &copy).unwrap();
+    // By another process: a child of a parallel test could inherit the copy
+    // while it is open for writing, and then it could not be started.
+    let copied = Command::new("cp").arg(program()).arg(&copy).status();
+    assert!(copied.unwrap().success());
     open_to_all(folder.path());
     let server = Server::start(OK);
     let mut command = Command::new("setpriv");

@@ -268,7 +268,11 @@ fn another_user_reads_what_the_permissions_allow() {
     let nginx = Nginx::on(directory.path(), &main);
     let worker = find_master(&nginx).workers[0].pid;
     let program = directory.path().join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: a child of a parallel test could inherit the copy
+    // while it is open for writing, and then it could not be started.
+    let own = std::env::current_exe().unwrap();
+    let copied = Command::new("cp").arg(own).arg(&program).status();
+    assert!(copied.unwrap().success());
     let status = Command::new(&program)
         .args(["--exact", "process::as_another_user"])
         .env("LAGTRACE_TEST_WORKER", format!("{worker} {port}"))
