@@ -240,7 +240,10 @@ fn a_fix_is_verified() {
     lab.diagnose(url, &[&load[..], &["-o", before]].concat())
         .expect(1);
     let again = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());
-    let still = again.expect(0).json();
+    // Nothing was changed; whether so short a run is slower by chance is open.
+    assert!(matches!(again.code, Some(0 | 1)), "{again:#?}");
+    let still = again.json();
+    assert_eq!(still["comparison"]["findings"][0]["fate"], "stayed");
     assert_eq!(findings(&still["report"]), ["nagle-delayed-ack"]);
     lab.reconfigure("tcp_nodelay off", "tcp_nodelay on");
     let fixed = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());
