@@ -18,6 +18,9 @@ const FACTOR: u32 = 2;
 /// … and by this much has met a queue.
 const NOTABLE: Duration = Duration::from_millis(5);
 
+/// Fewer exchanges than this share meet a moment, not a queue.
+const SHARE: f64 = 0.05;
+
 /// Watches round trips that outgrow the least one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
@@ -57,6 +60,12 @@ impl super::Rule for Rule {
         let is_seen = evidence::is_material(case, &self.tally)
             && evidence::is_repeated(case, &self.tally);
         if !is_seen && probed.is_none() {
+            return Conclusion::Nothing;
+        }
+        // A host that was held up for a moment looks the same; a queue under
+        // load delays more, handshakes among it.
+        let share = self.tally.affected as f64 / case.ledger.count.max(1) as f64;
+        if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
         if !is_seen && self.tally.affected * 2 < case.ledger.count {
