@@ -208,10 +208,11 @@ fn backlog(facts: &Facts) -> Layer {
         listener.queued, listener.limit, listener.local, listener.embryonic
     );
     let is_full = overflows > 0 || listener.queued > listener.limit;
-    let state = if is_full {
-        LayerState::Accused
-    } else {
-        LayerState::Cleared
+    // A queue that ran over may or may not have cost a request anything: no rule
+    // weighs it yet, so it is neither innocent nor accused.
+    let state = match is_full {
+        true => LayerState::NotMeasured,
+        false => LayerState::Cleared,
     };
     layer(
         "backlog",
