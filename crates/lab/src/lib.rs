@@ -39,6 +39,7 @@ mod firewall;
 mod helper;
 mod hold;
 mod host;
+mod host_files;
 mod keeper;
 mod lab;
 mod link;
@@ -52,7 +53,7 @@ pub mod server;
 mod tool;
 
 pub use error::Error;
-pub use firewall::Firewall;
+pub use firewall::{Firewall, FirewallRules, FirewallWord};
 pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};

@@ -16,7 +16,8 @@ pub use truth::{Culprit, Expectation, Truth};
 
 use crate::bring_up::RESERVED_NAMES;
 use crate::error::Error;
-use crate::firewall::Firewall;
+use crate::firewall::{Firewall, FirewallRules};
+use crate::host_files;
 use crate::path::PathSpec;
 use crate::server::Server;
 use quantity::optional_duration;
@@ -64,6 +65,14 @@ pub struct HostSpec {
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
+    /// Files that programs on this host see in place of the machine's, by path below `/etc`:
+    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/nsswitch.conf`, `/etc/gai.conf`. `{server}`,
+    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What this host's packet filter does, whatever the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<FirewallRules>,
 }
 
 impl Default for HostSpec {
@@ -72,6 +81,8 @@ impl Default for HostSpec {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
             sysctl: BTreeMap::new(),
+            files: BTreeMap::new(),
+            firewall: None,
         }
     }
 }
@@ -209,7 +220,8 @@ impl HostSpec {
             .find(|key| !key.starts_with("net.") || key.contains(['/', ' ']))
         {
             Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
-            None => Ok(()),
+            None => host_files::check(&self.files)
+                .and_then(|()| self.firewall.as_ref().map_or(Ok(()), FirewallRules::check)),
         }
     }
 }
@@ -243,6 +255,11 @@ impl Service {
         self.server
             .check()
             .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
+        if let Some(Firewall::Rules(rules)) = &self.firewall {
+            rules
+                .check()
+                .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
+        }
         self.truth
             .check()
             .map_err(|reason| format!("service `{}`: {reason}", self.name))

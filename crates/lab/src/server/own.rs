@@ -114,7 +114,11 @@ impl Service {
             Server::Garbage => answer_once(&connection, || write_all(&connection, &GARBAGE)),
             Server::TlsAlert => answer_once(&connection, || write_all(&connection, &TLS_ALERT)),
             Server::NeverAnswers => read_to_end(&connection),
-            Server::ClosesAtOnce | Server::Nginx(_) | Server::Nobody => Ok(()),
+            Server::ClosesAtOnce
+            | Server::Nginx(_)
+            | Server::Dnsmasq(_)
+            | Server::SlowDns(_)
+            | Server::Nobody => Ok(()),
         }
     }
 
