@@ -124,6 +124,21 @@ impl Load {
         }
     }
 
+    /// Whether any client that asks a web server for a page would meet the same: the fault does
+    /// not lie in what is asked, or how.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Self::Curl(curl) => {
+                !curl.fresh
+                    && curl.every.is_none()
+                    && curl.path == "/"
+                    && curl.host.is_none()
+                    && curl.arguments.is_empty()
+            }
+            Self::Command(_) => false,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let (clients, requests, files) = match self {
             Self::Curl(curl) => (curl.connections, curl.requests, &curl.files),

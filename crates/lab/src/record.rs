@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::helper::Helper;
-use crate::lab::Family;
+use crate::lab::{Family, Lab};
 use crate::label::{Compared, Label, SCHEMA, Shown, variant};
+use crate::load::run::Requests;
 use crate::scenario::{Proof, Scenario, Service, Witness};
 use side::Side;
 
@@ -122,6 +123,19 @@ pub fn record(
     let name = folder_name(&scenario, &label);
     let folder = files::publish(&scratch, &with.files, &label, &corpus.join(name))?;
     Ok((folder, label))
+}
+
+/// Runs a service's own load in a lab that is up and records it at both ends: what the clients
+/// saw, and the client's and the server's capture, which go when the lab does.
+///
+/// # Errors
+/// A client or tcpdump is missing or fails.
+pub fn watch(
+    lab: &Lab,
+    service: &Service,
+    family: Family,
+) -> Result<(Requests, [PathBuf; 2]), Error> {
+    side::load_and_record(lab, service, family, &lab.run().folder())
 }
 
 fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, Error> {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::helper::Helper;
 use crate::host::{Host, Side as End};
 use crate::lab::{Family, Lab};
-use crate::load::run::{Background, Requests, run as run_load};
+use crate::load::run::{Background, Requests, Words, run as run_load};
 use crate::recording::{Recording, RecordingOptions};
 use crate::scenario::{CaptureFormat, Scenario, Service, Witness};
 use crate::tool;
@@ -57,6 +57,7 @@ impl Side {
             before: &before,
             after: &after,
             requests: &requests,
+            words: Words::of(&lab, &service, family),
         };
         let proofs = service.proof.iter().filter_map(|proof| proof.witness());
         let counted = proofs
@@ -72,12 +73,12 @@ impl Side {
     }
 }
 
-fn load_and_record(
+pub(super) fn load_and_record(
     lab: &Lab,
     service: &Service,
     family: Family,
     folder: &Path,
-) -> Result<(Requests, Vec<PathBuf>), Error> {
+) -> Result<(Requests, [PathBuf; 2]), Error> {
     let spec = &lab.scenario().recording;
     let files = ["client.pcap", "server.pcap"].map(|name| folder.join(name));
     let options = RecordingOptions {
@@ -108,7 +109,7 @@ fn load_and_record(
         })?,
     };
     recording.stop()?;
-    Ok((requests, files.to_vec()))
+    Ok((requests, files))
 }
 
 /// The kernel's counters of both hosts, by nstat's names, where a proof asks for them.
@@ -160,6 +161,7 @@ struct View<'a> {
     before: &'a Counters,
     after: &'a Counters,
     requests: &'a Requests,
+    words: Words,
 }
 
 impl View<'_> {
@@ -170,7 +172,8 @@ impl View<'_> {
                     End::Client => self.files.first(),
                     End::Server => self.files.get(1),
                 };
-                file.map_or(Ok(0), |file| count_packets(file, filter))
+                let filter = self.words.fill(filter);
+                file.map_or(Ok(0), |file| count_packets(file, &filter))
             }
             Witness::Counter(name, end) => {
                 let value = |counters: &Counters| counters.of(end).get(name).copied();

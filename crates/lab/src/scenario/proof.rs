@@ -12,7 +12,8 @@ use crate::host::Side;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Proof {
-    /// Packets that match a display filter of tshark.
+    /// Packets that match a display filter of tshark, in which `{port}` and `{address}` are
+    /// the service's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tshark: Option<String>,
     /// Whose recording tshark reads.
