@@ -14,7 +14,7 @@ use crate::helper::Helper;
 use crate::host::{Host, Side as End};
 use crate::lab::{Family, Lab};
 use crate::load::run::{Background, Requests, Words, run as run_load};
-use crate::recording::{Recording, RecordingOptions};
+use crate::recording::{Recorded, Recording, RecordingOptions};
 use crate::scenario::{CaptureFormat, Scenario, Service, Witness};
 use crate::tool;
 
@@ -108,8 +108,34 @@ pub(super) fn load_and_record(
             Ok::<_, Error>((requests, recording?))
         })?,
     };
-    recording.stop()?;
+    let recorded = recording.stop()?;
+    check_whole(lab, service, &recorded)?;
     Ok((requests, files))
+}
+
+/// A recording that lacks packets, or a lab of which a part died, shows something else than the
+/// scenario.
+fn check_whole(lab: &Lab, service: &Service, recorded: &[Recorded]) -> Result<(), Error> {
+    let dropped: u64 = recorded.iter().map(|end| end.dropped).sum();
+    let path = lab.path_counters()?;
+    let overflow = path.map_or(0, |path| {
+        path.to_server.dropped_overflow + path.to_client.dropped_overflow
+    });
+    let mut members = lab.run().processes.iter();
+    let reason = if dropped > 0 {
+        format!("tcpdump missed {dropped} packets")
+    } else if overflow > 0 {
+        format!("the emulator could not carry {overflow} packets")
+    } else if let Some(dead) = members.find(|member| !member.process.is_alive()) {
+        format!("`{}` has ended", dead.role)
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotShown {
+        scenario: lab.scenario().name.clone(),
+        service: service.name.clone(),
+        reason,
+    })
 }
 
 /// The kernel's counters of both hosts, by nstat's names, where a proof asks for them.
