@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::own::ServePlan;
-use crate::server::{Server, Sleep, listening, nginx, stamp};
+use crate::server::{Server, listening, nginx, stamp};
 use crate::{firewall, link, tool};
 
 /// How long a process may take until it does what it is for.
@@ -116,10 +116,7 @@ impl Crew {
         if matches!(service.server, Server::Nginx(_) | Server::Nobody) {
             return Ok(());
         }
-        let keeps_stamps = matches!(
-            service.server,
-            Server::Think(Sleep { stamps: true, .. }) | Server::Pause(Sleep { stamps: true, .. })
-        );
+        let keeps_stamps = service.server.keeps_stamps();
         let plan = ServePlan {
             server: service.server.clone(),
             port: service.port,

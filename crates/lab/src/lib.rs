@@ -34,6 +34,7 @@
 //! The lab makes faults and knows the truth; it never analyses.
 
 mod bring_up;
+pub mod client;
 mod error;
 mod firewall;
 mod helper;
@@ -54,6 +55,7 @@ pub mod scenario;
 pub mod server;
 mod tool;
 
+pub use client::OwnClient;
 pub use error::Error;
 pub use firewall::Firewall;
 pub use helper::{Helper, helper_main};
