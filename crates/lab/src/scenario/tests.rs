@@ -170,6 +170,14 @@ fn nonsense_is_refused_with_its_reason() {
             "host's name",
         ),
         (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", answer = { bytes = [] } }",
+            "no file",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", answer = { bytes = \"51MB\" } }",
+            "more than 50MB",
+        ),
+        (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"apache\" }",
             "unknown variant",
         ),
