@@ -19,7 +19,7 @@ use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::dns::DnsPlan;
 use crate::server::own::ServePlan;
-use crate::server::{Server, Sleep, listening, nginx, stamp};
+use crate::server::{Server, listening, nginx, stamp};
 use crate::{firewall, host_files, link, tool};
 
 /// How long a process may take until it does what it is for.
@@ -139,10 +139,7 @@ impl Crew {
             }
             _ => {}
         }
-        let keeps_stamps = matches!(
-            service.server,
-            Server::Think(Sleep { stamps: true, .. }) | Server::Pause(Sleep { stamps: true, .. })
-        );
+        let keeps_stamps = service.server.keeps_stamps();
         let plan = ServePlan {
             server: service.server.clone(),
             port: service.port,

@@ -16,9 +16,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
+pub use self::own::options::{
+    Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
+};
 pub use self::tls::{Key, Tls};
-
-use crate::scenario::quantity::duration;
+use crate::scenario::quantity::{Size, duration};
 
 /// One kind of server, with what is particular to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ pub enum Server {
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
+    /// A server of our own, by its options.
+    Own(Box<OwnServer>),
     /// Nobody listens.
     Nobody,
 }
@@ -87,6 +91,51 @@ pub enum Answer {
     Page,
     /// `return STATUS` with a short text: header and body leave in one write.
     Return(u16),
+    /// Files of text of these sizes: one size, or a list of them. The first is what `/` asks
+    /// for; each is also to be had by its size, as `/300kB`.
+    Bytes(Sizes),
+}
+
+/// The sizes of the files that an nginx answers with, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMany", into = "Vec<Size>")]
+pub struct Sizes(Vec<Size>);
+
+impl Sizes {
+    /// The sizes, the first of which is the one of `/`.
+    pub fn as_slice(&self) -> &[Size] {
+        &self.0
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.0.iter().find(|size| **size > LARGEST_FILE) {
+            Some(size) => Err(format!("a file of {size} is more than {LARGEST_FILE}")),
+            None if self.0.is_empty() => Err("it answers with no file".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Size),
+    Many(Vec<Size>),
+}
+
+impl From<OneOrMany> for Sizes {
+    fn from(sizes: OneOrMany) -> Self {
+        match sizes {
+            OneOrMany::One(size) => Self(vec![size]),
+            OneOrMany::Many(sizes) => Self(sizes),
+        }
+    }
+}
+
+impl From<Sizes> for Vec<Size> {
+    fn from(sizes: Sizes) -> Self {
+        sizes.0
+    }
 }
 
 /// A server that sleeps while a request waits.
@@ -104,6 +153,9 @@ pub struct Sleep {
 /// No server of the lab sleeps longer over one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
+/// No file that is answered with is larger: the run's folder lies in memory.
+const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
+
 impl Server {
     /// Whether both may be on one port: two blocks of nginx that differ by name.
     pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
@@ -113,6 +165,29 @@ impl Server {
     /// Whether anything will listen on the port.
     pub(crate) fn listens(&self) -> bool {
         *self != Self::Nobody
+    }
+
+    /// The options that this server comes down to, if it is one of ours that speaks HTTP.
+    pub(crate) fn as_own(&self) -> Option<OwnServer> {
+        let apart =
+            |nagle, between, framing| Some(OwnServer::that_writes_apart(nagle, between, framing));
+        match self {
+            Self::Own(own) => Some((**own).clone()),
+            Self::WriteWriteRead => apart(true, Duration::ZERO, Framing::Length),
+            Self::Fin => apart(true, Duration::ZERO, Framing::LengthThenClose),
+            Self::Pause(sleep) => apart(false, sleep.time, Framing::Length),
+            Self::Think(sleep) => Some(OwnServer::that_thinks(sleep.time)),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps a log of its own stamps.
+    pub(crate) fn keeps_stamps(&self) -> bool {
+        match self {
+            Self::Think(sleep) | Self::Pause(sleep) => sleep.stamps,
+            Self::Own(own) => own.stamps,
+            _ => false,
+        }
     }
 
     /// What it is asked for with.
@@ -138,9 +213,14 @@ impl Server {
                 server_name: Some(name),
                 ..
             }) if !is_host_name(name) => Err(format!("`{name}` is no host's name")),
+            Self::Nginx(Nginx {
+                answer: Answer::Bytes(sizes),
+                ..
+            }) => sizes.check(),
             Self::Think(sleep) | Self::Pause(sleep) if sleep.time > LONGEST_SLEEP => {
                 Err("it sleeps for more than 60 s".to_owned())
             }
+            Self::Own(own) => own.check(),
             _ => Ok(()),
         }
     }
