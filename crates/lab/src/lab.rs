@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::scenario::{Scenario, Service};
 use crate::server::stamp::{self, AccessLine, Stamp};
 use crate::server::{Server, nginx};
-use crate::tool;
+use crate::{privilege, tool};
 
 /// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to; so does the end of this process, however it comes.
@@ -186,9 +186,7 @@ impl Drop for Lab {
 
 /// What a scenario needs to be there, checked before anything is made.
 fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::NeedsRoot);
-    }
+    privilege::check()?;
     tool::require("ip", "iproute2")?;
     if scenario
         .services

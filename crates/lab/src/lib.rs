@@ -47,6 +47,7 @@ mod link;
 pub mod load;
 mod namespace;
 pub mod path;
+mod privilege;
 mod process;
 pub mod record;
 mod recording;
