@@ -16,6 +16,9 @@ pub enum Firewall {
     DropSyn,
     /// The first SYN of each connection is dropped, its repetition passes.
     DropFirstSyn,
+    /// A connection without a packet for a second is forgotten: what comes on it later is
+    /// dropped without a word, as an address translator does whose table has lost the entry.
+    ForgetIdle,
 }
 
 /// Loads the rules that these services ask for, if any does.
@@ -40,6 +43,7 @@ fn rules(services: &[Service]) -> Option<String> {
     Some(format!(
         "table inet lagtrace {{\n\
          set seen {{ type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }}\n\
+         set live {{ type inet_service . inet_service; flags dynamic,timeout; timeout 1s; size 65536; }}\n\
          chain input {{\n\
          type filter hook input priority 0; policy accept;\n\
          {lines}}}\n}}\n"
@@ -54,6 +58,14 @@ fn rule(service: &Service) -> Option<String> {
         Firewall::DropFirstSyn => {
             let connection = "tcp sport . tcp dport";
             format!("{syn} {connection} != @seen add @seen {{ {connection} }} drop\n")
+        }
+        Firewall::ForgetIdle => {
+            let connection = "tcp sport . tcp dport";
+            format!(
+                "{syn} update @live {{ {connection} timeout 1s }} accept\n\
+                 tcp dport {port} {connection} != @live drop\n\
+                 tcp dport {port} update @live {{ {connection} timeout 1s }}\n"
+            )
         }
     })
 }

@@ -72,6 +72,9 @@ pub struct HostSpec {
     /// shortens the 40 ms that are usual.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Duration>,
+    /// The route's `quickack`: every segment is acknowledged at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quickack: bool,
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -82,6 +85,7 @@ impl Default for HostSpec {
         Self {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
+            quickack: false,
             sysctl: BTreeMap::new(),
         }
     }
