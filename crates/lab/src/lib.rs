@@ -40,6 +40,7 @@ mod firewall;
 mod helper;
 mod hold;
 mod host;
+mod host_files;
 mod keeper;
 mod lab;
 mod label;
@@ -58,7 +59,7 @@ mod tool;
 
 pub use client::OwnClient;
 pub use error::Error;
-pub use firewall::Firewall;
+pub use firewall::{Firewall, FirewallRules, FirewallWord};
 pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};

@@ -23,6 +23,8 @@ pub use truth::{Culprit, Expectation, Truth};
 pub use without::{ServiceWithout, Without};
 
 use crate::error::Error;
+use crate::firewall::FirewallRules;
+use crate::host_files;
 use crate::path::PathSpec;
 use quantity::optional_duration;
 
@@ -78,6 +80,14 @@ pub struct HostSpec {
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
+    /// Files that programs on this host see in place of the machine's, by path below `/etc`:
+    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/nsswitch.conf`, `/etc/gai.conf`. `{server}`,
+    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What this host's packet filter does, whatever the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<FirewallRules>,
 }
 
 impl Default for HostSpec {
@@ -87,6 +97,8 @@ impl Default for HostSpec {
             rto_min: None,
             quickack: false,
             sysctl: BTreeMap::new(),
+            files: BTreeMap::new(),
+            firewall: None,
         }
     }
 }
@@ -207,7 +219,8 @@ impl HostSpec {
             .find(|key| !key.starts_with("net.") || key.contains(['/', ' ']))
         {
             Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
-            None => Ok(()),
+            None => host_files::check(&self.files)
+                .and_then(|()| self.firewall.as_ref().map_or(Ok(()), FirewallRules::check)),
         }
     }
 }

@@ -1,19 +1,25 @@
 //! What can listen on a service's port: real nginx, and small servers of our own for what
 //! nginx does not do. This is their description.
 
+pub(crate) mod dns;
+pub(crate) mod dnsmasq;
 pub(crate) mod listening;
 pub(crate) mod nginx;
 pub(crate) mod own;
 mod request;
 pub mod stamp;
+pub(crate) mod tls;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::dns::SlowDns;
+pub use self::dnsmasq::Dnsmasq;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
+pub use self::tls::{Key, Tls};
 use crate::scenario::quantity::{Size, duration};
 
 /// One kind of server, with what is particular to it.
@@ -41,6 +47,10 @@ pub enum Server {
     /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
     /// (RFC 8446 §6.2, `unexpected_message`).
     TlsAlert,
+    /// dnsmasq.
+    Dnsmasq(Dnsmasq),
+    /// A DNS server that answers late.
+    SlowDns(SlowDns),
     /// A server of our own, by its options.
     Own(Box<OwnServer>),
     /// Nobody listens.
@@ -60,6 +70,12 @@ pub struct Nginx {
     /// The directive `server_name`; two blocks on one port differ by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
+    /// Further words of the directive `listen`, such as `deferred` or `fastopen=16`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// It speaks TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// What it answers.
     pub answer: Answer,
     /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
@@ -174,8 +190,21 @@ impl Server {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// What it is asked for with.
+    pub(crate) fn scheme(&self) -> &'static str {
         match self {
+            Self::Nginx(Nginx { tls: Some(_), .. }) => "https",
+            _ => "http",
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Self::Nginx(nginx) = self {
+            nginx.check_listening()?;
+        }
+        match self {
+            Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
+            Self::SlowDns(dns) => dns.check(),
             Self::Nginx(Nginx {
                 answer: Answer::Return(status),
                 ..
@@ -194,6 +223,21 @@ impl Server {
             Self::Own(own) => own.check(),
             _ => Ok(()),
         }
+    }
+}
+
+impl Nginx {
+    fn check_listening(&self) -> Result<(), String> {
+        let is_word = |word: &&String| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b':'))
+        };
+        if let Some(word) = self.listen.iter().find(|word| !is_word(word)) {
+            return Err(format!("`{word}` is no word of nginx's `listen`"));
+        }
+        self.tls.as_ref().map_or(Ok(()), Tls::check)
     }
 }
 

@@ -69,6 +69,9 @@ impl Service {
             .check()
             .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
         let named = |reason| format!("service `{}`: {reason}", self.name);
+        if let Some(Firewall::Rules(rules)) = &self.firewall {
+            rules.check().map_err(named)?;
+        }
         self.truth.check().map_err(named)?;
         self.load.check().map_err(named)?;
         if self.background.iter().any(Vec::is_empty) {

@@ -38,6 +38,9 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
     let page = pages.join("index.html");
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
     for service in services {
+        if let Server::Nginx(Nginx { tls: Some(tls), .. }) = &service.server {
+            tls.lay(&home, &service.name)?;
+        }
         lay_files(&home, service)?;
     }
     let configuration = home.join("nginx.conf");
@@ -157,7 +160,16 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
 /// A service's `server` block.
 fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     let Service { name, port, .. } = service;
-    let mut lines = vec![format!("listen {port}"), format!("listen [::]:{port}")];
+    let mut words = nginx.listen.clone();
+    words.extend(nginx.tls.is_some().then(|| "ssl".to_owned()));
+    let words: String = words.iter().map(|word| format!(" {word}")).collect();
+    let mut lines = vec![
+        format!("listen {port}{words}"),
+        format!("listen [::]:{port}{words}"),
+    ];
+    if let Some(tls) = &nginx.tls {
+        lines.extend(tls.directives(Path::new(home), name));
+    }
     lines.extend(
         nginx
             .server_name

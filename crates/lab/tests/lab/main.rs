@@ -9,8 +9,10 @@ mod case;
 mod client;
 mod crash;
 mod hosts;
+mod names;
 mod path;
 mod servers;
+mod tls;
 
 use std::time::Duration;
 
