@@ -150,7 +150,7 @@ impl Load {
                     && curl.host.is_none()
                     && curl.arguments.is_empty()
             }
-            Self::Command(_) => false,
+            Self::Command(_) | Self::Own(_) => false,
         }
     }
 

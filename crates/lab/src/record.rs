@@ -134,8 +134,9 @@ pub fn watch(
     lab: &Lab,
     service: &Service,
     family: Family,
+    helper: &Helper,
 ) -> Result<(Requests, [PathBuf; 2]), Error> {
-    side::load_and_record(lab, service, family, &lab.run().folder())
+    side::load_and_record(lab, service, family, helper, &lab.run().folder())
 }
 
 fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, Error> {
