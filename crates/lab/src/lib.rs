@@ -34,6 +34,7 @@
 //! The lab makes faults and knows the truth; it never analyses.
 
 mod bring_up;
+mod control;
 mod error;
 mod firewall;
 mod helper;
@@ -51,6 +52,7 @@ pub mod scenario;
 pub mod server;
 mod tool;
 
+pub use control::{CpuQuota, Stop};
 pub use error::Error;
 pub use firewall::Firewall;
 pub use helper::{Helper, helper_main};

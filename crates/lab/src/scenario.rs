@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 pub use truth::{Culprit, Expectation, Truth};
 
 use crate::bring_up::RESERVED_NAMES;
+use crate::control::{CpuQuota, Stop};
 use crate::error::Error;
 use crate::firewall::Firewall;
 use crate::path::PathSpec;
 use crate::server::Server;
-use quantity::optional_duration;
+use quantity::{Rate, Size, optional_duration};
 
 /// One reproducible situation: hosts, path, services and what a right diagnosis says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,9 +62,27 @@ pub struct HostSpec {
     /// shortens the 40 ms that are usual.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Duration>,
+    /// Further words of the route to the other host, as `ip route` has them: `initcwnd 2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// A token bucket on its device to the other host (`tc-tbf`): a queue of its own kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<Shaper>,
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
+}
+
+/// A token bucket before a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shaper {
+    /// Its rate.
+    pub rate: Rate,
+    /// How much leaves at once after a pause.
+    pub burst: Size,
+    /// How much waits at most; what exceeds it is dropped.
+    pub queue: Size,
 }
 
 impl Default for HostSpec {
@@ -71,6 +90,8 @@ impl Default for HostSpec {
         Self {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
+            route: None,
+            shaper: None,
             sysctl: BTreeMap::new(),
         }
     }
@@ -89,6 +110,13 @@ pub struct Service {
     /// What the server's packet filter does to this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+    /// The CPU time that the server's processes get. All nginx services of a scenario are one
+    /// nginx and share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<CpuQuota>,
+    /// When all of the server's processes are stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// What a right diagnosis of this service says and does not say.
     #[serde(default)]
     pub truth: Truth,
@@ -203,6 +231,10 @@ impl HostSpec {
                 self.congestion_control
             ));
         }
+        let is_route_word = |text: &str| text.split(' ').all(is_word);
+        if let Some(words) = self.route.as_deref().filter(|words| !is_route_word(words)) {
+            return Err(format!("`{words}` are no words of a route"));
+        }
         match self
             .sysctl
             .keys()
@@ -240,6 +272,14 @@ impl Service {
                 other.name, self.name, self.port
             ));
         }
+        let controls = [
+            self.cpu_quota.map_or(Ok(()), |quota| quota.check()),
+            self.stop.map_or(Ok(()), |stop| stop.check()),
+        ];
+        controls
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
         self.server
             .check()
             .map_err(|reason| format!("service `{}`: {reason}", self.name))?;

@@ -1,17 +1,31 @@
 //! What can listen on a service's port: real nginx, and small servers of our own for what
 //! nginx does not do. This is their description.
 
+mod haproxy;
 pub(crate) mod listening;
+mod memcached;
 pub(crate) mod nginx;
 pub(crate) mod own;
+mod postgres;
+pub(crate) mod program;
+mod redis;
 mod request;
 pub mod stamp;
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use haproxy::Haproxy;
+pub use memcached::Memcached;
+pub use postgres::Postgres;
+pub use redis::Redis;
+
+use crate::error::Error;
+use crate::scenario::Service;
 use crate::scenario::quantity::{Size, duration};
+use program::Program;
 
 /// One kind of server, with what is particular to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +33,14 @@ use crate::scenario::quantity::{Size, duration};
 pub enum Server {
     /// A `server` block of the scenario's one nginx.
     Nginx(Nginx),
+    /// A haproxy.
+    Haproxy(Haproxy),
+    /// A Redis.
+    Redis(Redis),
+    /// A PostgreSQL.
+    Postgres(Postgres),
+    /// A memcached.
+    Memcached(Memcached),
     /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
     /// body in a write each.
     WriteWriteRead,
@@ -59,6 +81,18 @@ pub struct Nginx {
     pub answer: Answer,
     /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
     pub access_log: bool,
+    /// Further words of its `listen` directives: `backlog=1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Further directives of the block, with `{folder}` for nginx's folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directives: Vec<String>,
+    /// Directives of the level above, `http`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<String>,
+    /// How many workers the scenario's nginx has, unless 2: the largest that a block asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u8>,
 }
 
 /// What an nginx answers.
@@ -141,13 +175,49 @@ impl Server {
         matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
     }
 
+    /// Whether it is one of our own small servers.
+    pub(crate) fn is_own(&self) -> bool {
+        !matches!(
+            self,
+            Self::Nginx(_)
+                | Self::Haproxy(_)
+                | Self::Redis(_)
+                | Self::Postgres(_)
+                | Self::Memcached(_)
+                | Self::Nobody
+        )
+    }
+
     /// Whether anything will listen on the port.
     pub(crate) fn listens(&self) -> bool {
         *self != Self::Nobody
     }
 
+    /// Lays what a real server with a process of its own needs; `None` for all others.
+    pub(crate) fn lay(&self, folder: &Path, service: &Service) -> Result<Option<Program>, Error> {
+        Ok(Some(match self {
+            Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
+            Self::Redis(redis) => redis::lay(folder, service, redis)?,
+            Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
+            Self::Memcached(memcached) => memcached::lay(service, memcached),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Does what a server that listens needs before clients may ask.
+    pub(crate) fn prepare(&self, folder: &Path, service: &Service) -> Result<(), Error> {
+        match self {
+            Self::Redis(redis) => redis::prepare(folder, service, redis),
+            Self::Postgres(postgres) => postgres::prepare(folder, service, postgres),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
+            Self::Nginx(Nginx {
+                workers: Some(0), ..
+            }) => Err("an nginx without workers".to_owned()),
             Self::Nginx(Nginx {
                 answer: Answer::Return(status),
                 ..

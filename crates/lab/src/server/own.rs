@@ -114,7 +114,13 @@ impl Service {
             Server::Garbage => answer_once(&connection, || write_all(&connection, &GARBAGE)),
             Server::TlsAlert => answer_once(&connection, || write_all(&connection, &TLS_ALERT)),
             Server::NeverAnswers => read_to_end(&connection),
-            Server::ClosesAtOnce | Server::Nginx(_) | Server::Nobody => Ok(()),
+            Server::ClosesAtOnce
+            | Server::Nginx(_)
+            | Server::Haproxy(_)
+            | Server::Redis(_)
+            | Server::Postgres(_)
+            | Server::Memcached(_)
+            | Server::Nobody => Ok(()),
         }
     }
 

@@ -11,6 +11,7 @@ mod crash;
 mod hosts;
 mod path;
 mod servers;
+mod servers_real;
 
 use std::time::Duration;
 
