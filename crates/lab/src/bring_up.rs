@@ -19,7 +19,7 @@ use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::own::ServePlan;
-use crate::server::{Server, Sleep, listening, nginx, stamp};
+use crate::server::{Server, listening, nginx, stamp};
 use crate::{firewall, link, tool};
 
 pub(crate) use programs::server_log;
@@ -131,10 +131,7 @@ impl Crew {
         if !service.server.is_own() {
             return Ok(());
         }
-        let keeps_stamps = matches!(
-            service.server,
-            Server::Think(Sleep { stamps: true, .. }) | Server::Pause(Sleep { stamps: true, .. })
-        );
+        let keeps_stamps = service.server.keeps_stamps();
         let plan = ServePlan {
             server: service.server.clone(),
             port: service.port,

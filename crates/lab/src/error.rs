@@ -20,6 +20,26 @@ pub enum Error {
         package: &'static str,
     },
 
+    /// A program that a load runs is not installed.
+    #[error("`{program}` is not installed")]
+    MissingProgram {
+        /// The program's name.
+        program: String,
+        /// The Debian package that brings it.
+        package: String,
+    },
+
+    /// What is to show a scenario's fault does not show it.
+    #[error("`{scenario}` ({service}) is not recorded: {reason}")]
+    NotShown {
+        /// The scenario.
+        scenario: String,
+        /// The service, or the host.
+        service: String,
+        /// What was counted in place of what.
+        reason: String,
+    },
+
     /// No scenario of this name.
     #[error("no scenario is called `{name}`; there are: {known}")]
     UnknownScenario {
@@ -152,6 +172,9 @@ impl Error {
         match self {
             Self::NeedsRoot => Some("run it with sudo".to_owned()),
             Self::MissingTool { package, .. } => {
+                Some(format!("install it: apt-get install {package}"))
+            }
+            Self::MissingProgram { package, .. } => {
                 Some(format!("install it: apt-get install {package}"))
             }
             _ => None,

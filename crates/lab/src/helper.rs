@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::{control::watch, keeper, path::emulator, server::own};
+use crate::{client, control::watch, keeper, path::emulator, server::own};
 
 /// How to start a program that calls [`helper_main`] with the arguments that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +68,8 @@ impl Helper {
     }
 }
 
-/// What a helper process does, by its arguments: `keep`, `path FILE`, `serve FILE`
-/// or `watch FILE`. Not for
-/// people: [`crate::Lab`] starts these.
+/// What a helper process does, by its arguments: `keep`, `path FILE`, `serve FILE`, `ask FILE`
+/// or `watch FILE`. Not for people: [`crate::Lab`] starts these.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
         .into_iter()
@@ -81,6 +80,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["path", plan] => read_plan(plan).and_then(|plan| emulator::run(&plan)),
         ["serve", plan] => read_plan(plan).and_then(own::run),
         ["watch", plan] => read_plan(plan).and_then(watch::run),
+        ["ask", plan] => read_plan(plan).and_then(|plan| client::run(&plan)),
         _ => return ExitCode::from(2),
     };
     match done {

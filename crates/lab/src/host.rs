@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::process::Command;
 
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::lab::Family;
@@ -24,7 +25,8 @@ pub struct Host {
 }
 
 /// Which of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The one that asks.
     Client,

@@ -34,6 +34,7 @@
 //! The lab makes faults and knows the truth; it never analyses.
 
 mod bring_up;
+pub mod client;
 mod control;
 mod error;
 mod firewall;
@@ -42,22 +43,28 @@ mod hold;
 mod host;
 mod keeper;
 mod lab;
+mod label;
 mod link;
+pub mod load;
 mod namespace;
 pub mod path;
 mod process;
+pub mod record;
 mod recording;
 mod run;
 pub mod scenario;
 pub mod server;
 mod tool;
 
+pub use client::OwnClient;
 pub use control::{CpuQuota, Stop};
 pub use error::Error;
 pub use firewall::Firewall;
 pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};
+pub use label::{Compared, Label, Shown};
+pub use load::run::Requests;
 pub use path::emulator::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};

@@ -3,23 +3,27 @@
 //! In: the TOML files of the repository's `lab/` folder, which travel inside the binary, or a
 //! text of the same form. Out: [`Scenario`], checked. Nothing here touches the system.
 
+mod capture;
+mod proof;
 pub mod quantity;
+mod service;
 mod shelf;
 mod truth;
+mod without;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use capture::{CaptureFormat, CaptureSpec};
+pub use proof::{Proof, Witness};
+pub use service::Service;
 pub use truth::{Culprit, Expectation, Truth};
+pub use without::{ServiceWithout, Without};
 
-use crate::bring_up::RESERVED_NAMES;
-use crate::control::{CpuQuota, Stop};
 use crate::error::Error;
-use crate::firewall::Firewall;
 use crate::path::PathSpec;
-use crate::server::Server;
 use quantity::{Rate, Size, optional_duration};
 
 /// One reproducible situation: hosts, path, services and what a right diagnosis says.
@@ -47,6 +51,12 @@ pub struct Scenario {
     /// What listens (or does not) on the server, at least one.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
+    /// What takes the place of path and hosts where the fault is switched off.
+    #[serde(default, skip_serializing_if = "Without::is_empty")]
+    pub without: Without,
+    /// How it is recorded.
+    #[serde(default)]
+    pub recording: CaptureSpec,
 }
 
 /// What is particular to one host.
@@ -95,31 +105,6 @@ impl Default for HostSpec {
             sysctl: BTreeMap::new(),
         }
     }
-}
-
-/// One port of the server, what answers there, and the truth about it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    /// The service's name within its scenario.
-    pub name: String,
-    /// The TCP port, the same over IPv4 and IPv6.
-    pub port: u16,
-    /// What listens there.
-    pub server: Server,
-    /// What the server's packet filter does to this port.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub firewall: Option<Firewall>,
-    /// The CPU time that the server's processes get. All nginx services of a scenario are one
-    /// nginx and share it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_quota: Option<CpuQuota>,
-    /// When all of the server's processes are stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Stop>,
-    /// What a right diagnosis of this service says and does not say.
-    #[serde(default)]
-    pub truth: Truth,
 }
 
 impl Scenario {
@@ -207,6 +192,7 @@ impl Scenario {
             }
         }
         self.path.check()?;
+        self.recording.check()?;
         for host in [&self.client, &self.server] {
             host.check()?;
         }
@@ -243,49 +229,6 @@ impl HostSpec {
             Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
             None => Ok(()),
         }
-    }
-}
-
-impl Service {
-    fn check(&self, before: &[Service]) -> Result<(), String> {
-        if !is_kebab_case(&self.name) {
-            return Err(format!(
-                "the service's name `{}` is not lower-case words joined by hyphens",
-                self.name
-            ));
-        }
-        if RESERVED_NAMES.contains(&self.name.as_str()) {
-            return Err(format!("no service may be called `{}`", self.name));
-        }
-        if before.iter().any(|other| other.name == self.name) {
-            return Err(format!("two services are called `{}`", self.name));
-        }
-        if self.port == 0 {
-            return Err(format!("service `{}` has port 0", self.name));
-        }
-        let shares = |other: &&Service| {
-            other.port == self.port && !self.server.shares_port_with(&other.server)
-        };
-        if let Some(other) = before.iter().find(shares) {
-            return Err(format!(
-                "services `{}` and `{}` claim port {}",
-                other.name, self.name, self.port
-            ));
-        }
-        let controls = [
-            self.cpu_quota.map_or(Ok(()), |quota| quota.check()),
-            self.stop.map_or(Ok(()), |stop| stop.check()),
-        ];
-        controls
-            .into_iter()
-            .collect::<Result<(), _>>()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
-        self.server
-            .check()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
-        self.truth
-            .check()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))
     }
 }
 

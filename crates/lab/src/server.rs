@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::own::options::{
+    Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
+};
 pub use haproxy::Haproxy;
 pub use memcached::Memcached;
 pub use postgres::Postgres;
@@ -60,6 +63,8 @@ pub enum Server {
     /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
     /// (RFC 8446 §6.2, `unexpected_message`).
     TlsAlert,
+    /// A server of our own, by its options.
+    Own(Box<OwnServer>),
     /// Nobody listens.
     Nobody,
 }
@@ -213,6 +218,29 @@ impl Server {
         }
     }
 
+    /// The options that this server comes down to, if it is one of ours that speaks HTTP.
+    pub(crate) fn as_own(&self) -> Option<OwnServer> {
+        let apart =
+            |nagle, between, framing| Some(OwnServer::that_writes_apart(nagle, between, framing));
+        match self {
+            Self::Own(own) => Some((**own).clone()),
+            Self::WriteWriteRead => apart(true, Duration::ZERO, Framing::Length),
+            Self::Fin => apart(true, Duration::ZERO, Framing::LengthThenClose),
+            Self::Pause(sleep) => apart(false, sleep.time, Framing::Length),
+            Self::Think(sleep) => Some(OwnServer::that_thinks(sleep.time)),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps a log of its own stamps.
+    pub(crate) fn keeps_stamps(&self) -> bool {
+        match self {
+            Self::Think(sleep) | Self::Pause(sleep) => sleep.stamps,
+            Self::Own(own) => own.stamps,
+            _ => false,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::Nginx(Nginx {
@@ -233,6 +261,7 @@ impl Server {
             Self::Think(sleep) | Self::Pause(sleep) if sleep.time > LONGEST_SLEEP => {
                 Err("it sleeps for more than 60 s".to_owned())
             }
+            Self::Own(own) => own.check(),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::server::{Answer, Nginx, Sleep};
+use crate::server::{Answer, Nginx, Server, Sleep};
 
 const MINIMAL: &str = r#"
 name = "minimal"
