@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::helper::Helper;
 use crate::hold::Hold;
 use crate::host::{Host, Side};
-use crate::path::emulator::PathCounters;
+use crate::path::PathCounters;
 use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
 use crate::scenario::{Scenario, Service};

@@ -56,7 +56,7 @@ pub use firewall::Firewall;
 pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};
-pub use path::emulator::PathCounters;
+pub use path::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};
 pub use run::{Member, Run, runs, take_down};
