@@ -58,6 +58,7 @@ impl Request {
         for path in paths.into_iter().flatten() {
             path.round_trip = self.round_trip.unwrap_or(path.round_trip);
             path.seed = self.seed.unwrap_or(path.seed);
+            path.offload = self.offload.or(path.offload);
         }
         if let Some(round_trip) = self.round_trip {
             scenario = scenario.with_round_trip(round_trip);
