@@ -13,14 +13,16 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::helper::Helper;
+use crate::host::Side;
 use crate::namespace::{Namespace, before_exec};
 use crate::path::emulator::EmulatorPlan;
 use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
+use crate::server::dns::DnsPlan;
 use crate::server::own::ServePlan;
 use crate::server::{Server, listening, nginx, stamp};
-use crate::{firewall, link, tool};
+use crate::{firewall, host_files, link, tool};
 
 pub(crate) use programs::server_log;
 
@@ -54,8 +56,10 @@ impl Crew {
     /// Brings up what the run's scenario says: hosts, path, packet filter, servers. What an
     /// error leaves half made, `dismiss` and the run's `clean_up` remove.
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
-        let client = Namespace::named(run.client_namespace());
-        let server = Namespace::named(run.server_namespace());
+        let (folder, scenario) = (run.folder(), &run.scenario);
+        host_files::lay(&folder, Side::Client, &scenario.client.files)?;
+        host_files::lay(&folder, Side::Server, &scenario.server.files)?;
+        let (client, server) = (run.namespace(Side::Client), run.namespace(Side::Server));
         client.create()?;
         server.create()?;
         if run.scenario.path.is_emulated() {
@@ -65,7 +69,8 @@ impl Crew {
         }
         link::configure(&client, link::CLIENT, &run.scenario.client)?;
         link::configure(&server, link::SERVER, &run.scenario.server)?;
-        firewall::load(&server, &run.scenario.services)?;
+        firewall::load_client(&client, &run.scenario.client)?;
+        firewall::load_server(&server, &run.scenario.server, &run.scenario.services)?;
         self.start_nginx(run, &server)?;
         for service in run.scenario.services.clone() {
             self.start_program(run, &server, &service)?;
@@ -128,8 +133,26 @@ impl Crew {
         service: &Service,
         helper: &Helper,
     ) -> Result<(), Error> {
-        if !service.server.is_own() {
-            return Ok(());
+        let mut command = helper.command();
+        match &service.server {
+            Server::Dnsmasq(dnsmasq) => {
+                let mut command = dnsmasq.command(&run.folder(), &service.name, service.port);
+                server.enter(&mut command)?;
+                return self.start(run, &service.name, command, Signal::TERM);
+            }
+            Server::SlowDns(dns) => {
+                let plan = DnsPlan {
+                    dns: dns.clone(),
+                    port: service.port,
+                };
+                command
+                    .arg("dns")
+                    .arg(write_plan(run, &service.name, &plan)?);
+                server.enter(&mut command)?;
+                return self.start(run, &service.name, command, Signal::KILL);
+            }
+            other if !other.is_own() => return Ok(()),
+            _ => {}
         }
         let keeps_stamps = service.server.keeps_stamps();
         let plan = ServePlan {
@@ -137,7 +160,6 @@ impl Crew {
             port: service.port,
             stamps: keeps_stamps.then(|| stamp::stamp_log(&run.folder(), &service.name)),
         };
-        let mut command = helper.command();
         command
             .arg("serve")
             .arg(write_plan(run, &service.name, &plan)?);

@@ -105,9 +105,10 @@ fn pinned_at_the_route(host: &HostSpec) -> String {
     let rto_min = host
         .rto_min
         .map(|time| format!(" rto_min {}", whole_milliseconds(time)));
+    let quickack = if host.quickack { " quickack 1" } else { "" };
     let further = host.route.as_ref().map(|words| format!(" {words}"));
     format!(
-        "congctl {}{}{}",
+        "congctl {}{}{quickack}{}",
         host.congestion_control,
         rto_min.unwrap_or_default(),
         further.unwrap_or_default()

@@ -58,6 +58,7 @@ impl Request {
         for path in paths.into_iter().flatten() {
             path.round_trip = self.round_trip.unwrap_or(path.round_trip);
             path.seed = self.seed.unwrap_or(path.seed);
+            path.offload = self.offload.or(path.offload);
         }
         if let Some(round_trip) = self.round_trip {
             scenario = scenario.with_round_trip(round_trip);
@@ -134,8 +135,9 @@ pub fn watch(
     lab: &Lab,
     service: &Service,
     family: Family,
+    helper: &Helper,
 ) -> Result<(Requests, [PathBuf; 2]), Error> {
-    side::load_and_record(lab, service, family, &lab.run().folder())
+    side::load_and_record(lab, service, family, helper, &lab.run().folder())
 }
 
 fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, Error> {

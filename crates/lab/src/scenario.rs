@@ -23,6 +23,8 @@ pub use truth::{Culprit, Expectation, Truth};
 pub use without::{ServiceWithout, Without};
 
 use crate::error::Error;
+use crate::firewall::FirewallRules;
+use crate::host_files;
 use crate::path::PathSpec;
 use quantity::{Rate, Size, optional_duration};
 
@@ -72,6 +74,9 @@ pub struct HostSpec {
     /// shortens the 40 ms that are usual.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Duration>,
+    /// The route's `quickack`: every segment is acknowledged at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quickack: bool,
     /// Further words of the route to the other host, as `ip route` has them: `initcwnd 2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
@@ -81,6 +86,14 @@ pub struct HostSpec {
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
+    /// Files that programs on this host see in place of the machine's, by path below `/etc`:
+    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/nsswitch.conf`, `/etc/gai.conf`. `{server}`,
+    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What this host's packet filter does, whatever the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<FirewallRules>,
 }
 
 /// A token bucket before a device.
@@ -100,9 +113,12 @@ impl Default for HostSpec {
         Self {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
+            quickack: false,
             route: None,
             shaper: None,
             sysctl: BTreeMap::new(),
+            files: BTreeMap::new(),
+            firewall: None,
         }
     }
 }
@@ -227,7 +243,8 @@ impl HostSpec {
             .find(|key| !key.starts_with("net.") || key.contains(['/', ' ']))
         {
             Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
-            None => Ok(()),
+            None => host_files::check(&self.files)
+                .and_then(|()| self.firewall.as_ref().map_or(Ok(()), FirewallRules::check)),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What can listen on a service's port: real nginx, and small servers of our own for what
 //! nginx does not do. This is their description.
 
+pub(crate) mod dns;
+pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
 mod memcached;
@@ -11,15 +13,19 @@ pub(crate) mod program;
 mod redis;
 mod request;
 pub mod stamp;
+pub(crate) mod tls;
 
 use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::dns::SlowDns;
+pub use self::dnsmasq::Dnsmasq;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
+pub use self::tls::{Key, Tls};
 pub use haproxy::Haproxy;
 pub use memcached::Memcached;
 pub use postgres::Postgres;
@@ -63,6 +69,10 @@ pub enum Server {
     /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
     /// (RFC 8446 §6.2, `unexpected_message`).
     TlsAlert,
+    /// dnsmasq.
+    Dnsmasq(Dnsmasq),
+    /// A DNS server that answers late.
+    SlowDns(SlowDns),
     /// A server of our own, by its options.
     Own(Box<OwnServer>),
     /// Nobody listens.
@@ -82,6 +92,9 @@ pub struct Nginx {
     /// The directive `server_name`; two blocks on one port differ by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
+    /// It speaks TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// What it answers.
     pub answer: Answer,
     /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
@@ -241,8 +254,21 @@ impl Server {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// What it is asked for with.
+    pub(crate) fn scheme(&self) -> &'static str {
         match self {
+            Self::Nginx(Nginx { tls: Some(_), .. }) => "https",
+            _ => "http",
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Self::Nginx(Nginx { tls: Some(tls), .. }) = self {
+            tls.check()?;
+        }
+        match self {
+            Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
+            Self::SlowDns(dns) => dns.check(),
             Self::Nginx(Nginx {
                 workers: Some(0), ..
             }) => Err("an nginx without workers".to_owned()),

@@ -74,6 +74,9 @@ impl Service {
             ));
         }
         let named = |reason| format!("service `{}`: {reason}", self.name);
+        if let Some(Firewall::Rules(rules)) = &self.firewall {
+            rules.check().map_err(named)?;
+        }
         self.server.check().map_err(named)?;
         self.cpu_quota
             .map_or(Ok(()), |quota| quota.check())

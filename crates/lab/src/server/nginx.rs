@@ -56,6 +56,9 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
     let page = pages.join("index.html");
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
     for service in services {
+        if let Server::Nginx(Nginx { tls: Some(tls), .. }) = &service.server {
+            tls.lay(&home, &service.name)?;
+        }
         lay_files(&home, service)?;
     }
     let configuration = home.join("nginx.conf");
@@ -179,12 +182,18 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
 /// A service's `server` block.
 fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     let Service { name, port, .. } = service;
-    let words = nginx.listen.as_deref().unwrap_or_default();
+    let mut words = nginx.listen.clone().unwrap_or_default();
+    if nginx.tls.is_some() {
+        words.push_str(" ssl");
+    }
     let mut lines = vec![
         format!("listen {port} {words}"),
         format!("listen [::]:{port} {words}"),
         format!("error_log {home}/{name}.error.log info"),
     ];
+    if let Some(tls) = &nginx.tls {
+        lines.extend(tls.directives(Path::new(home), name));
+    }
     lines.extend(
         nginx
             .server_name

@@ -5,7 +5,7 @@ use std::fs;
 
 use rustix::process::{Gid, Signal, Uid};
 
-use super::Server;
+use super::{Nginx, Server};
 
 /// A server that is laid and may be started.
 pub(crate) struct Program {
@@ -44,7 +44,11 @@ impl User {
 /// What a real server needs to be installed: programs and the Debian package of each.
 pub(crate) fn requirements(server: &Server) -> &'static [(&'static str, &'static str)] {
     match server {
+        Server::Nginx(Nginx { tls: Some(_), .. }) => {
+            &[("nginx", "nginx-light"), ("openssl", "openssl")]
+        }
         Server::Nginx(_) => &[("nginx", "nginx-light")],
+        Server::Dnsmasq(_) => &[("dnsmasq", "dnsmasq-base")],
         Server::Haproxy(_) => &[("haproxy", "haproxy")],
         Server::Redis(_) => &[
             ("redis-server", "redis-server"),
