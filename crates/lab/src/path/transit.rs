@@ -305,11 +305,13 @@ impl Way {
         let member = &mut self.members[chosen as usize];
         match fate {
             Fate::Deliver(at) => member.admit(at, packet),
-            Fate::Duplicate(at, again) => match (member.admit(at, packet), member.admit(again, packet)) {
-                (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
-                // One copy is lost: what is left is a packet.
-                (Fate::Drop(_), one) | (one, _) => one,
-            },
+            Fate::Duplicate(at, again) => {
+                match (member.admit(at, packet), member.admit(again, packet)) {
+                    (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
+                    // One copy is lost: what is left is a packet.
+                    (Fate::Drop(_), one) | (one, _) => one,
+                }
+            }
             Fate::Drop(reason) => Fate::Drop(reason),
         }
     }
