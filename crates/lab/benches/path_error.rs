@@ -44,6 +44,7 @@ fn measure(lab: &Lab, rate: u64) -> Result<(), Box<dyn Error>> {
     let options = RecordingOptions {
         filter: format!("udp port {PORT}"),
         snapshot_length: Some(64),
+        ..RecordingOptions::default()
     };
     let recording = lab.record(&entered, &left, &options)?;
     let receiver = lab

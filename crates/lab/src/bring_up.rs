@@ -11,14 +11,16 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::helper::Helper;
+use crate::host::Side;
 use crate::namespace::{Namespace, before_exec};
 use crate::path::emulator::EmulatorPlan;
 use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
+use crate::server::dns::DnsPlan;
 use crate::server::own::ServePlan;
-use crate::server::{Server, Sleep, listening, nginx, stamp};
-use crate::{firewall, link, tool};
+use crate::server::{Server, listening, nginx, stamp};
+use crate::{firewall, host_files, link, tool};
 
 /// How long a process may take until it does what it is for.
 const READY_LIMIT: Duration = Duration::from_secs(10);
@@ -49,8 +51,10 @@ impl Crew {
     /// Brings up what the run's scenario says: hosts, path, packet filter, servers. What an
     /// error leaves half made, `dismiss` and the run's `clean_up` remove.
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
-        let client = Namespace::named(run.client_namespace());
-        let server = Namespace::named(run.server_namespace());
+        let (folder, scenario) = (run.folder(), &run.scenario);
+        host_files::lay(&folder, Side::Client, &scenario.client.files)?;
+        host_files::lay(&folder, Side::Server, &scenario.server.files)?;
+        let (client, server) = (run.namespace(Side::Client), run.namespace(Side::Server));
         client.create()?;
         server.create()?;
         if run.scenario.path.is_emulated() {
@@ -60,7 +64,8 @@ impl Crew {
         }
         link::configure(&client, link::CLIENT, &run.scenario.client)?;
         link::configure(&server, link::SERVER, &run.scenario.server)?;
-        firewall::load(&server, &run.scenario.services)?;
+        firewall::load_client(&client, &run.scenario.client)?;
+        firewall::load_server(&server, &run.scenario.server, &run.scenario.services)?;
         self.start_nginx(run, &server)?;
         for service in run.scenario.services.clone() {
             self.start_own_server(run, &server, &service, helper)?;
@@ -113,19 +118,33 @@ impl Crew {
         service: &Service,
         helper: &Helper,
     ) -> Result<(), Error> {
-        if matches!(service.server, Server::Nginx(_) | Server::Nobody) {
-            return Ok(());
+        let mut command = helper.command();
+        match &service.server {
+            Server::Nginx(_) | Server::Nobody => return Ok(()),
+            Server::Dnsmasq(dnsmasq) => {
+                let mut command = dnsmasq.command(&run.folder(), &service.name, service.port);
+                server.enter(&mut command)?;
+                return self.start(run, &service.name, command, Signal::TERM);
+            }
+            Server::SlowDns(dns) => {
+                let plan = DnsPlan {
+                    dns: dns.clone(),
+                    port: service.port,
+                };
+                command
+                    .arg("dns")
+                    .arg(write_plan(run, &service.name, &plan)?);
+                server.enter(&mut command)?;
+                return self.start(run, &service.name, command, Signal::KILL);
+            }
+            _ => {}
         }
-        let keeps_stamps = matches!(
-            service.server,
-            Server::Think(Sleep { stamps: true, .. }) | Server::Pause(Sleep { stamps: true, .. })
-        );
+        let keeps_stamps = service.server.keeps_stamps();
         let plan = ServePlan {
             server: service.server.clone(),
             port: service.port,
             stamps: keeps_stamps.then(|| stamp::stamp_log(&run.folder(), &service.name)),
         };
-        let mut command = helper.command();
         command
             .arg("serve")
             .arg(write_plan(run, &service.name, &plan)?);

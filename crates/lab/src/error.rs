@@ -11,6 +11,13 @@ pub enum Error {
     #[error("the lab makes network namespaces, which needs root")]
     NeedsRoot,
 
+    /// This root may not do what root usually may: that of a container, mostly.
+    #[error("the lab makes network namespaces, for which this root lacks {missing}")]
+    NeedsCapabilities {
+        /// The capabilities' names.
+        missing: String,
+    },
+
     /// A program that the scenario needs is not installed.
     #[error("`{tool}` is not installed")]
     MissingTool {
@@ -18,6 +25,26 @@ pub enum Error {
         tool: &'static str,
         /// The Debian package that brings it.
         package: &'static str,
+    },
+
+    /// A program that a load runs is not installed.
+    #[error("`{program}` is not installed")]
+    MissingProgram {
+        /// The program's name.
+        program: String,
+        /// The Debian package that brings it.
+        package: String,
+    },
+
+    /// What is to show a scenario's fault does not show it.
+    #[error("`{scenario}` ({service}) is not recorded: {reason}")]
+    NotShown {
+        /// The scenario.
+        scenario: String,
+        /// The service, or the host.
+        service: String,
+        /// What was counted in place of what.
+        reason: String,
     },
 
     /// No scenario of this name.
@@ -151,7 +178,14 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NeedsRoot => Some("run it with sudo".to_owned()),
+            Self::NeedsCapabilities { .. } => Some(
+                "run it on the machine itself, or start the container with these capabilities"
+                    .to_owned(),
+            ),
             Self::MissingTool { package, .. } => {
+                Some(format!("install it: apt-get install {package}"))
+            }
+            Self::MissingProgram { package, .. } => {
                 Some(format!("install it: apt-get install {package}"))
             }
             _ => None,

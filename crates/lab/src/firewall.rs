@@ -1,59 +1,259 @@
-//! What the server's packet filter does to a service's port: nftables inside the server's
-//! namespace, which has a rule set of its own that goes away with it.
+//! What a host's packet filter does: nftables inside the host's namespace, which has rule sets
+//! of its own that go away with it.
+
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::link::INTERFACE;
 use crate::namespace::Namespace;
-use crate::scenario::Service;
+use crate::scenario::{HostSpec, Service};
 use crate::tool;
 
-/// A packet filter's way with one port.
+/// A packet filter's way with one port: a word for what is common, or rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Firewall {
+    /// What is common.
+    Word(FirewallWord),
+    /// Rules in nft's own language.
+    Rules(FirewallRules),
+}
+
+/// What packet filters commonly do to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Firewall {
+pub enum FirewallWord {
+    /// Everything passes: the same as no filter.
+    Open,
     /// Every SYN to the port is dropped without a word.
     DropSyn,
     /// The first SYN of each connection is dropped, its repetition passes.
     DropFirstSyn,
+    /// A connection without a packet for a second is forgotten: what comes on it later is
+    /// dropped without a word, as an address translator does whose table has lost the entry.
+    ForgetIdle,
 }
 
-/// Loads the rules that these services ask for, if any does.
-pub(crate) fn load(namespace: &Namespace, services: &[Service]) -> Result<(), Error> {
-    let Some(rules) = rules(services) else {
+/// Rules, each one line of nft's language, for the chains of one host. Nothing is added to
+/// them: a rule that is meant for one port names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FirewallRules {
+    /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<String>,
+    /// For packets that come in (hook `input` of family `inet`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// For packets that go out (hook `output` of family `inet`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+    /// For ARP that comes in (hook `input` of family `arp`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arp: Vec<String>,
+    /// For frames as they come in from the path, before anything else sees them but a
+    /// recording (hook `ingress` of family `netdev`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ingress: Vec<String>,
+}
+
+impl Firewall {
+    /// Whether it filters anything at all.
+    pub(crate) fn filters(&self) -> bool {
+        *self != Self::Word(FirewallWord::Open)
+    }
+}
+
+impl FirewallRules {
+    /// Every rule is one line; else the reason.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let all = [
+            &self.sets,
+            &self.rules,
+            &self.output,
+            &self.arp,
+            &self.ingress,
+        ];
+        match all.into_iter().flatten().find(|line| !is_one_line(line)) {
+            Some(line) => Err(format!("`{line}` is no line of packet filter rules")),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&mut self, more: &Self) {
+        self.sets.extend_from_slice(&more.sets);
+        self.rules.extend_from_slice(&more.rules);
+        self.output.extend_from_slice(&more.output);
+        self.arp.extend_from_slice(&more.arp);
+        self.ingress.extend_from_slice(&more.ingress);
+    }
+
+    /// The tables that hold them, or `None` if there is no rule.
+    fn tables(&self) -> Option<String> {
+        let sets = self.sets.iter().fold(String::new(), |mut text, set| {
+            let _ = writeln!(text, "set {set}");
+            text
+        });
+        let chain = |name: &str, hook: &str, rules: &[String]| {
+            if rules.is_empty() {
+                return String::new();
+            }
+            format!(
+                "chain {name} {{\ntype filter hook {hook} priority 0; policy accept;\n{}\n}}\n",
+                rules.join("\n")
+            )
+        };
+        let table = |family: &str, inner: String| {
+            if inner.is_empty() {
+                return inner;
+            }
+            format!("table {family} lagtrace {{\n{inner}}}\n")
+        };
+        let tables = [
+            table(
+                "inet",
+                sets + &chain("input", "input", &self.rules)
+                    + &chain("output", "output", &self.output),
+            ),
+            table("arp", chain("input", "input", &self.arp)),
+            table(
+                "netdev",
+                chain(
+                    "ingress",
+                    &format!("ingress device {INTERFACE}"),
+                    &self.ingress,
+                ),
+            ),
+        ]
+        .concat();
+        (!tables.is_empty()).then_some(tables)
+    }
+}
+
+fn is_one_line(line: &str) -> bool {
+    !line.trim().is_empty() && line.len() <= 1024 && !line.chars().any(char::is_control)
+}
+
+/// Loads what the client is to filter, if anything.
+pub(crate) fn load_client(namespace: &Namespace, host: &HostSpec) -> Result<(), Error> {
+    load(
+        namespace,
+        host.firewall.as_ref().and_then(FirewallRules::tables),
+    )
+}
+
+/// Loads what the server and its services are to filter, if anything.
+pub(crate) fn load_server(
+    namespace: &Namespace,
+    host: &HostSpec,
+    services: &[Service],
+) -> Result<(), Error> {
+    let mut all = host.firewall.clone().unwrap_or_default();
+    for service in services {
+        match &service.firewall {
+            Some(Firewall::Rules(rules)) => all.append(rules),
+            Some(Firewall::Word(word)) => all.append(&word.rules(service.port)),
+            None => {}
+        }
+    }
+    // Services that use the same word share its set.
+    all.sets.sort();
+    all.sets.dedup();
+    load(namespace, all.tables())
+}
+
+fn load(namespace: &Namespace, tables: Option<String>) -> Result<(), Error> {
+    let Some(tables) = tables else {
         return Ok(());
     };
     let mut nft = tool::command("nft");
     nft.args(["-f", "-"]);
     namespace.enter(&mut nft)?;
-    tool::run_with_input(nft, &rules)
+    tool::run_with_input(nft, &tables)
 }
 
-/// The rule set, or `None` if no service has one.
-fn rules(services: &[Service]) -> Option<String> {
-    let lines: String = services.iter().filter_map(rule).collect();
-    if lines.is_empty() {
-        return None;
-    }
-    // There is one client, so its port tells connections apart. A minute outlasts every
-    // repetition of a SYN that follows a single loss.
-    Some(format!(
-        "table inet lagtrace {{\n\
-         set seen {{ type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }}\n\
-         chain input {{\n\
-         type filter hook input priority 0; policy accept;\n\
-         {lines}}}\n}}\n"
-    ))
-}
-
-fn rule(service: &Service) -> Option<String> {
-    let port = service.port;
-    let syn = format!("tcp dport {port} tcp flags & (syn|ack) == syn");
-    Some(match service.firewall? {
-        Firewall::DropSyn => format!("{syn} drop\n"),
-        Firewall::DropFirstSyn => {
-            let connection = "tcp sport . tcp dport";
-            format!("{syn} {connection} != @seen add @seen {{ {connection} }} drop\n")
+impl FirewallWord {
+    fn rules(self, port: u16) -> FirewallRules {
+        let syn = format!("tcp dport {port} tcp flags & (syn|ack) == syn");
+        match self {
+            Self::Open => FirewallRules::default(),
+            Self::DropSyn => FirewallRules {
+                rules: vec![format!("{syn} drop")],
+                ..FirewallRules::default()
+            },
+            // There is one client, so its port tells connections apart. A minute outlasts every
+            // repetition of a SYN that follows a single loss.
+            Self::DropFirstSyn => FirewallRules {
+                sets: vec![
+                    "seen { type inet_service . inet_service; flags dynamic,timeout; timeout 60s; size 65536; }".to_owned(),
+                ],
+                rules: vec![format!(
+                    "{syn} tcp sport . tcp dport != @seen add @seen {{ tcp sport . tcp dport }} drop"
+                )],
+                ..FirewallRules::default()
+            },
+            Self::ForgetIdle => {
+                let connection = "tcp sport . tcp dport";
+                let live = format!("update @live {{ {connection} timeout 1s }}");
+                FirewallRules {
+                    sets: vec![
+                        "live { type inet_service . inet_service; flags dynamic,timeout; timeout 1s; size 65536; }".to_owned(),
+                    ],
+                    rules: vec![
+                        format!("{syn} {live} accept"),
+                        format!("tcp dport {port} {connection} != @live drop"),
+                        format!("tcp dport {port} {live}"),
+                    ],
+                    ..FirewallRules::default()
+                }
+            }
         }
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_rules_are_told_apart() {
+        let read = |text: &str| {
+            #[derive(Deserialize)]
+            struct Holder {
+                firewall: Firewall,
+            }
+            toml::from_str::<Holder>(text).map(|holder| holder.firewall)
+        };
+        let open = read("firewall = \"open\"").expect("a word");
+        assert!(!open.filters());
+        let word = read("firewall = \"drop-first-syn\"").expect("a word");
+        assert_eq!(word, Firewall::Word(FirewallWord::DropFirstSyn));
+        let rules = read("firewall = { rules = [\"udp dport 53 drop\"] }").expect("rules");
+        assert!(matches!(rules, Firewall::Rules(rules) if rules.rules == ["udp dport 53 drop"]));
+        assert!(read("firewall = { rule = [] }").is_err());
+        assert!(read("firewall = \"drop-everything\"").is_err());
+    }
+
+    #[test]
+    fn a_table_is_made_only_for_rules_there_are() {
+        assert_eq!(FirewallRules::default().tables(), None);
+        let arp = FirewallRules {
+            arp: vec!["drop".to_owned()],
+            ..FirewallRules::default()
+        };
+        let tables = arp.tables().expect("a table");
+        assert!(tables.starts_with("table arp lagtrace {"), "{tables}");
+        assert!(!tables.contains("inet") && !tables.contains("netdev"));
+    }
+
+    #[test]
+    fn what_is_more_than_a_line_is_refused() {
+        let rules = FirewallRules {
+            output: vec!["drop\n}".to_owned()],
+            ..FirewallRules::default()
+        };
+        assert!(rules.check().is_err());
+    }
 }

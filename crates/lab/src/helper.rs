@@ -9,7 +9,8 @@ use std::process::{Command, ExitCode};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::{keeper, path::emulator, server::own};
+use crate::server::{dns, own};
+use crate::{client, keeper, path::emulator};
 
 /// How to start a program that calls [`helper_main`] with the arguments that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +69,8 @@ impl Helper {
     }
 }
 
-/// What a helper process does, by its arguments: `keep`, `path FILE` or `serve FILE`. Not for
-/// people: [`crate::Lab`] starts these.
+/// What a helper process does, by its arguments: `keep`, or one of `path`, `serve`, `dns` and
+/// `ask` with the file of its plan. Not for people: [`crate::Lab`] starts these.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
         .into_iter()
@@ -79,6 +80,8 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["keep"] => return keeper::main(),
         ["path", plan] => read_plan(plan).and_then(|plan| emulator::run(&plan)),
         ["serve", plan] => read_plan(plan).and_then(own::run),
+        ["dns", plan] => read_plan(plan).and_then(dns::run),
+        ["ask", plan] => read_plan(plan).and_then(|plan| client::run(&plan)),
         _ => return ExitCode::from(2),
     };
     match done {

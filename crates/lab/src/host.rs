@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::process::Command;
 
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::lab::Family;
@@ -15,7 +16,8 @@ use crate::namespace::{Namespace, before_exec};
 use crate::tool;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
-/// Files and processes are the machine's.
+/// Processes are the machine's, and so are files, but for those that the scenario gives it:
+/// see [`Host::command`].
 #[derive(Clone, Debug)]
 pub struct Host {
     side: Side,
@@ -24,7 +26,8 @@ pub struct Host {
 }
 
 /// Which of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The one that asks.
     Client,
@@ -42,14 +45,14 @@ impl fmt::Display for Side {
 }
 
 impl Host {
-    pub(crate) fn new(side: Side, namespace: String) -> Self {
+    pub(crate) fn new(side: Side, namespace: Namespace) -> Self {
         let addresses = match side {
             Side::Client => link::CLIENT,
             Side::Server => link::SERVER,
         };
         Self {
             side,
-            namespace: Namespace::named(namespace),
+            namespace,
             addresses,
         }
     }
@@ -78,7 +81,8 @@ impl Host {
     }
 
     /// A command that will run on this host, a bare name being looked for in `PATH` and in the
-    /// system's folders. What it starts gets SIGTERM when the thread that
+    /// system's folders. It sees the host's own files (`/etc/resolv.conf` and the like) in place
+    /// of the machine's. What it starts gets SIGTERM when the thread that
     /// starts it ends.
     ///
     /// # Errors
@@ -88,13 +92,20 @@ impl Host {
             Some(name) if !name.contains('/') => tool::command(name),
             _ => Command::new(program),
         };
-        self.namespace.enter(&mut command)?;
-        before_exec::die_with_parent(&mut command, Signal::TERM);
+        self.place(&mut command)?;
         Ok(command)
     }
 
+    /// Makes a command run on this host and end with the thread that starts it.
+    pub(crate) fn place(&self, command: &mut Command) -> Result<(), Error> {
+        self.namespace.enter(command)?;
+        before_exec::die_with_parent(command, Signal::TERM);
+        Ok(())
+    }
+
     /// Does something on this host, on a thread made for it: sockets that `work` opens are the
-    /// host's and stay so when they are returned.
+    /// host's and stay so when they are returned. Files are the machine's: names are not
+    /// resolved here as commands on the host resolve them.
     ///
     /// # Errors
     /// [`Error::Namespace`], with what `work` failed at if it did.

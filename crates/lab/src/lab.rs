@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::bring_up::counters_file;
 use crate::error::Error;
+use crate::firewall::Firewall;
 use crate::helper::Helper;
 use crate::hold::Hold;
 use crate::host::{Host, Side};
@@ -13,8 +14,8 @@ use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
 use crate::scenario::{Scenario, Service};
 use crate::server::stamp::{self, AccessLine, Stamp};
-use crate::server::{Server, nginx};
-use crate::tool;
+use crate::server::{Nginx, Server, nginx};
+use crate::{privilege, tool};
 
 /// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to; so does the end of this process, however it comes.
@@ -53,8 +54,8 @@ impl Lab {
     }
 
     fn with(run: Run, keeper: Option<Hold>) -> Self {
-        let client = Host::new(Side::Client, run.client_namespace());
-        let server = Host::new(Side::Server, run.server_namespace());
+        let client = Host::new(Side::Client, run.namespace(Side::Client));
+        let server = Host::new(Side::Server, run.namespace(Side::Server));
         Self {
             run,
             client,
@@ -106,9 +107,10 @@ impl Lab {
 
     /// The URL of a service, as the client is to ask for it.
     pub fn url(&self, service: &Service, family: Family) -> String {
+        let scheme = service.server.scheme();
         match self.server.address(family) {
-            IpAddr::V4(address) => format!("http://{address}:{}/", service.port),
-            IpAddr::V6(address) => format!("http://[{address}]:{}/", service.port),
+            IpAddr::V4(address) => format!("{scheme}://{address}:{}/", service.port),
+            IpAddr::V6(address) => format!("{scheme}://[{address}]:{}/", service.port),
         }
     }
 
@@ -186,9 +188,7 @@ impl Drop for Lab {
 
 /// What a scenario needs to be there, checked before anything is made.
 fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::NeedsRoot);
-    }
+    privilege::check()?;
     tool::require("ip", "iproute2")?;
     if scenario
         .services
@@ -197,10 +197,20 @@ fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
     {
         tool::require("nginx", "nginx-light")?;
     }
-    if scenario
-        .services
+    let servers = || scenario.services.iter().map(|service| &service.server);
+    if servers().any(|server| matches!(server, Server::Nginx(Nginx { tls: Some(_), .. }))) {
+        tool::require("openssl", "openssl")?;
+    }
+    if servers().any(|server| matches!(server, Server::Dnsmasq(_))) {
+        tool::require("dnsmasq", "dnsmasq-base")?;
+    }
+    let services = &scenario.services;
+    let filters = services
         .iter()
-        .any(|service| service.firewall.is_some())
+        .filter_map(|service| service.firewall.as_ref());
+    if filters.clone().any(Firewall::filters)
+        || scenario.client.firewall.is_some()
+        || scenario.server.firewall.is_some()
     {
         tool::require("nft", "nftables")?;
     }

@@ -34,28 +34,37 @@
 //! The lab makes faults and knows the truth; it never analyses.
 
 mod bring_up;
+pub mod client;
 mod error;
 mod firewall;
 mod helper;
 mod hold;
 mod host;
+mod host_files;
 mod keeper;
 mod lab;
+mod label;
 mod link;
+pub mod load;
 mod namespace;
 pub mod path;
+mod privilege;
 mod process;
+pub mod record;
 mod recording;
 mod run;
 pub mod scenario;
 pub mod server;
 mod tool;
 
+pub use client::OwnClient;
 pub use error::Error;
-pub use firewall::Firewall;
+pub use firewall::{Firewall, FirewallRules, FirewallWord};
 pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};
+pub use label::{Compared, Label, Shown};
+pub use load::run::Requests;
 pub use path::emulator::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};

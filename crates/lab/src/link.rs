@@ -86,8 +86,9 @@ fn pinned_at_the_route(host: &HostSpec) -> String {
     let rto_min = host
         .rto_min
         .map(|time| format!(" rto_min {}", whole_milliseconds(time)));
+    let quickack = if host.quickack { " quickack 1" } else { "" };
     format!(
-        "congctl {}{}",
+        "congctl {}{}{quickack}",
         host.congestion_control,
         rto_min.unwrap_or_default()
     )

@@ -12,18 +12,30 @@ use std::process::Command;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::Error;
+use crate::host_files::HostFile;
 use crate::tool;
 
 /// A network namespace with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace {
     name: String,
+    /// What those who enter see in place of some of the machine's files.
+    files: Vec<HostFile>,
 }
 
 impl Namespace {
     /// The namespace of this name, which need not exist yet.
     pub(crate) fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into() }
+        Self {
+            name: name.into(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The same namespace, whose processes see these files in place of the machine's.
+    pub(crate) fn with_files(mut self, files: Vec<HostFile>) -> Self {
+        self.files = files;
+        self
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -76,6 +88,9 @@ impl Namespace {
             source,
         })?;
         before_exec::enter(command, namespace);
+        if !self.files.is_empty() {
+            before_exec::see(command, self.files.clone());
+        }
         Ok(())
     }
 }
@@ -90,8 +105,13 @@ pub(crate) mod before_exec {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
+    use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
     use rustix::process::{Signal, set_parent_process_death_signal, setsid};
-    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    use rustix::thread::{
+        LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe,
+    };
+
+    use crate::host_files::HostFile;
 
     /// The child moves into a network namespace.
     pub(crate) fn enter(command: &mut Command, namespace: File) {
@@ -101,6 +121,25 @@ pub(crate) mod before_exec {
         };
         // SAFETY: one setns(2) on a descriptor that the closure owns; nothing is allocated.
         unsafe { command.pre_exec(enter) };
+    }
+
+    /// The child sees files of its own in place of some of the machine's: mounted over them in
+    /// a mount namespace that it and its children alone have. Nothing mounted there is seen
+    /// outside; what the machine unmounts vanishes there too, so that nothing is held on to.
+    pub(crate) fn see(command: &mut Command, files: Vec<HostFile>) {
+        let see = move || {
+            // SAFETY: a mount namespace of its own takes no descriptor away from the child.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+            let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+            mount_change(c"/", downstream)?;
+            for file in &files {
+                mount_bind(&*file.source, &*file.target)?;
+            }
+            Ok(())
+        };
+        // SAFETY: unshare(2) and mount(2) with paths that are C strings already; nothing is
+        // allocated.
+        unsafe { command.pre_exec(see) };
     }
 
     /// The child gets `signal` when the thread that started it ends.

@@ -30,6 +30,10 @@ pub struct RecordingOptions {
     pub filter: String,
     /// How many bytes of each packet to keep; all of it if `None`.
     pub snapshot_length: Option<u32>,
+    /// The device to listen to, such as `any`; the path's if `None`.
+    pub interface: Option<String>,
+    /// Stamps in microseconds in place of nanoseconds.
+    pub is_micro: bool,
 }
 
 /// A recording under way.
@@ -99,16 +103,13 @@ impl End {
     fn start(host: &Host, file: &Path, options: &RecordingOptions) -> Result<Self, Error> {
         let mut command = host.command("tcpdump")?;
         // -Z root: without it tcpdump becomes a user who may not write the file.
-        command.args([
-            "-n",
-            "-Z",
-            "root",
-            "--time-stamp-precision=nano",
-            "-B",
-            BUFFER_KIB,
-            "-i",
-            host.interface(),
-        ]);
+        command.args(["-n", "-Z", "root", "-B", BUFFER_KIB]);
+        command.arg(match options.is_micro {
+            true => "--time-stamp-precision=micro",
+            false => "--time-stamp-precision=nano",
+        });
+        let interface = options.interface.as_deref();
+        command.args(["-i", interface.unwrap_or(host.interface())]);
         let length = options.snapshot_length.unwrap_or(0);
         command.args(["-s", &length.to_string(), "-w"]).arg(file);
         if !options.filter.is_empty() {

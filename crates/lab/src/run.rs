@@ -12,6 +12,8 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::host::Side;
+use crate::host_files;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::scenario::Scenario;
@@ -102,6 +104,16 @@ impl Run {
     /// The name of the server's network namespace.
     pub fn server_namespace(&self) -> String {
         format!("lagtrace-{}-server", self.id)
+    }
+
+    /// The namespace of a host, with the host's own files.
+    pub(crate) fn namespace(&self, side: Side) -> Namespace {
+        let (name, host) = match side {
+            Side::Client => (self.client_namespace(), &self.scenario.client),
+            Side::Server => (self.server_namespace(), &self.scenario.server),
+        };
+        let files = host_files::laid(&self.folder(), side, &host.files);
+        Namespace::named(name).with_files(files)
     }
 
     /// Ends what is left of the run's processes and removes everything that it made. Goes on

@@ -3,22 +3,29 @@
 //! In: the TOML files of the repository's `lab/` folder, which travel inside the binary, or a
 //! text of the same form. Out: [`Scenario`], checked. Nothing here touches the system.
 
+mod capture;
+mod proof;
 pub mod quantity;
+mod service;
 mod shelf;
 mod truth;
+mod without;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use capture::{CaptureFormat, CaptureSpec};
+pub use proof::{Proof, Witness};
+pub use service::Service;
 pub use truth::{Culprit, Expectation, Truth};
+pub use without::{ServiceWithout, Without};
 
-use crate::bring_up::RESERVED_NAMES;
 use crate::error::Error;
-use crate::firewall::Firewall;
+use crate::firewall::FirewallRules;
+use crate::host_files;
 use crate::path::PathSpec;
-use crate::server::Server;
 use quantity::optional_duration;
 
 /// One reproducible situation: hosts, path, services and what a right diagnosis says.
@@ -46,6 +53,12 @@ pub struct Scenario {
     /// What listens (or does not) on the server, at least one.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
+    /// What takes the place of path and hosts where the fault is switched off.
+    #[serde(default, skip_serializing_if = "Without::is_empty")]
+    pub without: Without,
+    /// How it is recorded.
+    #[serde(default)]
+    pub recording: CaptureSpec,
 }
 
 /// What is particular to one host.
@@ -61,9 +74,20 @@ pub struct HostSpec {
     /// shortens the 40 ms that are usual.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Duration>,
+    /// The route's `quickack`: every segment is acknowledged at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quickack: bool,
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
+    /// Files that programs on this host see in place of the machine's, by path below `/etc`:
+    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/nsswitch.conf`, `/etc/gai.conf`. `{server}`,
+    /// `{server6}`, `{client}` and `{client6}` stand for addresses.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What this host's packet filter does, whatever the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<FirewallRules>,
 }
 
 impl Default for HostSpec {
@@ -71,27 +95,12 @@ impl Default for HostSpec {
         Self {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
+            quickack: false,
             sysctl: BTreeMap::new(),
+            files: BTreeMap::new(),
+            firewall: None,
         }
     }
-}
-
-/// One port of the server, what answers there, and the truth about it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    /// The service's name within its scenario.
-    pub name: String,
-    /// The TCP port, the same over IPv4 and IPv6.
-    pub port: u16,
-    /// What listens there.
-    pub server: Server,
-    /// What the server's packet filter does to this port.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub firewall: Option<Firewall>,
-    /// What a right diagnosis of this service says and does not say.
-    #[serde(default)]
-    pub truth: Truth,
 }
 
 impl Scenario {
@@ -179,6 +188,7 @@ impl Scenario {
             }
         }
         self.path.check()?;
+        self.recording.check()?;
         for host in [&self.client, &self.server] {
             host.check()?;
         }
@@ -209,43 +219,9 @@ impl HostSpec {
             .find(|key| !key.starts_with("net.") || key.contains(['/', ' ']))
         {
             Some(key) => Err(format!("`{key}` is no `net.` setting of a host")),
-            None => Ok(()),
+            None => host_files::check(&self.files)
+                .and_then(|()| self.firewall.as_ref().map_or(Ok(()), FirewallRules::check)),
         }
-    }
-}
-
-impl Service {
-    fn check(&self, before: &[Service]) -> Result<(), String> {
-        if !is_kebab_case(&self.name) {
-            return Err(format!(
-                "the service's name `{}` is not lower-case words joined by hyphens",
-                self.name
-            ));
-        }
-        if RESERVED_NAMES.contains(&self.name.as_str()) {
-            return Err(format!("no service may be called `{}`", self.name));
-        }
-        if before.iter().any(|other| other.name == self.name) {
-            return Err(format!("two services are called `{}`", self.name));
-        }
-        if self.port == 0 {
-            return Err(format!("service `{}` has port 0", self.name));
-        }
-        let shares = |other: &&Service| {
-            other.port == self.port && !self.server.shares_port_with(&other.server)
-        };
-        if let Some(other) = before.iter().find(shares) {
-            return Err(format!(
-                "services `{}` and `{}` claim port {}",
-                other.name, self.name, self.port
-            ));
-        }
-        self.server
-            .check()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
-        self.truth
-            .check()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))
     }
 }
 

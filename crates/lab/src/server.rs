@@ -1,17 +1,26 @@
 //! What can listen on a service's port: real nginx, and small servers of our own for what
 //! nginx does not do. This is their description.
 
+pub(crate) mod dns;
+pub(crate) mod dnsmasq;
 pub(crate) mod listening;
 pub(crate) mod nginx;
 pub(crate) mod own;
 mod request;
 pub mod stamp;
+pub(crate) mod tls;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::duration;
+pub use self::dns::SlowDns;
+pub use self::dnsmasq::Dnsmasq;
+pub use self::own::options::{
+    Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
+};
+pub use self::tls::{Key, Tls};
+use crate::scenario::quantity::{Size, duration};
 
 /// One kind of server, with what is particular to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +47,12 @@ pub enum Server {
     /// Answers a request as a TLS server does that was spoken to in plain text: with an alert
     /// (RFC 8446 §6.2, `unexpected_message`).
     TlsAlert,
+    /// dnsmasq.
+    Dnsmasq(Dnsmasq),
+    /// A DNS server that answers late.
+    SlowDns(SlowDns),
+    /// A server of our own, by its options.
+    Own(Box<OwnServer>),
     /// Nobody listens.
     Nobody,
 }
@@ -55,6 +70,12 @@ pub struct Nginx {
     /// The directive `server_name`; two blocks on one port differ by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
+    /// Further words of the directive `listen`, such as `deferred` or `fastopen=16`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// It speaks TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// What it answers.
     pub answer: Answer,
     /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
@@ -70,6 +91,51 @@ pub enum Answer {
     Page,
     /// `return STATUS` with a short text: header and body leave in one write.
     Return(u16),
+    /// Files of text of these sizes: one size, or a list of them. The first is what `/` asks
+    /// for; each is also to be had by its size, as `/300kB`.
+    Bytes(Sizes),
+}
+
+/// The sizes of the files that an nginx answers with, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMany", into = "Vec<Size>")]
+pub struct Sizes(Vec<Size>);
+
+impl Sizes {
+    /// The sizes, the first of which is the one of `/`.
+    pub fn as_slice(&self) -> &[Size] {
+        &self.0
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.0.iter().find(|size| **size > LARGEST_FILE) {
+            Some(size) => Err(format!("a file of {size} is more than {LARGEST_FILE}")),
+            None if self.0.is_empty() => Err("it answers with no file".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Size),
+    Many(Vec<Size>),
+}
+
+impl From<OneOrMany> for Sizes {
+    fn from(sizes: OneOrMany) -> Self {
+        match sizes {
+            OneOrMany::One(size) => Self(vec![size]),
+            OneOrMany::Many(sizes) => Self(sizes),
+        }
+    }
+}
+
+impl From<Sizes> for Vec<Size> {
+    fn from(sizes: Sizes) -> Self {
+        sizes.0
+    }
 }
 
 /// A server that sleeps while a request waits.
@@ -87,6 +153,9 @@ pub struct Sleep {
 /// No server of the lab sleeps longer over one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
+/// No file that is answered with is larger: the run's folder lies in memory.
+const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
+
 impl Server {
     /// Whether both may be on one port: two blocks of nginx that differ by name.
     pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
@@ -98,8 +167,44 @@ impl Server {
         *self != Self::Nobody
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// The options that this server comes down to, if it is one of ours that speaks HTTP.
+    pub(crate) fn as_own(&self) -> Option<OwnServer> {
+        let apart =
+            |nagle, between, framing| Some(OwnServer::that_writes_apart(nagle, between, framing));
         match self {
+            Self::Own(own) => Some((**own).clone()),
+            Self::WriteWriteRead => apart(true, Duration::ZERO, Framing::Length),
+            Self::Fin => apart(true, Duration::ZERO, Framing::LengthThenClose),
+            Self::Pause(sleep) => apart(false, sleep.time, Framing::Length),
+            Self::Think(sleep) => Some(OwnServer::that_thinks(sleep.time)),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps a log of its own stamps.
+    pub(crate) fn keeps_stamps(&self) -> bool {
+        match self {
+            Self::Think(sleep) | Self::Pause(sleep) => sleep.stamps,
+            Self::Own(own) => own.stamps,
+            _ => false,
+        }
+    }
+
+    /// What it is asked for with.
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self {
+            Self::Nginx(Nginx { tls: Some(_), .. }) => "https",
+            _ => "http",
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Self::Nginx(nginx) = self {
+            nginx.check_listening()?;
+        }
+        match self {
+            Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
+            Self::SlowDns(dns) => dns.check(),
             Self::Nginx(Nginx {
                 answer: Answer::Return(status),
                 ..
@@ -108,11 +213,31 @@ impl Server {
                 server_name: Some(name),
                 ..
             }) if !is_host_name(name) => Err(format!("`{name}` is no host's name")),
+            Self::Nginx(Nginx {
+                answer: Answer::Bytes(sizes),
+                ..
+            }) => sizes.check(),
             Self::Think(sleep) | Self::Pause(sleep) if sleep.time > LONGEST_SLEEP => {
                 Err("it sleeps for more than 60 s".to_owned())
             }
+            Self::Own(own) => own.check(),
             _ => Ok(()),
         }
+    }
+}
+
+impl Nginx {
+    fn check_listening(&self) -> Result<(), String> {
+        let is_word = |word: &&String| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b':'))
+        };
+        if let Some(word) = self.listen.iter().find(|word| !is_word(word)) {
+            return Err(format!("`{word}` is no word of nginx's `listen`"));
+        }
+        self.tls.as_ref().map_or(Ok(()), Tls::check)
     }
 }
 

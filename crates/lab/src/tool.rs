@@ -44,6 +44,17 @@ pub(crate) fn run_with_input(mut command: Command, input: &str) -> Result<(), Er
     judge(&command, &output)
 }
 
+/// Runs a command to its end; what it wrote to stdout.
+pub(crate) fn output_of(mut command: Command) -> Result<String, Error> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|source| Error::Start {
+        program: command.get_program().to_string_lossy().into_owned(),
+        source,
+    })?;
+    judge(&command, &output)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn judge(command: &Command, output: &Output) -> Result<(), Error> {
     if output.status.success() {
         return Ok(());
@@ -73,7 +84,7 @@ pub(crate) fn command(tool: &str) -> Command {
 }
 
 /// Where a program is installed.
-fn find(tool: &str) -> Option<PathBuf> {
+pub(crate) fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
     folders

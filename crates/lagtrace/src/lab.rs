@@ -12,6 +12,7 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 
+mod record;
 mod run;
 mod truth;
 
@@ -47,6 +48,8 @@ enum Action {
     },
     /// Bring a scenario up, diagnose each of its services, take it down
     Run(run::Options),
+    /// Record scenarios at both ends, with the truth beside the captures
+    Record(record::Options),
     /// Bring a scenario up and leave it
     Up(Choice),
     /// Take down what `up` left
@@ -74,6 +77,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Action::List => list(console),
         Action::Show { name } => show(name, console),
         Action::Run(options) => run::run(options, console),
+        Action::Record(options) => record::run(options, console),
         Action::Up(choice) => up(choice, console),
         Action::Down { name } => down(name, console),
     }

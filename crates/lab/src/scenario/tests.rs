@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::server::{Answer, Nginx, Sleep};
+use crate::server::{Answer, Nginx, Server, Sleep};
 
 const MINIMAL: &str = r#"
 name = "minimal"
@@ -168,6 +168,14 @@ fn nonsense_is_refused_with_its_reason() {
         (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", server_name = \"a b\" }",
             "host's name",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", answer = { bytes = [] } }",
+            "no file",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", answer = { bytes = \"51MB\" } }",
+            "more than 50MB",
         ),
         (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"apache\" }",

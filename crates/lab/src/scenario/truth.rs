@@ -3,10 +3,14 @@
 //! Cause names are the ids of the catalogue of causes; the lab takes them as words and
 //! judges nothing by itself.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use super::quantity::optional_duration;
+
 /// The truth about one service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truth {
     /// The findings that must come, the largest first. None: the catalogue of causes has
@@ -16,6 +20,12 @@ pub struct Truth {
     pub allowed: Vec<String>,
     /// Causes that must never be found: the look-alikes.
     pub must_not: Vec<String>,
+    /// What the fault adds to a request that it touches, where that was designed.
+    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
+    pub added: Option<Duration>,
+    /// The share of requests that the fault touches, 0 to 1, where that was designed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
 }
 
 /// One finding that must come.
@@ -71,6 +81,14 @@ impl Truth {
         let named = expected.chain(&self.allowed).chain(&self.must_not);
         if let Some(cause) = named.into_iter().find(|cause| !super::is_kebab_case(cause)) {
             return Err(format!("`{cause}` is no cause's id"));
+        }
+        if self
+            .fraction
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return Err(
+                "the share of requests that the fault touches is not from 0 to 1".to_owned(),
+            );
         }
         match self.must_not.iter().find(|cause| self.admits(cause)) {
             Some(cause) => Err(format!("`{cause}` is both admitted and forbidden")),

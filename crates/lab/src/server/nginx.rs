@@ -8,6 +8,7 @@ use super::{Answer, Nginx, PAGE, Server};
 use crate::error::Error;
 use crate::run::open_up;
 use crate::scenario::Service;
+use crate::scenario::quantity::Size;
 
 /// How many workers it has: like the machines on which the case was told, more than one.
 pub(crate) const WORKERS: usize = 2;
@@ -36,6 +37,12 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
     fs::create_dir_all(&pages).map_err(Error::file("create", &pages))?;
     let page = pages.join("index.html");
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
+    for service in services {
+        if let Server::Nginx(Nginx { tls: Some(tls), .. }) = &service.server {
+            tls.lay(&home, &service.name)?;
+        }
+        lay_files(&home, service)?;
+    }
     let configuration = home.join("nginx.conf");
     let text = configure(&home, worker_user(), services);
     fs::write(&configuration, text).map_err(Error::file("write", &configuration))?;
@@ -51,6 +58,54 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
         "-e".to_owned(),
         argument(&error_log(folder)),
     ]))
+}
+
+/// Lays the files of a service that answers with some.
+fn lay_files(home: &Path, service: &Service) -> Result<(), Error> {
+    let Server::Nginx(Nginx {
+        answer: Answer::Bytes(sizes),
+        ..
+    }) = &service.server
+    else {
+        return Ok(());
+    };
+    let folder = files(home, &service.name);
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    open_up(&folder)?;
+    let names = sizes.as_slice().iter().map(Size::to_string);
+    let index = std::iter::once("index.html".to_owned());
+    let first = sizes.as_slice().first();
+    for (name, size) in index
+        .chain(names)
+        .zip(first.into_iter().chain(sizes.as_slice()))
+    {
+        let file = folder.join(name);
+        fs::write(&file, text(*size)).map_err(Error::file("write", &file))?;
+        open_up(&file)?;
+    }
+    Ok(())
+}
+
+/// Where the files of a service are that answers with some.
+fn files(home: &Path, service: &str) -> PathBuf {
+    home.join(format!("{service}.files"))
+}
+
+/// So much text: numbered lines, which any compression shrinks well.
+fn text(size: Size) -> String {
+    let length = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
+    let mut text = String::with_capacity(length.saturating_add(64));
+    for number in 1_u64.. {
+        if text.len() >= length {
+            break;
+        }
+        let _ = writeln!(
+            text,
+            "{number:8} a line of the lab's text, as long as its others"
+        );
+    }
+    text.truncate(length);
+    text
 }
 
 /// The user that distributions run a web server's workers as; root where there is none.
@@ -105,7 +160,16 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
 /// A service's `server` block.
 fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     let Service { name, port, .. } = service;
-    let mut lines = vec![format!("listen {port}"), format!("listen [::]:{port}")];
+    let mut words = nginx.listen.clone();
+    words.extend(nginx.tls.is_some().then(|| "ssl".to_owned()));
+    let words: String = words.iter().map(|word| format!(" {word}")).collect();
+    let mut lines = vec![
+        format!("listen {port}{words}"),
+        format!("listen [::]:{port}{words}"),
+    ];
+    if let Some(tls) = &nginx.tls {
+        lines.extend(tls.directives(Path::new(home), name));
+    }
     lines.extend(
         nginx
             .server_name
@@ -127,12 +191,11 @@ fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
             .access_log
             .then(|| format!("access_log {home}/{name}.access.log stamps")),
     );
-    match nginx.answer {
-        Answer::Page => lines.push(format!("root {home}/html")),
-        Answer::Return(status) => {
-            lines.push(format!("return {status} \"{status} from the lab\\n\""))
-        }
-    }
+    lines.push(match &nginx.answer {
+        Answer::Page => format!("root {home}/html"),
+        Answer::Return(status) => format!("return {status} \"{status} from the lab\\n\""),
+        Answer::Bytes(_) => format!("root {}", files(Path::new(home), name).display()),
+    });
     let mut text = format!("\n    # {name}\n    server {{\n");
     for line in lines {
         let _ = writeln!(text, "        {line};");

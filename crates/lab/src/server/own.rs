@@ -1,7 +1,13 @@
 //! Our own small servers: one process a service, one thread a connection, plain HTTP/1.1.
 
+mod answer;
+mod nonsense;
+pub(crate) mod options;
+mod pacing;
+mod process;
+
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -12,10 +18,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockRef, Socket, Type};
 
+use self::answer::Answer;
+pub(crate) use self::answer::text;
+use self::options::{Accepting, OwnServer, SocketOptions};
+use self::process::Process;
 use super::request::Requests;
 use super::stamp::Stamp;
-use super::{PAGE, Server, Sleep};
+use super::{Server, request};
 use crate::error::Error;
 
 /// No server serves more connections at a time; further ones are closed.
@@ -23,6 +34,9 @@ const MOST_CONNECTIONS: usize = 4096;
 
 /// A connection on which nothing comes for so long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// The backlog of `listen(2)` unless a scenario says otherwise.
+const BACKLOG: u16 = 128;
 
 /// What the process of one service is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,43 +52,23 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
     // A sleeping server means the time it says: without slack.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     allow_many_files();
+    let own = plan.server.as_own().unwrap_or_default();
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, plan.port));
-    let listener =
-        TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
+    let listener = listen(address, &own.accepting, &own.socket)
+        .map_err(Error::file("listen on", address.to_string()))?;
     let stamps = plan.stamps.map(|path| {
         let file = OpenOptions::new().create(true).append(true).open(&path);
         file.map_err(Error::file("create", path))
     });
+    let between_accepts = own.accepting.every;
     let service = Arc::new(Service {
         server: plan.server,
+        answer: Answer::new(&own.response, own.socket.hold),
+        process: Process::new(&own),
+        own,
         stamps: stamps.transpose()?,
     });
-    let open = Arc::new(AtomicUsize::new(0));
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else {
-            // A client that was gone before it was accepted, or too many open files: which
-            // would be so again at once.
-            thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (service, still_open) = (Arc::clone(&service), Arc::clone(&open));
-        let serve = move || {
-            // Whatever ends a connection, the next one is served.
-            let _ = service.serve(connection);
-            still_open.fetch_sub(1, Ordering::Relaxed);
-        };
-        if thread::Builder::new()
-            .stack_size(128 << 10)
-            .spawn(serve)
-            .is_err()
-        {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
+    accept_all(&listener, between_accepts, &service);
     Ok(())
 }
 
@@ -88,58 +82,134 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// A listener whose accepted sockets inherit their buffers' sizes from it: a receive buffer set
+/// later would not be in the window scale.
+fn listen(
+    address: SocketAddr,
+    accepting: &Accepting,
+    options: &SocketOptions,
+) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    set_buffers(&socket, options)?;
+    socket.bind(&address.into())?;
+    socket.listen(accepting.backlog.unwrap_or(BACKLOG).into())?;
+    Ok(socket.into())
+}
+
+fn set_buffers(socket: &Socket, options: &SocketOptions) -> io::Result<()> {
+    let bytes = |size: crate::scenario::quantity::Size| usize::try_from(size.bytes()).ok();
+    if let Some(size) = options.send_buffer.and_then(bytes) {
+        socket.set_send_buffer_size(size)?;
+    }
+    if let Some(size) = options.receive_buffer.and_then(bytes) {
+        socket.set_recv_buffer_size(size)?;
+    }
+    Ok(())
+}
+
+fn accept_all(listener: &TcpListener, between: Duration, service: &Arc<Service>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else {
+            // A client that was gone before it was accepted, or too many open files: which
+            // would be so again at once.
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (service, still_open) = (Arc::clone(service), Arc::clone(&open));
+        let serve = move || {
+            // Whatever ends a connection, the next one is served.
+            let _ = service.serve(&connection);
+            still_open.fetch_sub(1, Ordering::Relaxed);
+        };
+        let builder = thread::Builder::new().stack_size(128 << 10);
+        if builder.spawn(serve).is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+        thread::sleep(between);
+    }
+}
+
 struct Service {
     server: Server,
+    own: OwnServer,
+    answer: Answer,
+    process: Process,
     stamps: Option<File>,
 }
 
 impl Service {
-    fn serve(&self, connection: TcpStream) -> io::Result<()> {
-        connection.set_read_timeout(Some(IDLE_LIMIT))?;
+    fn serve(&self, connection: &TcpStream) -> io::Result<()> {
+        let idle = self.own.reading.idle.unwrap_or(IDLE_LIMIT);
+        connection.set_read_timeout(Some(idle))?;
         match &self.server {
-            Server::WriteWriteRead => {
-                self.answer_all(&connection, || write_apart(&connection, "keep-alive", None))
-            }
-            Server::Think(Sleep { time, .. }) => {
-                connection.set_nodelay(true)?;
-                self.answer_all(&connection, || think(&connection, *time))
-            }
-            Server::Pause(Sleep { time, .. }) => {
-                connection.set_nodelay(true)?;
-                self.answer_all(&connection, || {
-                    write_apart(&connection, "keep-alive", Some(*time))
-                })
-            }
-            Server::Fin => answer_once(&connection, || write_apart(&connection, "close", None)),
-            Server::Garbage => answer_once(&connection, || write_all(&connection, &GARBAGE)),
-            Server::TlsAlert => answer_once(&connection, || write_all(&connection, &TLS_ALERT)),
-            Server::NeverAnswers => read_to_end(&connection),
-            Server::ClosesAtOnce | Server::Nginx(_) | Server::Nobody => Ok(()),
+            Server::ClosesAtOnce => Ok(()),
+            Server::NeverAnswers => nonsense::listen(connection),
+            Server::Garbage => nonsense::answer(connection, &nonsense::GARBAGE),
+            Server::TlsAlert => nonsense::answer(connection, &nonsense::TLS_ALERT),
+            _ => self.converse(connection),
         }
     }
 
     /// Answers every request of a connection and notes when.
-    fn answer_all(
-        &self,
-        connection: &TcpStream,
-        answer: impl Fn() -> io::Result<Vec<u64>>,
-    ) -> io::Result<()> {
+    fn converse(&self, connection: &TcpStream) -> io::Result<()> {
+        set_options(connection, &self.own.socket)?;
         let peer = plain_address(connection.peer_addr()?);
         let mut requests = Requests::new(connection);
         for number in 1.. {
-            if !requests.next()? {
+            if !requests.has_begun() && connection.peek(&mut [0])? == 0 {
                 break;
             }
-            let read_ns = realtime_ns();
-            let written_ns = answer()?;
+            let _worker = self.process.worker();
+            let Some((read_ns, written_ns)) = self.exchange(connection, &mut requests)? else {
+                break;
+            };
             self.note(&Stamp {
                 peer,
                 number,
                 read_ns,
                 written_ns,
             })?;
+            if self.own.response.framing.ends_connection() {
+                thread::sleep(self.own.response.linger);
+                return nonsense::close(connection);
+            }
         }
         Ok(())
+    }
+
+    /// One request and its response: when it was read, and when each write returned.
+    fn exchange(
+        &self,
+        connection: &TcpStream,
+        requests: &mut Requests<&TcpStream>,
+    ) -> io::Result<Option<(u64, Vec<u64>)>> {
+        let (reading, early) = (&self.own.reading, self.own.response.early);
+        thread::sleep(reading.late);
+        self.process.wait_for_tick(reading.tick);
+        self.process.wait_while_stopped();
+        let Some(head) = requests.head()? else {
+            return Ok(None);
+        };
+        if head.expects && !reading.ignores_expect {
+            (&mut &*connection).write_all(request::CONTINUE)?;
+        }
+        if !early {
+            thread::sleep(reading.body_late);
+            requests.body(&head)?;
+        }
+        let read_ns = realtime_ns();
+        self.process.think(&self.own.thinking);
+        let written_ns = self.answer.write(connection, &self.process)?;
+        if early {
+            requests.body(&head)?;
+        }
+        Ok(Some((read_ns, written_ns)))
     }
 
     /// One line in one write: the file is open for appending, so lines of several threads
@@ -154,66 +224,14 @@ impl Service {
     }
 }
 
-/// What a garbling server says: no byte of it belongs into a status line.
-const GARBAGE: [u8; 64] = [0xA5; 64];
-
-/// A TLS record of type alert, TLS 1.2: fatal, unexpected_message (RFC 8446 §5.1, §6).
-const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
-
-fn header(connection: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\nServer: lagtrace-lab\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n",
-        PAGE.len()
-    )
-}
-
-/// Header and body in a write each, with a sleep between if there is one. When each returned.
-fn write_apart(
-    mut to: &TcpStream,
-    connection: &str,
-    between: Option<Duration>,
-) -> io::Result<Vec<u64>> {
-    to.write_all(header(connection).as_bytes())?;
-    let header_ns = realtime_ns();
-    if let Some(time) = between {
-        thread::sleep(time);
+fn set_options(connection: &TcpStream, options: &SocketOptions) -> io::Result<()> {
+    connection.set_nodelay(!options.nagle)?;
+    if options.hold == Some(options::Hold::Cork) {
+        SockRef::from(connection).set_tcp_cork(true)?;
     }
-    to.write_all(PAGE.as_bytes())?;
-    Ok(vec![header_ns, realtime_ns()])
-}
-
-/// Sleeps, then answers in one write.
-fn think(to: &TcpStream, time: Duration) -> io::Result<Vec<u64>> {
-    thread::sleep(time);
-    let mut response = header("keep-alive");
-    response.push_str(PAGE);
-    write_all(to, response.as_bytes())
-}
-
-fn write_all(mut to: &TcpStream, bytes: &[u8]) -> io::Result<Vec<u64>> {
-    to.write_all(bytes)?;
-    Ok(vec![realtime_ns()])
-}
-
-/// Answers the first request and closes, after the client has closed or said no more for a
-/// moment: closing earlier would reset what is under way.
-fn answer_once(
-    connection: &TcpStream,
-    answer: impl Fn() -> io::Result<Vec<u64>>,
-) -> io::Result<()> {
-    if Requests::new(connection).next()? {
-        answer()?;
-        connection.shutdown(std::net::Shutdown::Write)?;
-        connection.set_read_timeout(Some(Duration::from_secs(2)))?;
-        read_to_end(connection)?;
-    }
-    Ok(())
-}
-
-fn read_to_end(mut from: &TcpStream) -> io::Result<()> {
-    let mut nowhere = [0; 4096];
-    while from.read(&mut nowhere)? > 0 {}
-    Ok(())
+    options.pacing.map_or(Ok(()), |rate| {
+        pacing::pace(connection, rate.bits_per_second() / 8)
+    })
 }
 
 /// The address as the client knows it: an IPv4 client of a dual-stack socket is `::ffff:a.b.c.d`.
@@ -225,7 +243,8 @@ fn plain_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn realtime_ns() -> u64 {
+/// Now, on the clock of a recording's packets.
+pub(crate) fn realtime_ns() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -6,6 +6,17 @@ use std::io::{self, Read};
 /// The longest header, in bytes. Bodies are read and not kept.
 const LONGEST_HEADER: usize = 64 << 10;
 
+/// What tells a client to go on with the body that it announced (RFC 9110 §10.1.1).
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What a request's header says about its body.
+pub(super) struct Head {
+    /// Its length in bytes: `Content-Length` (RFC 9112 §6.3), or nothing.
+    body: u64,
+    /// Whether the client waits to be told to send it.
+    pub(super) expects: bool,
+}
+
 /// A connection's requests, one after the other.
 pub(super) struct Requests<R> {
     from: R,
@@ -21,9 +32,22 @@ impl<R: Read> Requests<R> {
         }
     }
 
+    /// Whether bytes of the next request have been read already.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.buffered.is_empty()
+    }
+
     /// Reads the next request to its end; `false` if the client has no more.
     pub(super) fn next(&mut self) -> io::Result<bool> {
-        let header = loop {
+        match self.head()? {
+            Some(head) => self.body(&head),
+            None => Ok(false),
+        }
+    }
+
+    /// Reads the next request's header; `None` if the client has no more.
+    pub(super) fn head(&mut self) -> io::Result<Option<Head>> {
+        let length = loop {
             if let Some(length) = header_length(&self.buffered) {
                 break length;
             }
@@ -31,11 +55,17 @@ impl<R: Read> Requests<R> {
                 return Err(io::Error::from(io::ErrorKind::InvalidData));
             }
             if !self.read_more()? {
-                return Ok(false);
+                return Ok(None);
             }
         };
-        let mut body = body_length(&self.buffered[..header]);
-        self.buffered.drain(..header);
+        let head = Head::parse(&self.buffered[..length]);
+        self.buffered.drain(..length);
+        Ok(Some(head))
+    }
+
+    /// Reads the body that follows a header; `false` if the client ends within it.
+    pub(super) fn body(&mut self, head: &Head) -> io::Result<bool> {
+        let mut body = head.body;
         while body > 0 {
             if self.buffered.is_empty() && !self.read_more()? {
                 return Ok(false);
@@ -65,14 +95,23 @@ fn header_length(bytes: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
-/// What the header says of its body's length: `Content-Length` (RFC 9112 §6.3), or nothing.
-fn body_length(header: &[u8]) -> u64 {
-    let text = String::from_utf8_lossy(header);
-    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
-    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    length
-        .and_then(|(_, value)| value.trim().parse().ok())
-        .unwrap_or(0)
+impl Head {
+    fn parse(header: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(header);
+        let field = |wanted: &str| {
+            text.lines()
+                .filter_map(|line| line.split_once(':'))
+                .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+                .map(|(_, value)| value.trim())
+        };
+        Self {
+            body: field("content-length")
+                .and_then(|value| value.parse().ok())
+                .unwrap_or(0),
+            expects: field("expect")
+                .is_some_and(|value| value.eq_ignore_ascii_case("100-continue")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +138,13 @@ mod tests {
             0
         );
         assert_eq!(count(b""), 0);
+    }
+
+    #[test]
+    fn a_client_that_waits_for_a_word_says_so() {
+        let expects = |text: &str| Head::parse(text.as_bytes()).expects;
+        assert!(expects("PUT / HTTP/1.1\r\nexpect: 100-Continue\r\n\r\n"));
+        assert!(!expects("PUT / HTTP/1.1\r\nHost: a\r\n\r\n"));
     }
 
     #[test]

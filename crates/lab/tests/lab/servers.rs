@@ -145,6 +145,27 @@ fn an_access_log_has_nginxs_own_stamps() {
     );
 }
 
+#[test]
+fn an_nginx_answers_with_files_of_the_sizes_that_are_named() {
+    let text = "name = \"files\"\ntitle = \"t\"\ntarget = \"one\"\n[[service]]\nname = \"one\"\nport = 80\n\
+                server = { kind = \"nginx\", answer = { bytes = \"300kB\" } }\n\
+                [[service]]\nname = \"two\"\nport = 81\n\
+                server = { kind = \"nginx\", answer = { bytes = [\"5kB\", \"40kB\"] } }\n";
+    let scenario = Scenario::parse("test", text).expect("a scenario");
+    let Some(lab) = crate::up_as(&scenario) else {
+        return;
+    };
+    for (service, length) in [("one", 300_000), ("two", 5_000)] {
+        assert!(
+            fetch(&lab, service, 2)
+                .iter()
+                .all(|one| (one.status, one.length) == (200, length))
+        );
+    }
+    let files = lab.run().folder().join("nginx/two.files/40kB");
+    assert_eq!(std::fs::metadata(files).expect("a file").len(), 40_000);
+}
+
 fn try_connect(lab: &Lab, limit: Duration) -> std::io::Result<Duration> {
     let to = address(lab, &lab.scenario().target, Family::V4);
     connect(lab.client(), to, limit).map(|(_, took)| took)

@@ -5,11 +5,12 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use clap::Args;
 use lagtrace_core::report::Report;
+use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
-use lagtrace_lab::{Family, Lab, Service};
+use lagtrace_lab::{Family, Helper, Lab, Service};
 use serde_json::{Value, json};
 
-use super::{Choice, failed, truth};
+use super::{Choice, HELPER, failed, truth};
 use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
@@ -91,7 +92,11 @@ fn diagnose_all(
             "service",
             &format!("{} on port {}", service.name, service.port),
         );
-        match diagnose(options, lab, service, console) {
+        let diagnosed = match service.load.is_plain() {
+            true => diagnose(options, lab, service, console),
+            false => analyze(options, lab, service),
+        };
+        match diagnosed {
             Ok(mut diagnosis) => {
                 if interrupt.is_requested() {
                     diagnosis.misses = None;
@@ -126,29 +131,48 @@ fn diagnose(
         }
     };
     command.args([&url, "--format", "json"]);
-    command.args(&options.diagnose).stdin(Stdio::null());
+    command.args(&options.diagnose);
     if console.output().quiet {
         command.arg("--quiet");
     }
+    let report = report(command)?;
+    Ok(judged(service, url, report))
+}
+
+/// Where the fault lies in how the service is asked: runs its own load, records it, and has
+/// lagtrace analyse what the client saw.
+fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
+    let family = if options.ipv6 { Family::V6 } else { Family::V4 };
+    let helper = Helper::this_program(HELPER);
+    let (_, [client, _]) = watch(lab, service, family, &helper).map_err(failed)?;
+    let mut command = Command::new(THIS_PROGRAM);
+    command.arg("analyze").arg(&client);
+    command.args(["--format", "json", "--quiet"]);
+    let report = report(command)?;
+    Ok(judged(service, lab.url(service, family), report))
+}
+
+/// What a lagtrace of its own has to say.
+fn report(mut command: Command) -> Result<Report> {
     let output = command
+        .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .context("start `lagtrace diagnose` in the lab")?;
+        .context("start lagtrace for the lab")?;
     if output.stdout.is_empty() {
-        let told = format!(
-            "`lagtrace diagnose {url}` gave no report: {}",
-            output.status
-        );
+        let told = format!("lagtrace gave no report: {}", output.status);
         return Err(Failure::new(told));
     }
-    let report: Report =
-        serde_json::from_slice(&output.stdout).context("read the report from the lab")?;
-    Ok(Diagnosis {
+    Ok(serde_json::from_slice(&output.stdout).context("read the report from the lab")?)
+}
+
+fn judged(service: &Service, url: String, report: Report) -> Diagnosis {
+    Diagnosis {
         service: service.name.clone(),
         url,
         misses: Some(truth::misses(&service.truth, &report)),
         report,
-    })
+    }
 }
 
 /// The name that a service is to be asked by, where it goes by one.

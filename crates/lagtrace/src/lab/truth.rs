@@ -132,6 +132,7 @@ mod tests {
             ],
             allowed: vec!["path-queueing".to_owned()],
             must_not: vec!["server-think".to_owned()],
+            ..Truth::default()
         }
     }
 

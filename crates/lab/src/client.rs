@@ -1,0 +1,232 @@
+//! Our own small clients, for what no real one does: requests in several writes with Nagle's
+//! algorithm on, responses read slowly or not at all for a while, connections that stay idle
+//! for long and are used again, requests that wait for a connection.
+//!
+//! Left to its defaults a client is a healthy one: `TCP_NODELAY`, each request in one write, one
+//! after the other. It measures itself: one [`Asked`] a request goes to its output.
+
+mod ask;
+mod incoming;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::scenario::quantity::{Size, duration};
+
+/// A client of our own, with its faults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnClient {
+    /// Connections that are used side by side.
+    pub connections: u16,
+    /// So many actions on each connection.
+    pub requests: u16,
+    /// So many requests, one after the other, are one action and measured as one.
+    pub action: u16,
+    /// The requests of an action leave in one write, before any is answered.
+    pub pipelined: bool,
+    /// Actions are wanted at this interval, whether a connection is free or not, and measured
+    /// from then on. Zero: as soon as one is free.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub every: Duration,
+    /// What a connection rests after an action.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub pause: Duration,
+    /// A connection for each action, opened as part of it.
+    pub fresh: bool,
+    /// How long one read may wait; then the connection is given up.
+    #[serde(with = "duration")]
+    pub patience: Duration,
+    /// What is set on each connection's socket.
+    pub socket: ClientSocket,
+    /// How a request is written.
+    pub request: Asking,
+    /// How a response is read.
+    pub response: Taking,
+    /// What follows a request.
+    pub ending: Ending,
+}
+
+/// What is set on each connection's socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientSocket {
+    /// Leave Nagle's algorithm on; otherwise `TCP_NODELAY` is set.
+    pub nagle: bool,
+    /// `SO_RCVBUF`, set before connecting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Size>,
+}
+
+/// How a request is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asking {
+    /// A body of so many bytes makes it a POST; without one it is a GET.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Size>,
+    /// The header in a write of its own.
+    pub apart: bool,
+    /// The body in writes of so many bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub piece: Option<Size>,
+    /// The time between two writes.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub between: Duration,
+    /// The time between connecting and the first request.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub after_connecting: Duration,
+}
+
+/// How a response is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Taking {
+    /// At most so many bytes are read at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub piece: Option<Size>,
+    /// The time between two reads.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub between: Duration,
+    /// Before the first read of a response, nothing is read for so long.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub late: Duration,
+}
+
+/// What follows a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// Its response, and then the next request.
+    #[default]
+    Keep,
+    /// The client's FIN; the response comes nevertheless.
+    HalfClose,
+    /// A reset, as soon as the response has begun.
+    Reset,
+}
+
+impl Default for OwnClient {
+    fn default() -> Self {
+        Self {
+            connections: 1,
+            requests: 20,
+            action: 1,
+            pipelined: false,
+            every: Duration::ZERO,
+            pause: Duration::ZERO,
+            fresh: false,
+            patience: Duration::from_secs(5),
+            socket: ClientSocket::default(),
+            request: Asking::default(),
+            response: Taking::default(),
+            ending: Ending::default(),
+        }
+    }
+}
+
+/// What the process of one client is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct AskPlan {
+    pub(crate) client: OwnClient,
+    pub(crate) to: SocketAddr,
+}
+
+/// One action as the client saw it: a line of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// When it was wanted, in ns since 1970 (CLOCK_REALTIME).
+    pub begin_ns: u64,
+    /// From then to the last byte of its last response, in ns.
+    pub latency_ns: u64,
+    /// Whether every response came whole.
+    pub ok: bool,
+}
+
+/// Asks until all is asked.
+pub(crate) fn run(plan: &AskPlan) -> Result<(), Error> {
+    ask::all(&plan.client, plan.to).map_err(Error::file("ask", plan.to.to_string()))
+}
+
+/// No client asks more often, all its connections together.
+const MOST_REQUESTS: u64 = 20_000;
+
+/// No client has more connections.
+const MOST_CONNECTIONS: u16 = 512;
+
+/// No client sleeps longer at once.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// No request's body is longer, in bytes.
+const LONGEST_BODY: u64 = 16 << 20;
+
+impl OwnClient {
+    /// What no scenario may ask for; the reason if this one does.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let count = u64::from(self.connections) * u64::from(self.requests) * u64::from(self.action);
+        if count == 0 || count > MOST_REQUESTS || self.connections > MOST_CONNECTIONS {
+            return Err(format!(
+                "its client asks {count} times over {} connections: not within 1 to \
+                 {MOST_REQUESTS} and {MOST_CONNECTIONS}",
+                self.connections
+            ));
+        }
+        let sleeps = [
+            self.every,
+            self.pause,
+            self.patience,
+            self.request.between,
+            self.request.after_connecting,
+            self.response.between,
+            self.response.late,
+        ];
+        if sleeps.into_iter().any(|time| time > LONGEST_SLEEP) || self.patience.is_zero() {
+            return Err("its client waits for more than 30 s, or not at all".to_owned());
+        }
+        let body = self.request.body.map_or(0, Size::bytes);
+        if body > LONGEST_BODY {
+            return Err(format!("its client sends a body of {body} bytes"));
+        }
+        let pieces = [self.request.piece, self.response.piece];
+        if pieces.contains(&Some(Size::from_bytes(0))) {
+            return Err("its client reads or writes pieces of nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnClient;
+
+    #[test]
+    fn a_client_is_read_from_what_differs_from_a_healthy_one() {
+        let text = "requests = 3\nsocket.nagle = true\nrequest = { body = \"1kB\", apart = true }";
+        let client: OwnClient = toml::from_str(text).expect("a client");
+        assert_eq!((client.requests, client.connections), (3, 1));
+        assert!(client.socket.nagle && client.request.apart);
+        assert_eq!(client.check(), Ok(()));
+        let again = serde_json::to_string(&client).expect("it writes");
+        assert_eq!(serde_json::from_str::<OwnClient>(&again).ok(), Some(client));
+    }
+
+    #[test]
+    fn what_would_never_end_is_refused() {
+        for text in [
+            "requests = 0",
+            "requests = 30000",
+            "connections = 600",
+            "pause = \"31s\"",
+            "patience = \"0s\"",
+            "response.piece = \"0B\"",
+            "request.body = \"99MB\"",
+        ] {
+            let client: OwnClient = toml::from_str(text).expect("it reads");
+            assert!(client.check().is_err(), "{text}");
+        }
+        assert!(toml::from_str::<OwnClient>("speed = 1").is_err());
+    }
+}

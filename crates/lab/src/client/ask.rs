@@ -1,0 +1,206 @@
+//! Asking: the connections of one client, and what each does.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::incoming::Incoming;
+use super::{Asked, Ending, OwnClient};
+use crate::server::own::{realtime_ns, text};
+
+/// How long connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Asks over all connections and says what came of it.
+pub(super) fn all(client: &OwnClient, to: SocketAddr) -> io::Result<()> {
+    // A sleeping client means the time it says: without slack. Threads inherit it.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let asking = Asking {
+        client,
+        to,
+        writes: writes(client),
+        begun: Instant::now(),
+        wanted: AtomicU64::new(0),
+    };
+    thread::scope(|scope| {
+        let connections = (0..client.connections).map(|_| scope.spawn(|| asking.connection()));
+        let connections: Vec<_> = connections.collect();
+        connections.into_iter().try_for_each(|connection| {
+            let ended = connection.join();
+            ended.unwrap_or_else(|_| Err(io::Error::other("a connection's thread panicked")))
+        })
+    })
+}
+
+/// What all connections of a client share.
+struct Asking<'a> {
+    client: &'a OwnClient,
+    to: SocketAddr,
+    writes: Vec<Vec<u8>>,
+    begun: Instant,
+    /// Actions that somebody has taken on.
+    wanted: AtomicU64,
+}
+
+impl Asking<'_> {
+    /// What one connection does from its beginning to its end.
+    fn connection(&self) -> io::Result<()> {
+        let mut open = None;
+        for _ in 0..self.client.requests {
+            if open.is_none() && !self.client.fresh {
+                open = self.connect().ok();
+            }
+            let due = self.wait_until_wanted();
+            let late = due.map_or(Duration::ZERO, |due| due.elapsed());
+            let begin_ns = realtime_ns().saturating_sub(nanoseconds(late));
+            let begun = Instant::now();
+            let ok = self.act(&mut open).is_ok();
+            let latency = late + begun.elapsed();
+            if !ok || self.client.fresh || self.client.ending != Ending::Keep {
+                open = None;
+            }
+            say(&Asked {
+                begin_ns,
+                latency_ns: nanoseconds(latency),
+                ok,
+            })?;
+            sleep(self.client.pause);
+        }
+        Ok(())
+    }
+
+    /// Waits for the time at which the next action is wanted, if there is one; that time.
+    fn wait_until_wanted(&self) -> Option<Instant> {
+        if self.client.every.is_zero() {
+            return None;
+        }
+        let number = self.wanted.fetch_add(1, Ordering::Relaxed);
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let due = self.begun + self.client.every.saturating_mul(number);
+        sleep(due.saturating_duration_since(Instant::now()));
+        Some(due)
+    }
+
+    /// One action. If a connection that was used before turns out to be dead, it is repeated
+    /// once on a new one, as every pool does.
+    fn act(&self, open: &mut Option<TcpStream>) -> io::Result<()> {
+        if let Some(connection) = open.as_ref() {
+            if self.exchange_all(connection).is_ok() {
+                return Ok(());
+            }
+            if self.client.ending != Ending::Keep {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+        let connection = open.insert(self.connect()?);
+        self.exchange_all(connection)
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(self.to), Type::STREAM, None)?;
+        if let Some(size) = self.client.socket.receive_buffer {
+            let size = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
+            socket.set_recv_buffer_size(size)?;
+        }
+        socket.connect_timeout(&self.to.into(), CONNECT_LIMIT)?;
+        let connection = TcpStream::from(socket);
+        connection.set_nodelay(!self.client.socket.nagle)?;
+        connection.set_read_timeout(Some(self.client.patience))?;
+        connection.set_write_timeout(Some(self.client.patience))?;
+        sleep(self.client.request.after_connecting);
+        Ok(connection)
+    }
+
+    /// The requests of one action.
+    fn exchange_all(&self, connection: &TcpStream) -> io::Result<()> {
+        let mut incoming = Incoming::new(connection, &self.client.response);
+        if self.client.pipelined {
+            let requests = self.writes.concat().repeat(self.client.action.into());
+            (&mut &*connection).write_all(&requests)?;
+            return (0..self.client.action).try_for_each(|_| incoming.response());
+        }
+        for _ in 0..self.client.action {
+            self.write(connection)?;
+            match self.client.ending {
+                Ending::Keep => incoming.response()?,
+                Ending::HalfClose => {
+                    connection.shutdown(Shutdown::Write)?;
+                    incoming.response()?;
+                }
+                Ending::Reset => {
+                    incoming.begin()?;
+                    return SockRef::from(connection).set_linger(Some(Duration::ZERO));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, mut to: &TcpStream) -> io::Result<()> {
+        for (n, bytes) in self.writes.iter().enumerate() {
+            if n > 0 {
+                sleep(self.client.request.between);
+            }
+            to.write_all(bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The request's bytes, cut into writes.
+fn writes(client: &OwnClient) -> Vec<Vec<u8>> {
+    let Some(length) = client.request.body else {
+        return vec![b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n".to_vec()];
+    };
+    let body = text(Some(length.bytes()));
+    let piece = client.request.piece.map_or(u64::MAX, |size| size.bytes());
+    let piece = usize::try_from(piece).unwrap_or(usize::MAX).max(1);
+    let header = format!(
+        "POST / HTTP/1.1\r\nHost: lab\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut writes = vec![header.into_bytes()];
+    writes.extend(body.chunks(piece).map(<[u8]>::to_vec));
+    if !client.request.apart && writes.len() > 1 {
+        let first = writes.remove(1);
+        writes[0].extend(first);
+    }
+    writes
+}
+
+/// One line in one write: lines of several threads never mix.
+fn say(asked: &Asked) -> io::Result<()> {
+    let mut line = serde_json::to_vec(asked)?;
+    line.push(b'\n');
+    let mut output = io::stdout().lock();
+    output.write_all(&line)?;
+    output.flush()
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::quantity::Size;
+
+    #[test]
+    fn a_request_is_cut_as_asked() {
+        let mut client = OwnClient::default();
+        assert_eq!(writes(&client).len(), 1);
+        client.request.body = Some(Size::from_bytes(10));
+        assert_eq!(writes(&client).len(), 1);
+        client.request.apart = true;
+        assert_eq!(writes(&client).len(), 2);
+        client.request.piece = Some(Size::from_bytes(4));
+        let lengths: Vec<usize> = writes(&client)[1..].iter().map(Vec::len).collect();
+        assert_eq!(lengths, [4, 4, 2]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Files that a host has of its own: `/etc/resolv.conf` and the like, as a scenario gives them.
+//!
+//! They lie in the run's folder. Processes on the host see them in place of the machine's,
+//! which stay as they are; how that is done is [`crate::namespace`]'s matter.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::host::Side;
+use crate::link;
+use crate::run::open_up;
+
+/// No file of a host is longer, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Where the C library asks a cache of names before it reads any file; the cache knows the
+/// machine's names, not the host's.
+const NAME_CACHE: &str = "/run/nscd/socket";
+
+/// One file, and which of the machine's is hidden by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostFile {
+    pub(crate) source: CString,
+    pub(crate) target: CString,
+}
+
+/// What a scenario may say of a host's files; else the reason against it.
+pub(crate) fn check(files: &BTreeMap<String, String>) -> Result<(), String> {
+    let is_sound = |path: &str| {
+        path.strip_prefix("/etc/").is_some_and(|rest| {
+            !rest.is_empty()
+                && rest.split('/').all(|part| !matches!(part, "" | "." | ".."))
+                && rest
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'/'))
+        })
+    };
+    if let Some(path) = files.keys().find(|path| !is_sound(path)) {
+        return Err(format!("`{path}` is no file below /etc"));
+    }
+    match files.iter().find(|(_, text)| text.len() > LONGEST) {
+        Some((path, _)) => Err(format!("`{path}` is longer than 64 KiB")),
+        None => Ok(()),
+    }
+}
+
+/// Writes a host's files into the run's folder, addresses filled in: `{server}`, `{server6}`,
+/// `{client}`, `{client6}`.
+pub(crate) fn lay(
+    folder: &Path,
+    side: Side,
+    files: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    for (path, text) in files {
+        // Only what is there can be hidden: making it would change the machine.
+        fs::metadata(path).map_err(Error::file("lay a host's own file over", path))?;
+        let own = own_path(folder, side, path);
+        for made in own.ancestors().skip(1).take_while(|above| *above != folder) {
+            fs::create_dir_all(made).map_err(Error::file("create", made))?;
+            open_up(made)?;
+        }
+        fs::write(&own, fill_in(text)).map_err(Error::file("write", &own))?;
+        open_up(&own)?;
+    }
+    Ok(())
+}
+
+/// The files that `lay` wrote, and what they hide.
+pub(crate) fn laid(folder: &Path, side: Side, files: &BTreeMap<String, String>) -> Vec<HostFile> {
+    let hide = |source: &Path, target: &str| {
+        Some(HostFile {
+            source: CString::new(source.as_os_str().as_bytes()).ok()?,
+            target: CString::new(target).ok()?,
+        })
+    };
+    let mut laid: Vec<HostFile> = files
+        .keys()
+        .filter_map(|path| hide(&own_path(folder, side, path), path))
+        .collect();
+    if !laid.is_empty() && Path::new(NAME_CACHE).exists() {
+        laid.extend(hide(Path::new("/dev/null"), NAME_CACHE));
+    }
+    laid
+}
+
+fn own_path(folder: &Path, side: Side, path: &str) -> PathBuf {
+    let host = match side {
+        Side::Client => "client-files",
+        Side::Server => "server-files",
+    };
+    folder.join(host).join(path.trim_start_matches('/'))
+}
+
+/// The addresses of the two hosts in the place of their names in braces.
+pub(crate) fn fill_in(text: &str) -> String {
+    [
+        ("{server}", link::SERVER.v4.to_string()),
+        ("{server6}", link::SERVER.v6.to_string()),
+        ("{client}", link::CLIENT.v4.to_string()),
+        ("{client6}", link::CLIENT.v6.to_string()),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (name, address)| {
+        text.replace(name, address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(path: &str) -> Result<(), String> {
+        check(&BTreeMap::from([(path.to_owned(), String::new())]))
+    }
+
+    #[test]
+    fn only_files_below_etc_are_taken() {
+        assert_eq!(reason("/etc/resolv.conf"), Ok(()));
+        assert_eq!(reason("/etc/ssl/openssl.cnf"), Ok(()));
+        for path in [
+            "/etc/",
+            "/etc/../bin/sh",
+            "/usr/bin/env",
+            "etc/hosts",
+            "/etc//hosts",
+        ] {
+            assert!(reason(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_filled_in() {
+        assert_eq!(
+            fill_in("nameserver {server}\nnameserver {server6} # {client}"),
+            "nameserver 10.77.0.2\nnameserver fd77::2 # 10.77.0.1"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! What asks while a service is recorded: real clients, each telling how long its own requests
+//! took. This is their description; [`run`] runs them.
+
+pub(crate) mod run;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::OwnClient;
+use crate::scenario::quantity::optional_duration;
+
+/// No load has more clients at a time, so that no machine is overrun.
+const MOST_CLIENTS: u32 = 64;
+
+/// No client asks more often.
+const MOST_REQUESTS: u32 = 100_000;
+
+/// What asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Load {
+    /// curl.
+    Curl(Curl),
+    /// Any other program.
+    Command(Program),
+    /// A client of our own, for what no real one does.
+    Own(Own),
+}
+
+/// A client of our own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Own {
+    /// What it does.
+    pub client: Box<OwnClient>,
+}
+
+/// Several curls side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Curl {
+    /// How many run side by side, each with a connection of its own.
+    pub connections: u32,
+    /// How many requests each makes, one after the other.
+    pub requests: u32,
+    /// The time from the start of one request to the start of the next; at once if not said.
+    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
+    /// A process for each request, so that none finds a connection to reuse.
+    pub fresh: bool,
+    /// What is asked for.
+    pub path: String,
+    /// The name to ask for in place of the server's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Further arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// Files that the arguments name as `{folder}/NAME`: name and content.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+/// A program that asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its name.
+    pub program: String,
+    /// The Debian package that brings it.
+    pub package: String,
+    /// Its arguments; `{address}`, `{port}`, `{url}` and `{folder}` are filled in.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// How many run side by side.
+    #[serde(default = "one")]
+    pub processes: u32,
+    /// How often each is run, one run after the other.
+    #[serde(default = "one")]
+    pub times: u32,
+    /// A pattern whose first group is a request's time within the program's output, in
+    /// milliseconds. Without it a run is a request, and its wall time counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<String>,
+    /// Files that the arguments name as `{folder}/NAME`: name and content.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::Curl(Curl::default())
+    }
+}
+
+impl Default for Curl {
+    fn default() -> Self {
+        Self {
+            connections: 6,
+            requests: 20,
+            every: None,
+            fresh: false,
+            path: "/".to_owned(),
+            host: None,
+            arguments: Vec::new(),
+            files: BTreeMap::new(),
+        }
+    }
+}
+
+impl Load {
+    /// The load in words.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Curl(curl) => format!(
+                "curl, {} side by side, {} requests each{}",
+                curl.connections,
+                curl.requests,
+                if curl.fresh {
+                    ", a connection for each"
+                } else {
+                    ", kept alive"
+                }
+            ),
+            Self::Command(program) => format!(
+                "{}, {} side by side, {} times each",
+                program.program, program.processes, program.times
+            ),
+            Self::Own(own) => format!(
+                "a client of the lab's own, {} connections, {} requests each",
+                own.client.connections, own.client.requests
+            ),
+        }
+    }
+
+    /// Whether any client that asks a web server for a page would meet the same: the fault does
+    /// not lie in what is asked, or how.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Self::Curl(curl) => {
+                !curl.fresh
+                    && curl.every.is_none()
+                    && curl.path == "/"
+                    && curl.host.is_none()
+                    && curl.arguments.is_empty()
+            }
+            Self::Command(_) | Self::Own(_) => false,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (clients, requests, files) = match self {
+            Self::Curl(curl) => (curl.connections, curl.requests, &curl.files),
+            Self::Command(program) => (program.processes, program.times, &program.files),
+            Self::Own(own) => return own.client.check(),
+        };
+        if !(1..=MOST_CLIENTS).contains(&clients) || !(1..=MOST_REQUESTS).contains(&requests) {
+            return Err(format!(
+                "its load has 1 to {MOST_CLIENTS} clients with 1 to {MOST_REQUESTS} requests each"
+            ));
+        }
+        if let Self::Command(Program {
+            latency: Some(pattern),
+            ..
+        }) = self
+        {
+            regex_lite::Regex::new(pattern)
+                .map_err(|error| format!("its load's pattern `{pattern}`: {error}"))?;
+        }
+        match files
+            .keys()
+            .find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
+        {
+            Some(name) => Err(format!("`{name}` is no plain file name")),
+            None => Ok(()),
+        }
+    }
+}

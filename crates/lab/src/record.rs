@@ -1,0 +1,245 @@
+//! Recording a scenario at both ends, with the truth beside it.
+//!
+//! A recording is worth something only if the fault was really there. So the scenario runs
+//! twice, with the fault and with the fault switched off, and something other than lagtrace has
+//! to tell the two apart ([`crate::scenario::Proof`]); otherwise there is no recording.
+
+mod files;
+mod side;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::helper::Helper;
+use crate::lab::{Family, Lab};
+use crate::label::{Compared, Label, SCHEMA, Shown, variant};
+use crate::load::run::Requests;
+use crate::scenario::{Proof, Scenario, Service, Witness};
+use side::Side;
+
+/// What of a scenario is to be recorded, and how it differs from what the scenario says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The service; the scenario's case if `None`.
+    pub service: Option<String>,
+    /// The path's round trip.
+    pub round_trip: Option<Duration>,
+    /// Whether segments cross the path in large frames.
+    pub offload: Option<bool>,
+    /// What the path's chances are drawn from.
+    pub seed: Option<u64>,
+    /// Whether the client asks over IPv6.
+    pub ipv6: bool,
+}
+
+impl Request {
+    /// The recordings that the scenario itself asks for.
+    pub fn all_of(scenario: &Scenario) -> Vec<Self> {
+        let spec = &scenario.recording;
+        let offload: Vec<_> = match spec.offload.is_empty() {
+            true => vec![None],
+            false => spec.offload.iter().copied().map(Some).collect(),
+        };
+        let distances = spec.distances(scenario.path.round_trip);
+        let each = |round_trip: Duration| {
+            offload.iter().map(move |&offload| Self {
+                round_trip: Some(round_trip),
+                offload,
+                ipv6: spec.ipv6,
+                ..Self::default()
+            })
+        };
+        distances.into_iter().flat_map(each).collect()
+    }
+
+    fn apply(&self, mut scenario: Scenario) -> Scenario {
+        let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
+        for path in paths.into_iter().flatten() {
+            path.round_trip = self.round_trip.unwrap_or(path.round_trip);
+            path.seed = self.seed.unwrap_or(path.seed);
+        }
+        if let Some(round_trip) = self.round_trip {
+            scenario = scenario.with_round_trip(round_trip);
+        }
+        scenario
+    }
+}
+
+/// Records a scenario into a folder of its own within `corpus`; the folder and its label.
+///
+/// # Errors
+/// [`Error::NotShown`] if what is to show the fault does not, and all that bringing a lab up,
+/// running its load and recording can meet. Nothing is left in `corpus` then.
+pub fn record(
+    scenario: &Scenario,
+    request: &Request,
+    helper: &Helper,
+    corpus: &Path,
+) -> Result<(PathBuf, Label), Error> {
+    let scenario = request.apply(scenario.clone());
+    let service = target(&scenario, request)?;
+    check(&scenario, service)?;
+    let family = match request.ipv6 {
+        true => Family::V6,
+        false => Family::V4,
+    };
+    let scratch = files::Scratch::new(corpus)?;
+    let with = Side::run(
+        &scenario,
+        &service.name,
+        family,
+        helper,
+        &scratch.folder("with")?,
+    )?;
+    let without = match scenario.has_off_switch() {
+        true => {
+            let off = scenario.clone().switched_off();
+            let folder = scratch.folder("without")?;
+            Some(Side::run(&off, &service.name, family, helper, &folder)?)
+        }
+        false => None,
+    };
+    let proof = shown(service, &with, without.as_ref())?;
+    let variant = variant(scenario.path.round_trip, request.offload, request.ipv6);
+    let label = Label {
+        schema: SCHEMA,
+        scenario: scenario.name.clone(),
+        service: service.name.clone(),
+        title: scenario.title.clone(),
+        variant,
+        round_trip_ns: u64::try_from(scenario.path.round_trip.as_nanos()).unwrap_or(u64::MAX),
+        offload: request.offload,
+        seed: scenario.path.seed,
+        ipv6: request.ipv6,
+        port: service.port,
+        truth: service.truth.clone(),
+        requests: Compared {
+            with: with.requests,
+            without: without.map(|side| side.requests),
+        },
+        proof,
+    };
+    let name = folder_name(&scenario, &label);
+    let folder = files::publish(&scratch, &with.files, &label, &corpus.join(name))?;
+    Ok((folder, label))
+}
+
+/// Runs a service's own load in a lab that is up and records it at both ends: what the clients
+/// saw, and the client's and the server's capture, which go when the lab does.
+///
+/// # Errors
+/// A client or tcpdump is missing or fails.
+pub fn watch(
+    lab: &Lab,
+    service: &Service,
+    family: Family,
+    helper: &Helper,
+) -> Result<(Requests, [PathBuf; 2]), Error> {
+    side::load_and_record(lab, service, family, helper, &lab.run().folder())
+}
+
+fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, Error> {
+    let name = request.service.as_ref().unwrap_or(&scenario.target);
+    scenario.service(name).ok_or_else(|| Error::UnknownService {
+        scenario: scenario.name.clone(),
+        service: name.clone(),
+    })
+}
+
+/// The scenario's name, the service's where it is not the case, and the variant.
+fn folder_name(scenario: &Scenario, label: &Label) -> String {
+    let mut name = scenario.name.clone();
+    if label.service != scenario.target {
+        name = format!("{name}-{}", label.service);
+    }
+    format!("{name}-{}", label.variant)
+}
+
+/// A fault that nothing shows, or that cannot be switched off, proves nothing.
+fn check(scenario: &Scenario, service: &Service) -> Result<(), Error> {
+    let lacks = if service.proof.is_empty() && !service.truth.expected.is_empty() {
+        "it does not say what shows its fault"
+    } else if !scenario.has_off_switch() && !service.truth.expected.is_empty() {
+        "it does not say how its fault is switched off"
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotShown {
+        scenario: scenario.name.clone(),
+        service: service.name.clone(),
+        reason: lacks.to_owned(),
+    })
+}
+
+/// What each witness counted; an error if one of them does not show the fault.
+fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<Shown>, Error> {
+    let mut all = Vec::new();
+    for (proof, &counted) in service.proof.iter().zip(&with.counted) {
+        let index = all.len();
+        let counted_off = without.and_then(|side| side.counted.get(index).copied());
+        let shown = Shown {
+            shown_by: proof.describe(),
+            with: counted,
+            without: counted_off,
+        };
+        if let Some(reason) = objection(proof, &shown) {
+            return Err(Error::NotShown {
+                scenario: with.scenario.clone(),
+                service: service.name.clone(),
+                reason,
+            });
+        }
+        all.push(shown);
+    }
+    Ok(all)
+}
+
+/// Why this does not show the fault, if it does not.
+fn objection(proof: &Proof, shown: &Shown) -> Option<String> {
+    let words = &shown.shown_by;
+    if let Some(Witness::Slower(least)) = proof.witness() {
+        let without = shown.without?;
+        let slower = Duration::from_nanos(shown.with.saturating_sub(without));
+        return (slower < least).then(|| format!("{words}: it is slower by {slower:?} only"));
+    }
+    if shown.with < proof.at_least {
+        return Some(format!("{words}: there are {} with it", shown.with));
+    }
+    let without = shown.without.filter(|&count| count > proof.at_most)?;
+    Some(format!("{words}: there are {without} without it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(with: u64, without: Option<u64>) -> Shown {
+        Shown {
+            shown_by: "it".to_owned(),
+            with,
+            without,
+        }
+    }
+
+    #[test]
+    fn a_proof_holds_between_its_bounds_only() {
+        let proof = Proof {
+            at_least: 5,
+            at_most: 1,
+            errors: true,
+            ..Proof::default()
+        };
+        assert_eq!(objection(&proof, &shown(5, Some(1))), None);
+        assert_eq!(objection(&proof, &shown(5, None)), None);
+        assert!(objection(&proof, &shown(4, Some(0))).is_some());
+        assert!(objection(&proof, &shown(9, Some(2))).is_some());
+        let slower = Proof {
+            slower_by: Some(Duration::from_nanos(30)),
+            ..Proof::default()
+        };
+        assert_eq!(objection(&slower, &shown(40, Some(10))), None);
+        assert!(objection(&slower, &shown(39, Some(10))).is_some());
+        assert!(objection(&slower, &shown(5, Some(10))).is_some());
+    }
+}

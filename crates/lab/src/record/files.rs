@@ -1,0 +1,111 @@
+//! The files of a recording: captured into a scratch folder, made what the scenario asks for,
+//! compressed, and moved to their place at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::label::Label;
+use crate::scenario::{CaptureFormat, CaptureSpec};
+use crate::tool;
+
+/// editcap takes so many packets to leave out, at most.
+const MOST_LEFT_OUT: usize = 512;
+
+/// A folder beside the recordings that goes away with this.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new(corpus: &Path) -> Result<Self, Error> {
+        let path = corpus.join(format!(".recording-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(Error::file("create", &path))?;
+        let path = fs::canonicalize(&path).map_err(Error::file("find", &path))?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(Error::file("create", &path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is hidden, and in the way of nothing.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Makes a capture what the scenario asks for; where it is then.
+pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
+    let is_pcapng = spec.format == CaptureFormat::Pcapng;
+    if !is_pcapng && spec.lose == 0.0 {
+        return Ok(file.to_owned());
+    }
+    tool::require("editcap", "wireshark-common")?;
+    let shaped = match is_pcapng {
+        true => file.with_extension("pcapng"),
+        false => file.with_extension("less.pcap"),
+    };
+    let mut editcap = tool::command("editcap");
+    let kind = match spec.format {
+        CaptureFormat::Pcap => "nsecpcap",
+        CaptureFormat::PcapMicro => "pcap",
+        CaptureFormat::Pcapng => "pcapng",
+    };
+    editcap.args(["-F", kind]).arg(file).arg(&shaped);
+    editcap.args(left_out(file, spec.lose, seed)?);
+    tool::run_with_input(editcap, "")?;
+    if is_pcapng {
+        return Ok(shaped);
+    }
+    fs::rename(&shaped, file).map_err(Error::file("replace", file))?;
+    Ok(file.to_owned())
+}
+
+/// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
+fn left_out(file: &Path, share: f64, seed: u64) -> Result<Vec<String>, Error> {
+    if share == 0.0 {
+        return Ok(Vec::new());
+    }
+    let packets = super::side::count_packets(file, "frame")?;
+    let every = (1.0 / share).round().max(2.0) as u64;
+    let first = seed % every + 1;
+    let numbers = (first..=packets).step_by(usize::try_from(every).unwrap_or(usize::MAX));
+    Ok(numbers
+        .take(MOST_LEFT_OUT)
+        .map(|number| number.to_string())
+        .collect())
+}
+
+/// Compresses the captures, writes the label, and moves both to their place, which is replaced.
+pub(super) fn publish(
+    scratch: &Scratch,
+    captures: &[PathBuf],
+    label: &Label,
+    place: &Path,
+) -> Result<PathBuf, Error> {
+    let ready = scratch.folder("ready")?;
+    for capture in captures {
+        let name = capture.file_name().unwrap_or_default();
+        let moved = ready.join(name);
+        fs::rename(capture, &moved).map_err(Error::file("move", capture))?;
+        let mut gzip = tool::command("gzip");
+        // -n: equal captures give equal files.
+        gzip.args(["-9", "-n", "-f"]).arg(&moved);
+        tool::run_with_input(gzip, "")?;
+    }
+    let file = ready.join("truth.json");
+    let mut text = serde_json::to_vec_pretty(label).expect("a label is text and numbers");
+    text.push(b'\n');
+    fs::write(&file, text).map_err(Error::file("write", &file))?;
+    if place.exists() {
+        fs::remove_dir_all(place).map_err(Error::file("replace", place))?;
+    }
+    fs::rename(&ready, place).map_err(Error::file("create", place))?;
+    Ok(place.to_owned())
+}

@@ -1,0 +1,91 @@
+//! How a scenario is recorded: at which distances, and into what kind of file.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::quantity::{optional_duration, parse_duration};
+
+/// How a scenario is recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CaptureSpec {
+    /// The round trips at which it is recorded; the path's own if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub round_trips: Vec<String>,
+    /// With and without segmentation offload; as the path has it if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offload: Vec<bool>,
+    /// Whether the client asks over IPv6.
+    pub ipv6: bool,
+    /// The device that is listened to in place of the path's own: `any` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// How many bytes of each packet are kept; all if not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u32>,
+    /// How long the load runs before the recording begins.
+    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
+    pub begin_after: Option<Duration>,
+    /// The kind of file.
+    pub format: CaptureFormat,
+    /// The share of packets that are missing from the file, 0 to 1.
+    pub lose: f64,
+}
+
+/// A kind of capture file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CaptureFormat {
+    /// pcap with stamps in nanoseconds.
+    #[default]
+    Pcap,
+    /// pcap with stamps in microseconds.
+    PcapMicro,
+    /// pcapng.
+    Pcapng,
+}
+
+impl Default for CaptureSpec {
+    fn default() -> Self {
+        Self {
+            round_trips: Vec::new(),
+            offload: Vec::new(),
+            ipv6: false,
+            interface: None,
+            snapshot: None,
+            begin_after: None,
+            format: CaptureFormat::Pcap,
+            lose: 0.0,
+        }
+    }
+}
+
+impl CaptureSpec {
+    /// The round trips at which it is recorded; `own` if none is said.
+    pub fn distances(&self, own: Duration) -> Vec<Duration> {
+        let said: Vec<_> = self
+            .round_trips
+            .iter()
+            .filter_map(|text| parse_duration(text).ok())
+            .collect();
+        if said.is_empty() { vec![own] } else { said }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(bad) = self
+            .round_trips
+            .iter()
+            .find_map(|text| parse_duration(text).err())
+        {
+            return Err(format!("its recording: {bad}"));
+        }
+        if !(0.0..1.0).contains(&self.lose) {
+            return Err(format!("its recording cannot lose {} of it", self.lose));
+        }
+        if self.snapshot.is_some_and(|bytes| bytes < 64) {
+            return Err("its recording keeps less of a packet than its headers".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! A DNS server of our own that answers late: what a resolver asks that has nothing cached.
+//!
+//! It answers over UDP and TCP (RFC 1035), every name alike, with the addresses of the lab's
+//! server. Bounded: a query that finds too many waiting is not answered.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::LONGEST_SLEEP;
+use crate::error::Error;
+use crate::link;
+use crate::scenario::quantity::duration;
+
+/// So many answers wait at a time; a query beyond them is dropped.
+const MOST_WAITING: usize = 1024;
+
+/// So many TCP connections are served at a time; further ones are closed.
+const MOST_CONNECTIONS: usize = 64;
+
+/// A TCP connection on which nothing comes for so long is closed.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The longest query that is read, in bytes: a name, a question, and room for EDNS.
+const LONGEST_QUERY: usize = 1024;
+
+/// A DNS server that takes its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlowDns {
+    /// From a query to its answer.
+    #[serde(with = "duration")]
+    pub time: Duration,
+    /// How long an answer may be kept, in seconds.
+    #[serde(default = "an_hour")]
+    pub ttl_s: u32,
+}
+
+const fn an_hour() -> u32 {
+    3600
+}
+
+impl SlowDns {
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.time > LONGEST_SLEEP {
+            true => Err("it sleeps for more than 60 s".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What the process of one such service is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct DnsPlan {
+    pub(crate) dns: SlowDns,
+    pub(crate) port: u16,
+}
+
+/// An answer that waits for its time.
+struct Waiting {
+    due: Instant,
+    to: SocketAddr,
+    answer: Vec<u8>,
+}
+
+/// Serves until the process is ended.
+pub(crate) fn run(plan: DnsPlan) -> Result<(), Error> {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, plan.port));
+    let listen = Error::file("listen on", address.to_string());
+    let socket = UdpSocket::bind(address).map_err(listen)?;
+    let sender = socket
+        .try_clone()
+        .map_err(Error::file("share", address.to_string()))?;
+    // TCP last: whoever waits for this server looks there.
+    let listener =
+        TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
+    let (queue, waiting) = sync_channel(MOST_WAITING);
+    thread::scope(|scope| {
+        let sender = &sender;
+        scope.spawn(move || send_when_due(sender, waiting));
+        scope.spawn(|| serve_streams(&listener, &plan.dns));
+        receive(&socket, &plan.dns, &queue);
+    });
+    Ok(())
+}
+
+fn receive(socket: &UdpSocket, dns: &SlowDns, queue: &SyncSender<Waiting>) {
+    let mut query = [0; LONGEST_QUERY];
+    loop {
+        let Ok((length, to)) = socket.recv_from(&mut query) else {
+            // What ICMP reported of an answer sent earlier.
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        let due = Instant::now() + dns.time;
+        if let Some(answer) = answer(&query[..length], dns.ttl_s) {
+            let _ = queue.try_send(Waiting { due, to, answer });
+        }
+    }
+}
+
+/// Every answer takes equally long, so they leave in the order of their queries.
+fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
+    for Waiting { due, to, answer } in waiting {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        // Whoever asked may be gone.
+        let _ = socket.send_to(&answer, to);
+    }
+}
+
+fn serve_streams(listener: &TcpListener, dns: &SlowDns) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (still_open, dns) = (Arc::clone(&open), dns.clone());
+        thread::spawn(move || {
+            // Whatever ends a connection, the next one is served.
+            let _ = serve_stream(&connection, &dns);
+            still_open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Messages with their length before them (RFC 1035 §4.2.2), one after the other.
+fn serve_stream(mut connection: &TcpStream, dns: &SlowDns) -> io::Result<()> {
+    connection.set_read_timeout(Some(IDLE_LIMIT))?;
+    connection.set_nodelay(true)?;
+    loop {
+        let mut length = [0; 2];
+        connection.read_exact(&mut length)?;
+        let length = usize::from(u16::from_be_bytes(length));
+        let mut query = [0; LONGEST_QUERY];
+        let query = query.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
+        connection.read_exact(query)?;
+        let answer = answer(query, dns.ttl_s).ok_or(io::ErrorKind::InvalidData)?;
+        thread::sleep(dns.time);
+        let length = u16::try_from(answer.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+        connection.write_all(&[&length.to_be_bytes()[..], &answer].concat())?;
+    }
+}
+
+const HEADER: usize = 12;
+const TYPE_A: u16 = 1;
+const TYPE_AAAA: u16 = 28;
+const CLASS_IN: u16 = 1;
+
+/// The answer to a query with one question; `None` to what is none.
+fn answer(query: &[u8], ttl_s: u32) -> Option<Vec<u8>> {
+    let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
+    let (flags, questions) = (word(2)?, word(4)?);
+    let is_query = flags & 0xF800 == 0;
+    if !is_query || questions != 1 {
+        return None;
+    }
+    let name_end = end_of_name(query)?;
+    let (kind, class) = (word(name_end)?, word(name_end + 2)?);
+    let address: &[u8] = match (kind, class) {
+        (TYPE_A, CLASS_IN) => &link::SERVER.v4.octets(),
+        (TYPE_AAAA, CLASS_IN) => &link::SERVER.v6.octets(),
+        _ => &[],
+    };
+    let has_answer = !address.is_empty();
+    let mut message = query[..2].to_vec();
+    // A response (QR), authoritative (AA); recursion as desired (RD) and had (RA): RFC 1035
+    // §4.1.1.
+    let flags = 0x8480 | flags & 0x0100;
+    for word in [flags, 1, u16::from(has_answer), 0, 0] {
+        message.extend_from_slice(&word.to_be_bytes());
+    }
+    message.extend_from_slice(query.get(HEADER..name_end + 4)?);
+    if has_answer {
+        // A pointer to the question's name (§4.1.4).
+        message.extend_from_slice(&[0xC0, HEADER as u8]);
+        message.extend_from_slice(&kind.to_be_bytes());
+        message.extend_from_slice(&class.to_be_bytes());
+        message.extend_from_slice(&ttl_s.to_be_bytes());
+        message.extend_from_slice(&(address.len() as u16).to_be_bytes());
+        message.extend_from_slice(address);
+    }
+    Some(message)
+}
+
+/// Where the question's name ends: labels without pointers, at most 255 bytes in all.
+fn end_of_name(query: &[u8]) -> Option<usize> {
+    let mut at = HEADER;
+    loop {
+        let length = usize::from(*query.get(at)?);
+        at += 1 + length;
+        if length > 63 || at - HEADER > 255 {
+            return None;
+        }
+        if length == 0 {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A query with id 0x0707, recursion desired, for `www.lab.test`.
+    fn query(kind: u16) -> Vec<u8> {
+        let mut bytes = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        bytes.extend_from_slice(b"\x03www\x03lab\x04test\0");
+        bytes.extend_from_slice(&kind.to_be_bytes());
+        bytes.extend_from_slice(&CLASS_IN.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn an_address_is_answered_with_the_servers() {
+        let answer = answer(&query(TYPE_A), 60).expect("an answer");
+        assert_eq!(&answer[..8], [7, 7, 0x85, 0x80, 0, 1, 0, 1]);
+        assert_eq!(answer[HEADER..30], query(TYPE_A)[HEADER..]);
+        assert!(answer.ends_with(&[0, 0, 0, 60, 0, 4, 10, 77, 0, 2]));
+    }
+
+    #[test]
+    fn another_type_is_answered_with_nothing() {
+        let answer = answer(&query(16), 60).expect("an answer");
+        assert_eq!(&answer[4..8], [0, 1, 0, 0]);
+        assert_eq!(answer.len(), query(16).len());
+    }
+
+    #[test]
+    fn what_is_no_query_is_not_answered() {
+        let whole = query(TYPE_AAAA);
+        for length in 0..whole.len() {
+            assert_eq!(answer(&whole[..length], 60), None, "{length}");
+        }
+        let mut response = whole.clone();
+        response[2] |= 0x80;
+        assert_eq!(answer(&response, 60), None);
+        let mut pointer = whole;
+        pointer[HEADER] = 0xC0;
+        assert_eq!(answer(&pointer, 60), None);
+        assert_eq!(answer(&[1; 1024], 60), None);
+    }
+}

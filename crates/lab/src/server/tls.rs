@@ -1,0 +1,217 @@
+//! TLS at an nginx: its directives, and certificates that openssl makes when the lab comes up.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::scenario::quantity::Size;
+use crate::tool;
+
+/// The longest chain of certificates.
+const LONGEST_CHAIN: u8 = 8;
+
+/// The most names in one certificate.
+const MOST_NAMES: u16 = 2000;
+
+/// How a server speaks TLS. What is not said is left to nginx's own default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    /// The key of each certificate.
+    pub key: Key,
+    /// How many certificates the server sends: its own, then those that vouch for it. The root
+    /// is not sent.
+    pub chain: u8,
+    /// How many further names the server's certificate holds, about 30 bytes each.
+    pub names: u16,
+    /// The directive `ssl_protocols`: `TLSv1.2`, `TLSv1.3`, or both, which is the default here;
+    /// nginx's own depends on its version.
+    pub protocols: Vec<String>,
+    /// The directive `ssl_ecdh_curve`: the groups for the key exchange.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// The directive `ssl_session_cache`, off or shared by the workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_cache: Option<bool>,
+    /// The directive `ssl_session_tickets`, on by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_tickets: Option<bool>,
+    /// The directive `ssl_buffer_size`, 16 KiB by default: the most in one record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_size: Option<Size>,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            key: Key::default(),
+            chain: 1,
+            names: 0,
+            protocols: vec!["TLSv1.2".to_owned(), "TLSv1.3".to_owned()],
+            groups: Vec::new(),
+            session_cache: None,
+            session_tickets: None,
+            buffer_size: None,
+        }
+    }
+}
+
+/// A kind of key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Key {
+    /// ECDSA over P-256.
+    #[default]
+    EcdsaP256,
+    /// RSA of 2048 bits.
+    Rsa2048,
+    /// RSA of 4096 bits, slow to sign with.
+    Rsa4096,
+}
+
+impl Key {
+    /// What `openssl req -newkey` calls it.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::EcdsaP256 => &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"],
+            Self::Rsa2048 => &["-newkey", "rsa:2048"],
+            Self::Rsa4096 => &["-newkey", "rsa:4096"],
+        }
+    }
+}
+
+impl Tls {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(1..=LONGEST_CHAIN).contains(&self.chain) {
+            return Err(format!(
+                "a chain of {} certificates: 1 to {LONGEST_CHAIN} are possible",
+                self.chain
+            ));
+        }
+        if self.names > MOST_NAMES {
+            return Err(format!(
+                "a certificate of {} names: {MOST_NAMES} are possible",
+                self.names
+            ));
+        }
+        if self.protocols.is_empty() {
+            return Err("it speaks no version of TLS".to_owned());
+        }
+        let known = |version: &String| matches!(version.as_str(), "TLSv1.2" | "TLSv1.3");
+        if let Some(version) = self.protocols.iter().find(|version| !known(version)) {
+            return Err(format!("`{version}` is neither TLSv1.2 nor TLSv1.3"));
+        }
+        let is_word = |group: &String| {
+            !group.is_empty()
+                && group
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        match self.groups.iter().find(|group| !is_word(group)) {
+            Some(group) => Err(format!("`{group}` is no group")),
+            None => Ok(()),
+        }
+    }
+
+    /// The directives of its nginx block, after the certificates were made.
+    pub(super) fn directives(&self, home: &Path, service: &str) -> Vec<String> {
+        let folder = certificates(home, service);
+        let mut lines = vec![
+            format!("ssl_certificate {}/chain.pem", folder.display()),
+            format!("ssl_certificate_key {}/0.key", folder.display()),
+            format!("ssl_protocols {}", self.protocols.join(" ")),
+        ];
+        if !self.groups.is_empty() {
+            lines.push(format!("ssl_ecdh_curve {}", self.groups.join(":")));
+        }
+        lines.extend(self.session_cache.map(|on| match on {
+            true => format!("ssl_session_cache shared:{service}:1m"),
+            false => "ssl_session_cache off".to_owned(),
+        }));
+        lines.extend(self.session_tickets.map(|on| {
+            let word = if on { "on" } else { "off" };
+            format!("ssl_session_tickets {word}")
+        }));
+        lines.extend(
+            self.buffer_size
+                .map(|size| format!("ssl_buffer_size {}", size.bytes())),
+        );
+        lines
+    }
+
+    /// Makes the keys and certificates of a service: number 0 is the server's own, each is
+    /// vouched for by the next, and the last by a root that is not sent.
+    pub(super) fn lay(&self, home: &Path, service: &str) -> Result<(), Error> {
+        let folder = certificates(home, service);
+        fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+        let root = usize::from(self.chain);
+        for number in (0..=root).rev() {
+            self.make(&folder, number, root)?;
+        }
+        let mut chain = String::new();
+        for number in 0..root {
+            let file = folder.join(format!("{number}.pem"));
+            chain += &fs::read_to_string(&file).map_err(Error::file("read", &file))?;
+        }
+        let file = folder.join("chain.pem");
+        fs::write(&file, chain).map_err(Error::file("write", &file))
+    }
+
+    fn make(&self, folder: &Path, number: usize, root: usize) -> Result<(), Error> {
+        let names = folder.join(format!("{number}.names"));
+        let is_server = number == 0;
+        let further = if is_server { self.names } else { 0 };
+        fs::write(&names, configuration(number, is_server, further))
+            .map_err(Error::file("write", &names))?;
+        let mut command = tool::command("openssl");
+        command
+            .current_dir(folder)
+            .args(["req", "-x509", "-nodes", "-sha256", "-days", "30"])
+            .args(self.key.arguments())
+            .args(["-config", &format!("{number}.names")])
+            .args(["-keyout", &format!("{number}.key")])
+            .args(["-out", &format!("{number}.pem")]);
+        if number < root {
+            vouch(&mut command, number + 1);
+        }
+        tool::run_with_input(command, "")
+    }
+}
+
+fn vouch(command: &mut Command, by: usize) {
+    command
+        .args(["-CA", &format!("{by}.pem")])
+        .args(["-CAkey", &format!("{by}.key")]);
+}
+
+/// Where the certificates of a service are.
+fn certificates(home: &Path, service: &str) -> PathBuf {
+    home.join(format!("{service}.tls"))
+}
+
+/// What openssl is told of one certificate.
+fn configuration(number: usize, is_server: bool, further_names: u16) -> String {
+    let (subject, constraint) = match is_server {
+        true => ("www.lab.test".to_owned(), "CA:FALSE"),
+        false => (
+            format!("lagtrace lab authority {number}"),
+            "critical,CA:TRUE",
+        ),
+    };
+    let mut text = format!(
+        "[req]\nprompt = no\ndistinguished_name = subject\nx509_extensions = extensions\n\
+         [subject]\nO = lagtrace lab\nCN = {subject}\n\
+         [extensions]\nbasicConstraints = {constraint}\nsubjectKeyIdentifier = hash\n"
+    );
+    if is_server {
+        text.push_str("subjectAltName = @names\n[names]\nDNS.1 = www.lab.test\n");
+        for name in 0..further_names {
+            let _ = writeln!(text, "DNS.{} = tenant-{name:04}.shop.lab.test", name + 2);
+        }
+    }
+    text
+}

@@ -1,0 +1,138 @@
+//! Recordings of scenarios with the truth beside them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use lagtrace_lab::record::{Request, record};
+use lagtrace_lab::{Helper, Label, Scenario};
+
+use super::{HELPER, failed, milliseconds};
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+
+/// What to record.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each recording is a folder with both ends' captures and truth.json. A scenario is
+run twice, with its fault and with the fault switched off; what shows the fault
+(tshark, a counter of the kernel, a server's log, the client's own clock) has to
+tell the two apart, otherwise nothing is recorded.
+
+Examples:
+  sudo lagtrace lab record nagle-delayed-ack
+  sudo lagtrace lab record --all --output corpus
+  sudo lagtrace lab record slow-start --rtt 80ms --seed 7")]
+pub(super) struct Options {
+    /// The scenarios
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every scenario
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// The folder that the recordings go to, each into one of its own
+    #[arg(long, short, value_name = "FOLDER", default_value = "corpus")]
+    output: PathBuf,
+    /// Record this service of the scenario instead of its case
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// The round trip, instead of those that the scenario asks for; a bare number means
+    /// milliseconds
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    rtt: Option<Duration>,
+    /// What the path's chances are drawn from, instead of the scenario's own seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Ask over IPv6
+    #[arg(long)]
+    ipv6: bool,
+}
+
+/// Records one after the other. Found is what could not be recorded.
+pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let helper = Helper::this_program(HELPER);
+    let mut refused = 0;
+    for scenario in scenarios(options)? {
+        for request in requests(options, &scenario) {
+            if interrupt.is_requested() {
+                return Ok(Outcome::Interrupted);
+            }
+            match record(&scenario, &request, &helper, &options.output) {
+                Ok((_, label)) => console.outcome("recorded", &describe(&label)),
+                Err(_) if interrupt.is_requested() => return Ok(Outcome::Interrupted),
+                // One that shows nothing, or needs what is not here, does not keep the others
+                // from being recorded.
+                Err(error) if options.all => {
+                    refused += 1;
+                    console.outcome("refused", &error.chain());
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    Ok(match refused {
+        0 => Outcome::Clean,
+        _ => Outcome::Found,
+    })
+}
+
+fn scenarios(options: &Options) -> Result<Vec<Scenario>> {
+    if options.all {
+        return Scenario::all().map_err(failed);
+    }
+    let named = options.names.iter().map(|name| Scenario::by_name(name));
+    let scenarios: Vec<_> = named
+        .map(|read| read.map_err(failed))
+        .collect::<Result<_>>()?;
+    if options.service.is_some() && scenarios.len() > 1 {
+        return Err(Failure::new("--service goes with one scenario".to_owned()));
+    }
+    Ok(scenarios)
+}
+
+fn requests(options: &Options, scenario: &Scenario) -> Vec<Request> {
+    let mut requests = Request::all_of(scenario);
+    if let Some(rtt) = options.rtt {
+        requests.retain(|request| request.round_trip == requests_first(scenario));
+        for request in &mut requests {
+            request.round_trip = Some(rtt);
+        }
+    }
+    for request in &mut requests {
+        request.service.clone_from(&options.service);
+        request.seed = options.seed;
+        request.ipv6 |= options.ipv6;
+    }
+    requests
+}
+
+/// The first distance of a scenario, whose recordings stand for those at another.
+fn requests_first(scenario: &Scenario) -> Option<Duration> {
+    Request::all_of(scenario).first()?.round_trip
+}
+
+fn describe(label: &Label) -> String {
+    let with = &label.requests.with;
+    let mut text = format!(
+        "{} {}: {} requests, {} failed, mean {:.2} ms",
+        label.scenario,
+        label.variant,
+        with.count,
+        with.errors,
+        with.mean_ns as f64 / 1e6
+    );
+    if let Some(without) = &label.requests.without {
+        text.push_str(&format!(
+            " ({:.2} ms without the fault)",
+            without.mean_ns as f64 / 1e6
+        ));
+    }
+    for shown in &label.proof {
+        let without = shown.without.map_or("-".to_owned(), |n| n.to_string());
+        text.push_str(&format!("; {}/{without}", shown.with));
+    }
+    text
+}
