@@ -11,6 +11,13 @@ pub enum Error {
     #[error("the lab makes network namespaces, which needs root")]
     NeedsRoot,
 
+    /// This root may not do what root usually may: that of a container, mostly.
+    #[error("the lab makes network namespaces, for which this root lacks {missing}")]
+    NeedsCapabilities {
+        /// The capabilities' names.
+        missing: String,
+    },
+
     /// A program that the scenario needs is not installed.
     #[error("`{tool}` is not installed")]
     MissingTool {
@@ -171,6 +178,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NeedsRoot => Some("run it with sudo".to_owned()),
+            Self::NeedsCapabilities { .. } => Some(
+                "run it on the machine itself, or start the container with these capabilities"
+                    .to_owned(),
+            ),
             Self::MissingTool { package, .. } => {
                 Some(format!("install it: apt-get install {package}"))
             }

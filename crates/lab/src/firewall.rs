@@ -31,6 +31,9 @@ pub enum FirewallWord {
     DropSyn,
     /// The first SYN of each connection is dropped, its repetition passes.
     DropFirstSyn,
+    /// A connection without a packet for a second is forgotten: what comes on it later is
+    /// dropped without a word, as an address translator does whose table has lost the entry.
+    ForgetIdle,
 }
 
 /// Rules, each one line of nft's language, for the chains of one host. Nothing is added to
@@ -191,6 +194,21 @@ impl FirewallWord {
                 )],
                 ..FirewallRules::default()
             },
+            Self::ForgetIdle => {
+                let connection = "tcp sport . tcp dport";
+                let live = format!("update @live {{ {connection} timeout 1s }}");
+                FirewallRules {
+                    sets: vec![
+                        "live { type inet_service . inet_service; flags dynamic,timeout; timeout 1s; size 65536; }".to_owned(),
+                    ],
+                    rules: vec![
+                        format!("{syn} {live} accept"),
+                        format!("tcp dport {port} {connection} != @live drop"),
+                        format!("tcp dport {port} {live}"),
+                    ],
+                    ..FirewallRules::default()
+                }
+            }
         }
     }
 }

@@ -92,9 +92,15 @@ impl Host {
             Some(name) if !name.contains('/') => tool::command(name),
             _ => Command::new(program),
         };
-        self.namespace.enter(&mut command)?;
-        before_exec::die_with_parent(&mut command, Signal::TERM);
+        self.place(&mut command)?;
         Ok(command)
+    }
+
+    /// Makes a command run on this host and end with the thread that starts it.
+    pub(crate) fn place(&self, command: &mut Command) -> Result<(), Error> {
+        self.namespace.enter(command)?;
+        before_exec::die_with_parent(command, Signal::TERM);
+        Ok(())
     }
 
     /// Does something on this host, on a thread made for it: sockets that `work` opens are the

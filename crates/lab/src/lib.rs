@@ -35,6 +35,7 @@
 
 mod bring_up;
 pub mod client;
+mod control;
 mod error;
 mod firewall;
 mod helper;
@@ -48,6 +49,7 @@ mod link;
 pub mod load;
 mod namespace;
 pub mod path;
+mod privilege;
 mod process;
 pub mod record;
 mod recording;
@@ -57,6 +59,7 @@ pub mod server;
 mod tool;
 
 pub use client::OwnClient;
+pub use control::{CpuQuota, Stop};
 pub use error::Error;
 pub use firewall::{Firewall, FirewallRules, FirewallWord};
 pub use helper::{Helper, helper_main};
@@ -64,7 +67,7 @@ pub use host::{Host, Side};
 pub use lab::{Family, Lab};
 pub use label::{Compared, Label, Shown};
 pub use load::run::Requests;
-pub use path::emulator::PathCounters;
+pub use path::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};
 pub use run::{Member, Run, runs, take_down};

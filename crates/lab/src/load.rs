@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::OwnClient;
 use crate::scenario::quantity::optional_duration;
 
 /// No load has more clients at a time, so that no machine is overrun.
@@ -24,6 +25,16 @@ pub enum Load {
     Curl(Curl),
     /// Any other program.
     Command(Program),
+    /// A client of our own, for what no real one does.
+    Own(Own),
+}
+
+/// A client of our own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Own {
+    /// What it does.
+    pub client: Box<OwnClient>,
 }
 
 /// Several curls side by side.
@@ -121,6 +132,10 @@ impl Load {
                 "{}, {} side by side, {} times each",
                 program.program, program.processes, program.times
             ),
+            Self::Own(own) => format!(
+                "a client of the lab's own, {} connections, {} requests each",
+                own.client.connections, own.client.requests
+            ),
         }
     }
 
@@ -135,7 +150,16 @@ impl Load {
                     && curl.host.is_none()
                     && curl.arguments.is_empty()
             }
+            Self::Command(_) | Self::Own(_) => false,
+        }
+    }
+
+    /// Whether nothing is asked for by another name than `/`.
+    pub(crate) fn is_for_root(&self) -> bool {
+        match self {
+            Self::Curl(curl) => curl.path == "/",
             Self::Command(_) => false,
+            Self::Own(_) => true,
         }
     }
 
@@ -143,6 +167,7 @@ impl Load {
         let (clients, requests, files) = match self {
             Self::Curl(curl) => (curl.connections, curl.requests, &curl.files),
             Self::Command(program) => (program.processes, program.times, &program.files),
+            Self::Own(own) => return own.client.check(),
         };
         if !(1..=MOST_CLIENTS).contains(&clients) || !(1..=MOST_REQUESTS).contains(&requests) {
             return Err(format!(

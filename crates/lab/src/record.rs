@@ -6,6 +6,7 @@
 
 mod files;
 mod side;
+mod vary;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +32,10 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether the client asks over IPv6.
     pub ipv6: bool,
+    /// The service's port.
+    pub port: Option<u16>,
+    /// The size of what is answered, in hundredths of what the scenario says.
+    pub size_percent: Option<u64>,
 }
 
 impl Request {
@@ -58,9 +63,15 @@ impl Request {
         for path in paths.into_iter().flatten() {
             path.round_trip = self.round_trip.unwrap_or(path.round_trip);
             path.seed = self.seed.unwrap_or(path.seed);
+            path.offload = self.offload.or(path.offload);
         }
         if let Some(round_trip) = self.round_trip {
             scenario = scenario.with_round_trip(round_trip);
+        }
+        let name = self.service.clone().unwrap_or(scenario.target.clone());
+        let mut services = scenario.services.iter_mut();
+        if let Some(service) = services.find(|service| service.name == name) {
+            self.apply_to(service);
         }
         scenario
     }
@@ -134,8 +145,9 @@ pub fn watch(
     lab: &Lab,
     service: &Service,
     family: Family,
+    helper: &Helper,
 ) -> Result<(Requests, [PathBuf; 2]), Error> {
-    side::load_and_record(lab, service, family, &lab.run().folder())
+    side::load_and_record(lab, service, family, helper, &lab.run().folder())
 }
 
 fn target<'a>(scenario: &'a Scenario, request: &Request) -> Result<&'a Service, Error> {

@@ -124,7 +124,10 @@ impl Asking<'_> {
             (&mut &*connection).write_all(&requests)?;
             return (0..self.client.action).try_for_each(|_| incoming.response());
         }
-        for _ in 0..self.client.action {
+        for n in 0..self.client.action {
+            if n > 0 {
+                sleep(self.client.think);
+            }
             self.write(connection)?;
             match self.client.ending {
                 Ending::Keep => incoming.response()?,

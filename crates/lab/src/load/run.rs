@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -12,7 +13,9 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{Curl, Load, Program};
+use crate::client::{AskPlan, Asked, OwnClient};
 use crate::error::Error;
+use crate::helper::Helper;
 use crate::lab::{Family, Lab};
 use crate::process::Process;
 use crate::scenario::Service;
@@ -46,12 +49,21 @@ pub struct Requests {
 type Times = Vec<Result<Duration, ()>>;
 
 /// Runs a service's load to its end.
-pub(crate) fn run(lab: &Lab, service: &Service, family: Family) -> Result<Requests, Error> {
+pub(crate) fn run(
+    lab: &Lab,
+    service: &Service,
+    family: Family,
+    helper: &Helper,
+) -> Result<Requests, Error> {
     let words = Words::of(lab, service, family);
     let deadline = Instant::now() + LIMIT;
     let times = match &service.load {
         Load::Curl(curl) => curls(lab, curl, &words, deadline)?,
         Load::Command(program) => programs(lab, program, &words, deadline)?,
+        Load::Own(own) => {
+            let to = SocketAddr::new(lab.server().address(family), service.port);
+            own_client(lab, &own.client, to, helper, deadline)?
+        }
     };
     Ok(summarise(&times))
 }
@@ -172,6 +184,35 @@ fn program_said(pattern: &Regex, output: &Output) -> Times {
     times
 }
 
+fn own_client(
+    lab: &Lab,
+    client: &OwnClient,
+    to: SocketAddr,
+    helper: &Helper,
+    deadline: Instant,
+) -> Result<Times, Error> {
+    let plan = lab.run().folder().join("ask.plan.json");
+    let text = serde_json::to_vec(&AskPlan {
+        client: client.clone(),
+        to,
+    })
+    .expect("a plan is text and numbers");
+    fs::write(&plan, text).map_err(Error::file("write", &plan))?;
+    let mut command = helper.command();
+    command.arg("ask").arg(&plan);
+    lab.client().place(&mut command)?;
+    let output = run_to_end(command, "ask", deadline)?;
+    let asked = output
+        .text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Asked>(line).ok());
+    let took = |asked: Asked| match asked.ok {
+        true => Ok(Duration::from_nanos(asked.latency_ns)),
+        false => Err(()),
+    };
+    Ok(asked.map(took).collect())
+}
+
 fn lay_files(
     folder: &Path,
     files: &std::collections::BTreeMap<String, String>,
@@ -225,6 +266,10 @@ fn run_one(
 ) -> Result<Output, Error> {
     let mut command = lab.client().command(program)?;
     command.args(arguments);
+    run_to_end(command, program, deadline)
+}
+
+fn run_to_end(command: Command, program: &str, deadline: Instant) -> Result<Output, Error> {
     let begun = Instant::now();
     let mut child = start(command, program)?;
     let mut stdout = child.stdout.take().expect("its stdout was piped");

@@ -46,7 +46,7 @@ impl Side {
         let lab = Lab::bring_up(scenario, helper)?;
         let service = lab.service(service)?.clone();
         let before = Counters::read(&lab, &service)?;
-        let (requests, files) = load_and_record(&lab, &service, family, folder)?;
+        let (requests, files) = load_and_record(&lab, &service, family, helper, folder)?;
         let after = Counters::read(&lab, &service)?;
         let seed = scenario.path.seed;
         let shape = |file: &PathBuf| files::shape(file, &scenario.recording, seed);
@@ -77,6 +77,7 @@ pub(super) fn load_and_record(
     lab: &Lab,
     service: &Service,
     family: Family,
+    helper: &Helper,
     folder: &Path,
 ) -> Result<(Requests, [PathBuf; 2]), Error> {
     let spec = &lab.scenario().recording;
@@ -92,7 +93,7 @@ pub(super) fn load_and_record(
     if !service.background.is_empty() {
         sleep(BACKGROUND_HEAD_START);
     }
-    let ask = || run_load(lab, service, family);
+    let ask = || run_load(lab, service, family, helper);
     let (requests, recording): (_, Recording) = match spec.begin_after {
         None => {
             let recording = begin()?;

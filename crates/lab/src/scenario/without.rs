@@ -30,11 +30,11 @@ pub struct ServiceWithout {
     /// What listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
-    /// Whether the packet filter leaves the port alone. A filter of another kind is `firewall`.
-    pub no_firewall: bool,
-    /// What the packet filter does.
+    /// What the packet filter does: `open` for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+    /// Whether the server's processes are neither stopped nor given a quota.
+    pub no_control: bool,
     /// What asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
@@ -79,10 +79,10 @@ impl Scenario {
             service.background = without
                 .background
                 .unwrap_or_else(|| std::mem::take(&mut service.background));
-            service.firewall = match without.no_firewall {
-                true => None,
-                false => without.firewall.or_else(|| service.firewall.take()),
-            };
+            service.firewall = without.firewall.or_else(|| service.firewall.take());
+            if without.no_control {
+                (service.cpu_quota, service.stop) = (None, None);
+            }
         }
         self
     }

@@ -12,6 +12,7 @@ mod hosts;
 mod names;
 mod path;
 mod servers;
+mod servers_real;
 mod tls;
 
 use std::time::Duration;
@@ -32,7 +33,10 @@ fn up(name: &str, round_trip_ms: u64) -> Option<Lab> {
 fn up_as(scenario: &Scenario) -> Option<Lab> {
     match Lab::bring_up(scenario, &helper()) {
         Ok(lab) => Some(lab),
-        Err(error @ (Error::NeedsRoot | Error::MissingTool { .. })) => {
+        Err(
+            error
+            @ (Error::NeedsRoot | Error::NeedsCapabilities { .. } | Error::MissingTool { .. }),
+        ) => {
             skip(&error.to_string());
             None
         }

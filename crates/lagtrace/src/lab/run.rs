@@ -7,10 +7,10 @@ use clap::Args;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
-use lagtrace_lab::{Family, Lab, Service};
+use lagtrace_lab::{Family, Helper, Lab, Service};
 use serde_json::{Value, json};
 
-use super::{Choice, failed, truth};
+use super::{Choice, HELPER, failed, truth};
 use crate::arguments::Format;
 use crate::console::Console;
 use crate::delivery::deliver;
@@ -143,7 +143,8 @@ fn diagnose(
 /// lagtrace analyse what the client saw.
 fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
-    let (_, [client, _]) = watch(lab, service, family).map_err(failed)?;
+    let helper = Helper::this_program(HELPER);
+    let (_, [client, _]) = watch(lab, service, family, &helper).map_err(failed)?;
     let mut command = Command::new(THIS_PROGRAM);
     command.arg("analyze").arg(&client);
     command.args(["--format", "json", "--quiet"]);
