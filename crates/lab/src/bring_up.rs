@@ -1,6 +1,8 @@
 //! Bringing a lab up, step by step, and the crew of processes that run in it.
 
-use std::fs::{self, File};
+mod programs;
+
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -22,6 +24,8 @@ use crate::server::own::ServePlan;
 use crate::server::{Server, listening, nginx, stamp};
 use crate::{firewall, host_files, link, tool};
 
+pub(crate) use programs::server_log;
+
 /// How long a process may take until it does what it is for.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -39,7 +43,8 @@ pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
 /// The processes of a lab, in the order in which they were started.
 #[derive(Default)]
 pub(crate) struct Crew {
-    members: Vec<(String, Child)>,
+    /// With the signal that ends each.
+    members: Vec<(String, Child, Signal)>,
 }
 
 /// Where the emulator of a run keeps its counters.
@@ -69,10 +74,15 @@ impl Crew {
         firewall::load_server(&server, &run.scenario.server, &run.scenario.services)?;
         self.start_nginx(run, &server)?;
         for service in run.scenario.services.clone() {
+            self.start_program(run, &server, &service)?;
             self.start_own_server(run, &server, &service, helper)?;
         }
         self.wait_until_listening(run, &server)?;
-        self.note_workers(run)
+        self.note_workers(run)?;
+        for service in &run.scenario.services {
+            service.server.prepare(&run.folder(), service)?;
+        }
+        self.start_watches(run, helper)
     }
 
     fn start_path(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
@@ -108,6 +118,11 @@ impl Crew {
         let mut command = tool::command("nginx");
         command.args(arguments);
         server.enter(&mut command)?;
+        let services = run.scenario.services.iter();
+        let services: Vec<_> = services
+            .filter(|one| matches!(one.server, Server::Nginx(_)))
+            .collect();
+        programs::enter_group(run, &services, NGINX, &mut command)?;
         // SIGTERM: the master then ends its workers too.
         self.start(run, NGINX, command, Signal::TERM)
     }
@@ -121,7 +136,6 @@ impl Crew {
     ) -> Result<(), Error> {
         let mut command = helper.command();
         match &service.server {
-            Server::Nginx(_) | Server::Nobody => return Ok(()),
             Server::Dnsmasq(dnsmasq) => {
                 let mut command = dnsmasq.command(&run.folder(), &service.name, service.port);
                 server.enter(&mut command)?;
@@ -138,6 +152,7 @@ impl Crew {
                 server.enter(&mut command)?;
                 return self.start(run, &service.name, command, Signal::KILL);
             }
+            other if !other.is_own() => return Ok(()),
             _ => {}
         }
         let keeps_stamps = service.server.keeps_stamps();
@@ -150,6 +165,7 @@ impl Crew {
             .arg("serve")
             .arg(write_plan(run, &service.name, &plan)?);
         server.enter(&mut command)?;
+        programs::enter_group(run, &[service], &service.name, &mut command)?;
         self.start(run, &service.name, command, Signal::KILL)
     }
 
@@ -162,7 +178,9 @@ impl Crew {
         at_death: Signal,
     ) -> Result<(), Error> {
         let log = log_file(run, role);
-        let output = File::create(&log).map_err(Error::file("create", &log))?;
+        // Appending: what controls the server writes into its log as well.
+        let output = OpenOptions::new().create(true).append(true).open(&log);
+        let output = output.map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("share", &log))?;
         command
             .stdin(Stdio::null())
@@ -175,7 +193,7 @@ impl Crew {
             source,
         })?;
         let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
-        self.members.push((role.to_owned(), child));
+        self.members.push((role.to_owned(), child, at_death));
         run.processes.extend(process.map(|process| Member {
             role: role.to_owned(),
             process,
@@ -214,7 +232,7 @@ impl Crew {
 
     /// An error if a member has ended, with what it said last.
     fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
-        let Some((_, child)) = self.members.iter_mut().find(|(name, _)| name == role) else {
+        let Some((_, child, _)) = self.members.iter_mut().find(|(name, ..)| name == role) else {
             return Ok(());
         };
         match child.try_wait() {
@@ -236,8 +254,9 @@ impl Crew {
         let master = master.process;
         // The master listens before it has started them. A kernel that lists no children makes
         // this wait in vain, so not for long.
+        let wanted = usize::from(nginx::workers(&run.scenario.services));
         let begun = Instant::now();
-        while master.children().len() < nginx::WORKERS && begun.elapsed() < WORKERS_LIMIT {
+        while master.children().len() < wanted && begun.elapsed() < WORKERS_LIMIT {
             sleep(Duration::from_millis(2));
         }
         let workers = master.children().into_iter();
@@ -250,11 +269,11 @@ impl Crew {
 
     /// Ends every member, and whatever members left behind.
     pub(crate) fn dismiss(&mut self) {
-        for (_, child) in &self.members {
-            terminate(child);
+        for (_, child, end) in &self.members {
+            end_child(child, *end);
         }
         let begun = Instant::now();
-        for (_, child) in &mut self.members {
+        for (_, child, _) in &mut self.members {
             while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < END_LIMIT {
                 sleep(Duration::from_millis(2));
             }
@@ -276,9 +295,11 @@ impl Crew {
     }
 }
 
-fn terminate(child: &Child) {
+/// Asks a child to end, and lets it go on if it is stopped, or it could not.
+fn end_child(child: &Child, end: Signal) {
     if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
-        process.signal(Signal::TERM);
+        process.signal(end);
+        process.signal(Signal::CONT);
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::server::{dns, own};
-use crate::{client, keeper, path::emulator};
+use crate::{client, control::watch, keeper, path::emulator};
 
 /// How to start a program that calls [`helper_main`] with the arguments that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ impl Helper {
     }
 }
 
-/// What a helper process does, by its arguments: `keep`, or one of `path`, `serve`, `dns` and
-/// `ask` with the file of its plan. Not for people: [`crate::Lab`] starts these.
+/// What a helper process does, by its arguments: `keep`, or one of `path`, `serve`, `dns`,
+/// `watch` and `ask` with the file of its plan. Not for people: [`crate::Lab`] starts these.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<String> = arguments
         .into_iter()
@@ -81,6 +81,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["path", plan] => read_plan(plan).and_then(|plan| emulator::run(&plan)),
         ["serve", plan] => read_plan(plan).and_then(own::run),
         ["dns", plan] => read_plan(plan).and_then(dns::run),
+        ["watch", plan] => read_plan(plan).and_then(watch::run),
         ["ask", plan] => read_plan(plan).and_then(|plan| client::run(&plan)),
         _ => return ExitCode::from(2),
     };

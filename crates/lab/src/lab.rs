@@ -1,9 +1,9 @@
 //! A lab that is up, as its owner holds it.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::bring_up::counters_file;
+use crate::bring_up::{counters_file, server_log};
 use crate::error::Error;
 use crate::firewall::Firewall;
 use crate::helper::Helper;
@@ -14,7 +14,7 @@ use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
 use crate::scenario::{Scenario, Service};
 use crate::server::stamp::{self, AccessLine, Stamp};
-use crate::server::{Nginx, Server, nginx};
+use crate::server::{nginx, program};
 use crate::{privilege, tool};
 
 /// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
@@ -151,6 +151,14 @@ impl Lab {
         stamp::read_access_log(&nginx::access_log(&self.run.folder(), &service.name))
     }
 
+    /// Where a service's server says what happens: nginx's error log, another server's output.
+    ///
+    /// # Errors
+    /// [`Error::UnknownService`].
+    pub fn server_log(&self, service: &str) -> Result<PathBuf, Error> {
+        Ok(server_log(&self.run, self.service(service)?))
+    }
+
     /// The service of this name.
     ///
     /// # Errors
@@ -190,19 +198,16 @@ impl Drop for Lab {
 fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
     privilege::check()?;
     tool::require("ip", "iproute2")?;
-    if scenario
-        .services
+    for service in &scenario.services {
+        for (tool, package) in program::requirements(&service.server) {
+            tool::require(tool, package)?;
+        }
+    }
+    if [&scenario.client, &scenario.server]
         .iter()
-        .any(|service| matches!(service.server, Server::Nginx(_)))
+        .any(|host| host.shaper.is_some())
     {
-        tool::require("nginx", "nginx-light")?;
-    }
-    let servers = || scenario.services.iter().map(|service| &service.server);
-    if servers().any(|server| matches!(server, Server::Nginx(Nginx { tls: Some(_), .. }))) {
-        tool::require("openssl", "openssl")?;
-    }
-    if servers().any(|server| matches!(server, Server::Dnsmasq(_))) {
-        tool::require("dnsmasq", "dnsmasq-base")?;
+        tool::require("tc", "iproute2")?;
     }
     let services = &scenario.services;
     let filters = services

@@ -35,6 +35,7 @@
 
 mod bring_up;
 pub mod client;
+mod control;
 mod error;
 mod firewall;
 mod helper;
@@ -58,6 +59,7 @@ pub mod server;
 mod tool;
 
 pub use client::OwnClient;
+pub use control::{CpuQuota, Stop};
 pub use error::Error;
 pub use firewall::{Firewall, FirewallRules, FirewallWord};
 pub use helper::{Helper, helper_main};

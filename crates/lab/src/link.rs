@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::path::PathSpec;
-use crate::scenario::HostSpec;
+use crate::scenario::{HostSpec, Shaper};
 use crate::tool;
 
 /// What each host calls its device to the other.
@@ -91,7 +91,26 @@ pub(crate) fn configure(
     }
     let mut ip = tool::command("ip");
     ip.args(["-netns", namespace.name(), "-batch", "-"]);
-    tool::run_with_input(ip, &batch)
+    tool::run_with_input(ip, &batch)?;
+    host.shaper
+        .map_or(Ok(()), |shaper| shape(namespace, shaper))
+}
+
+fn shape(namespace: &Namespace, shaper: Shaper) -> Result<(), Error> {
+    let Shaper { rate, burst, queue } = shaper;
+    let rate = format!("{}bit", rate.bits_per_second());
+    let [burst, queue] = [burst, queue].map(|size| format!("{}b", size.bytes()));
+    let device = [
+        "-netns",
+        namespace.name(),
+        "qdisc",
+        "add",
+        "dev",
+        INTERFACE,
+        "root",
+    ];
+    let bucket = ["tbf", "rate", &rate, "burst", &burst, "limit", &queue];
+    tool::run("tc", device.into_iter().chain(bucket))
 }
 
 fn pinned_at_the_route(host: &HostSpec) -> String {
@@ -99,10 +118,12 @@ fn pinned_at_the_route(host: &HostSpec) -> String {
         .rto_min
         .map(|time| format!(" rto_min {}", whole_milliseconds(time)));
     let quickack = if host.quickack { " quickack 1" } else { "" };
+    let further = host.route.as_ref().map(|words| format!(" {words}"));
     format!(
-        "congctl {}{}{quickack}",
+        "congctl {}{}{quickack}{}",
         host.congestion_control,
-        rto_min.unwrap_or_default()
+        rto_min.unwrap_or_default(),
+        further.unwrap_or_default()
     )
 }
 

@@ -108,10 +108,12 @@ pub(crate) mod before_exec {
     use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
     use rustix::process::{Signal, set_parent_process_death_signal, setsid};
     use rustix::thread::{
-        LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe,
+        LinkNameSpaceType, UnshareFlags, move_into_link_name_space, set_thread_gid,
+        set_thread_groups, set_thread_uid, unshare_unsafe,
     };
 
     use crate::host_files::HostFile;
+    use crate::server::program::User;
 
     /// The child moves into a network namespace.
     pub(crate) fn enter(command: &mut Command, namespace: File) {
@@ -150,6 +152,41 @@ pub(crate) mod before_exec {
         };
         // SAFETY: one prctl(2); nothing is allocated.
         unsafe { command.pre_exec(ask) };
+    }
+
+    /// The child moves into a control group, given as the group's open `cgroup.procs`.
+    pub(crate) fn join_group(command: &mut Command, procs: File) {
+        let join = move || {
+            // 0 is whoever writes it.
+            rustix::io::write(&procs, b"0")?;
+            Ok(())
+        };
+        // SAFETY: one write(2) to a descriptor that the closure owns; nothing is allocated.
+        unsafe { command.pre_exec(join) };
+    }
+
+    /// The child has System V shared memory of its own, which goes away with it.
+    pub(crate) fn own_shared_memory(command: &mut Command) {
+        let leave = || {
+            // SAFETY: no descriptor and no thread's state is parted by this flag.
+            unsafe { unshare_unsafe(UnshareFlags::NEWIPC) }?;
+            Ok(())
+        };
+        // SAFETY: one unshare(2); nothing is allocated, and the child has a single thread.
+        unsafe { command.pre_exec(leave) };
+    }
+
+    /// The child becomes another user without further groups. Said after whatever needs root
+    /// and before [`die_with_parent`], whose wish does not survive it.
+    pub(crate) fn become_user(command: &mut Command, user: User) {
+        let change = move || {
+            set_thread_groups(&[])?;
+            set_thread_gid(user.gid)?;
+            set_thread_uid(user.uid)?;
+            Ok(())
+        };
+        // SAFETY: three system calls on the child's only thread; nothing is allocated.
+        unsafe { command.pre_exec(change) };
     }
 
     /// The child leads a session of its own: keys pressed at this terminal do not reach it.

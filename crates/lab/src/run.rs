@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::control::group;
 use crate::error::Error;
 use crate::host::Side;
 use crate::host_files;
@@ -116,6 +117,11 @@ impl Run {
         Namespace::named(name).with_files(files)
     }
 
+    /// How the names of the run's control groups begin.
+    pub(crate) fn group_prefix(&self) -> String {
+        format!("lagtrace-{}-", self.id)
+    }
+
     /// Ends what is left of the run's processes and removes everything that it made. Goes on
     /// after an error and returns the first.
     pub(crate) fn clean_up(&self) -> Result<(), Error> {
@@ -129,7 +135,12 @@ impl Run {
         let deleted = namespaces.map(|name| Namespace::named(name).delete());
         let folder = allow_missing(fs::remove_dir_all(self.folder()))
             .map_err(Error::file("remove", self.folder()));
-        deleted.into_iter().collect::<Result<(), _>>().and(folder)?;
+        let groups = group::remove_all(&self.group_prefix());
+        deleted
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .and(folder)
+            .and(groups)?;
         // Last: whatever could not be removed is tried again by the next run.
         allow_missing(fs::remove_file(self.record())).map_err(Error::file("remove", self.record()))
     }

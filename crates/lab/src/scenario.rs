@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::firewall::FirewallRules;
 use crate::host_files;
 use crate::path::PathSpec;
-use quantity::optional_duration;
+use quantity::{Rate, Size, optional_duration};
 
 /// One reproducible situation: hosts, path, services and what a right diagnosis says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,12 @@ pub struct HostSpec {
     /// The route's `quickack`: every segment is acknowledged at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quickack: bool,
+    /// Further words of the route to the other host, as `ip route` has them: `initcwnd 2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// A token bucket on its device to the other host (`tc-tbf`): a queue of its own kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<Shaper>,
     /// Kernel settings of this host alone, `net.…` names with dots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -90,12 +96,26 @@ pub struct HostSpec {
     pub firewall: Option<FirewallRules>,
 }
 
+/// A token bucket before a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shaper {
+    /// Its rate.
+    pub rate: Rate,
+    /// How much leaves at once after a pause.
+    pub burst: Size,
+    /// How much waits at most; what exceeds it is dropped.
+    pub queue: Size,
+}
+
 impl Default for HostSpec {
     fn default() -> Self {
         Self {
             congestion_control: "cubic".to_owned(),
             rto_min: None,
             quickack: false,
+            route: None,
+            shaper: None,
             sysctl: BTreeMap::new(),
             files: BTreeMap::new(),
             firewall: None,
@@ -212,6 +232,10 @@ impl HostSpec {
                 "`{}` names no congestion control",
                 self.congestion_control
             ));
+        }
+        let is_route_word = |text: &str| text.split(' ').all(is_word);
+        if let Some(words) = self.route.as_deref().filter(|words| !is_route_word(words)) {
+            return Err(format!("`{words}` are no words of a route"));
         }
         match self
             .sysctl

@@ -3,13 +3,19 @@
 
 pub(crate) mod dns;
 pub(crate) mod dnsmasq;
+mod haproxy;
 pub(crate) mod listening;
+mod memcached;
 pub(crate) mod nginx;
 pub(crate) mod own;
+mod postgres;
+pub(crate) mod program;
+mod redis;
 mod request;
 pub mod stamp;
 pub(crate) mod tls;
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +26,15 @@ pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
 pub use self::tls::{Key, Tls};
+pub use haproxy::Haproxy;
+pub use memcached::Memcached;
+pub use postgres::Postgres;
+pub use redis::Redis;
+
+use crate::error::Error;
+use crate::scenario::Service;
 use crate::scenario::quantity::{Size, duration};
+use program::Program;
 
 /// One kind of server, with what is particular to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +42,14 @@ use crate::scenario::quantity::{Size, duration};
 pub enum Server {
     /// A `server` block of the scenario's one nginx.
     Nginx(Nginx),
+    /// A haproxy.
+    Haproxy(Haproxy),
+    /// A Redis.
+    Redis(Redis),
+    /// A PostgreSQL.
+    Postgres(Postgres),
+    /// A memcached.
+    Memcached(Memcached),
     /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
     /// body in a write each.
     WriteWriteRead,
@@ -70,9 +92,6 @@ pub struct Nginx {
     /// The directive `server_name`; two blocks on one port differ by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// Further words of the directive `listen`, such as `deferred` or `fastopen=16`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub listen: Vec<String>,
     /// It speaks TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -80,6 +99,18 @@ pub struct Nginx {
     pub answer: Answer,
     /// Keep an access log with nginx's own stamps: see [`stamp::AccessLine`].
     pub access_log: bool,
+    /// Further words of its `listen` directives: `backlog=1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Further directives of the block, with `{folder}` for nginx's folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directives: Vec<String>,
+    /// Directives of the level above, `http`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<String>,
+    /// How many workers the scenario's nginx has, unless 2: the largest that a block asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u8>,
 }
 
 /// What an nginx answers.
@@ -162,9 +193,42 @@ impl Server {
         matches!((self, other), (Self::Nginx(one), Self::Nginx(two)) if one.server_name != two.server_name)
     }
 
+    /// Whether it is one of our own small servers.
+    pub(crate) fn is_own(&self) -> bool {
+        !matches!(
+            self,
+            Self::Nginx(_)
+                | Self::Haproxy(_)
+                | Self::Redis(_)
+                | Self::Postgres(_)
+                | Self::Memcached(_)
+                | Self::Nobody
+        )
+    }
+
     /// Whether anything will listen on the port.
     pub(crate) fn listens(&self) -> bool {
         *self != Self::Nobody
+    }
+
+    /// Lays what a real server with a process of its own needs; `None` for all others.
+    pub(crate) fn lay(&self, folder: &Path, service: &Service) -> Result<Option<Program>, Error> {
+        Ok(Some(match self {
+            Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
+            Self::Redis(redis) => redis::lay(folder, service, redis)?,
+            Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
+            Self::Memcached(memcached) => memcached::lay(service, memcached),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Does what a server that listens needs before clients may ask.
+    pub(crate) fn prepare(&self, folder: &Path, service: &Service) -> Result<(), Error> {
+        match self {
+            Self::Redis(redis) => redis::prepare(folder, service, redis),
+            Self::Postgres(postgres) => postgres::prepare(folder, service, postgres),
+            _ => Ok(()),
+        }
     }
 
     /// The options that this server comes down to, if it is one of ours that speaks HTTP.
@@ -199,12 +263,15 @@ impl Server {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        if let Self::Nginx(nginx) = self {
-            nginx.check_listening()?;
+        if let Self::Nginx(Nginx { tls: Some(tls), .. }) = self {
+            tls.check()?;
         }
         match self {
             Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
             Self::SlowDns(dns) => dns.check(),
+            Self::Nginx(Nginx {
+                workers: Some(0), ..
+            }) => Err("an nginx without workers".to_owned()),
             Self::Nginx(Nginx {
                 answer: Answer::Return(status),
                 ..
@@ -223,21 +290,6 @@ impl Server {
             Self::Own(own) => own.check(),
             _ => Ok(()),
         }
-    }
-}
-
-impl Nginx {
-    fn check_listening(&self) -> Result<(), String> {
-        let is_word = |word: &&String| {
-            !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b':'))
-        };
-        if let Some(word) = self.listen.iter().find(|word| !is_word(word)) {
-            return Err(format!("`{word}` is no word of nginx's `listen`"));
-        }
-        self.tls.as_ref().map_or(Ok(()), Tls::check)
     }
 }
 

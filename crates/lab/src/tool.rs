@@ -83,10 +83,27 @@ pub(crate) fn command(tool: &str) -> Command {
     Command::new(find(tool).unwrap_or_else(|| tool.into()))
 }
 
+/// Where distributions install the programs of PostgreSQL, the newest version first: one folder
+/// a version, none of them in `PATH`.
+fn postgres_folders() -> Vec<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    let number = |folder: &PathBuf| -> Option<u32> { folder.file_name()?.to_str()?.parse().ok() };
+    let mut folders: Vec<_> = versions.flatten().map(|entry| entry.path()).collect();
+    folders.sort_by_key(|folder| std::cmp::Reverse(number(folder)));
+    folders
+        .into_iter()
+        .map(|folder| folder.join("bin"))
+        .collect()
+}
+
 /// Where a program is installed.
 pub(crate) fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    let folders = std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
+        .chain(postgres_folders());
     folders
         .map(|folder| folder.join(tool))
         .find(|file| file.is_file())

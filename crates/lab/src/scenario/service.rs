@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Proof, ServiceWithout, Truth, is_kebab_case};
 use crate::bring_up::RESERVED_NAMES;
+use crate::control::{CpuQuota, Stop};
 use crate::firewall::Firewall;
 use crate::load::Load;
 use crate::server::Server;
@@ -21,6 +22,13 @@ pub struct Service {
     /// What the server's packet filter does to this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+    /// The CPU time that the server's processes get. All nginx services of a scenario are one
+    /// nginx and share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<CpuQuota>,
+    /// When all of the server's processes are stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// What asks while the service is recorded.
     #[serde(default)]
     pub load: Load,
@@ -65,13 +73,15 @@ impl Service {
                 other.name, self.name, self.port
             ));
         }
-        self.server
-            .check()
-            .map_err(|reason| format!("service `{}`: {reason}", self.name))?;
         let named = |reason| format!("service `{}`: {reason}", self.name);
         if let Some(Firewall::Rules(rules)) = &self.firewall {
             rules.check().map_err(named)?;
         }
+        self.server.check().map_err(named)?;
+        self.cpu_quota
+            .map_or(Ok(()), |quota| quota.check())
+            .and(self.stop.map_or(Ok(()), |stop| stop.check()))
+            .map_err(named)?;
         self.truth.check().map_err(named)?;
         self.load.check().map_err(named)?;
         if self.background.iter().any(Vec::is_empty) {

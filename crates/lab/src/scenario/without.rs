@@ -33,6 +33,8 @@ pub struct ServiceWithout {
     /// What the packet filter does: `open` for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+    /// Whether the server's processes are neither stopped nor given a quota.
+    pub no_control: bool,
     /// What asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
@@ -78,6 +80,9 @@ impl Scenario {
                 .background
                 .unwrap_or_else(|| std::mem::take(&mut service.background));
             service.firewall = without.firewall.or_else(|| service.firewall.take());
+            if without.no_control {
+                (service.cpu_quota, service.stop) = (None, None);
+            }
         }
         self
     }

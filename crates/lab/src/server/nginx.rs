@@ -10,8 +10,29 @@ use crate::run::open_up;
 use crate::scenario::Service;
 use crate::scenario::quantity::Size;
 
-/// How many workers it has: like the machines on which the case was told, more than one.
-pub(crate) const WORKERS: usize = 2;
+/// How many workers it has unless a service says otherwise: like the machines on which the case was told, more than one.
+const WORKERS: u8 = 2;
+
+/// How many workers the nginx of these services has.
+pub(crate) fn workers(services: &[Service]) -> u8 {
+    blocks(services)
+        .filter_map(|(_, nginx)| nginx.workers)
+        .max()
+        .unwrap_or(WORKERS)
+}
+
+/// The services that are nginx.
+fn blocks(services: &[Service]) -> impl Iterator<Item = (&Service, &Nginx)> {
+    services.iter().filter_map(|service| match &service.server {
+        Server::Nginx(nginx) => Some((service, nginx)),
+        _ => None,
+    })
+}
+
+/// Where nginx says what happens at a service.
+pub(crate) fn service_log(folder: &Path, service: &str) -> PathBuf {
+    folder.join("nginx").join(format!("{service}.error.log"))
+}
 
 /// Where a service's nginx writes its stamps, within the folder of the lab's run.
 pub(crate) fn access_log(folder: &Path, service: &str) -> PathBuf {
@@ -26,10 +47,7 @@ pub(crate) fn error_log(folder: &Path) -> PathBuf {
 /// Lays nginx's folder: page and configuration. `None` if no service is nginx; otherwise the
 /// arguments to start it with.
 pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<String>>, Error> {
-    if !services
-        .iter()
-        .any(|service| matches!(service.server, Server::Nginx(_)))
-    {
+    if blocks(services).next().is_none() {
         return Ok(None);
     }
     let home = folder.join("nginx");
@@ -124,10 +142,11 @@ fn worker_user() -> &'static str {
 
 /// The configuration, laid out as an administrator would.
 fn configure(home: &Path, user: &str, services: &[Service]) -> String {
-    let home = home.display();
+    let workers = workers(services);
+    let home = home.display().to_string();
     let mut text = format!(
         "user {user};\n\
-         worker_processes {WORKERS};\n\
+         worker_processes {workers};\n\
          worker_rlimit_nofile 16384;\n\
          daemon off;\n\
          pid {home}/nginx.pid;\n\
@@ -148,10 +167,13 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
          \x20   keepalive_timeout 65;\n\
          \x20   keepalive_requests 1000000000;\n"
     );
-    for service in services {
-        if let Server::Nginx(nginx) = &service.server {
-            text.push_str(&block(&home.to_string(), service, nginx));
+    for (_, nginx) in blocks(services) {
+        for directive in &nginx.http {
+            let _ = writeln!(text, "    {}", written(directive, &home));
         }
+    }
+    for (service, nginx) in blocks(services) {
+        text.push_str(&block(&home, service, nginx));
     }
     text.push_str("}\n");
     text
@@ -160,12 +182,14 @@ fn configure(home: &Path, user: &str, services: &[Service]) -> String {
 /// A service's `server` block.
 fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
     let Service { name, port, .. } = service;
-    let mut words = nginx.listen.clone();
-    words.extend(nginx.tls.is_some().then(|| "ssl".to_owned()));
-    let words: String = words.iter().map(|word| format!(" {word}")).collect();
+    let mut words = nginx.listen.clone().unwrap_or_default();
+    if nginx.tls.is_some() {
+        words.push_str(" ssl");
+    }
     let mut lines = vec![
-        format!("listen {port}{words}"),
-        format!("listen [::]:{port}{words}"),
+        format!("listen {port} {words}"),
+        format!("listen [::]:{port} {words}"),
+        format!("error_log {home}/{name}.error.log info"),
     ];
     if let Some(tls) = &nginx.tls {
         lines.extend(tls.directives(Path::new(home), name));
@@ -197,11 +221,22 @@ fn block(home: &str, service: &Service, nginx: &Nginx) -> String {
         Answer::Bytes(_) => format!("root {}", files(Path::new(home), name).display()),
     });
     let mut text = format!("\n    # {name}\n    server {{\n");
+    lines.extend(nginx.directives.iter().cloned());
     for line in lines {
-        let _ = writeln!(text, "        {line};");
+        let _ = writeln!(text, "        {}", written(&line, home));
     }
     text.push_str("    }\n");
     text
+}
+
+/// A directive as the file has it: a block stands as it is, anything else ends in a semicolon.
+fn written(directive: &str, home: &str) -> String {
+    let directive = directive.trim().replace("{folder}", home);
+    if directive.ends_with(['}', ';']) {
+        directive
+    } else {
+        directive + ";"
+    }
 }
 
 fn on_off(is_on: bool) -> &'static str {

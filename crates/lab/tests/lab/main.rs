@@ -12,6 +12,7 @@ mod hosts;
 mod names;
 mod path;
 mod servers;
+mod servers_real;
 mod tls;
 
 use std::time::Duration;

@@ -1,0 +1,97 @@
+//! Bringing up the real servers that have a process of their own, and what controls a
+//! service's processes.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{Crew, NGINX, log_file, write_plan};
+use crate::control::group::Group;
+use crate::control::watch::WatchPlan;
+use crate::error::Error;
+use crate::helper::Helper;
+use crate::namespace::{Namespace, before_exec};
+use crate::run::Run;
+use crate::scenario::Service;
+use crate::server::{Server, nginx};
+use crate::tool;
+
+impl Crew {
+    /// Starts a service's server, if it is a real one with a process of its own.
+    pub(super) fn start_program(
+        &mut self,
+        run: &mut Run,
+        server: &Namespace,
+        service: &Service,
+    ) -> Result<(), Error> {
+        let Some(program) = service.server.lay(&run.folder(), service)? else {
+            return Ok(());
+        };
+        let mut command = tool::command(program.tool);
+        command.args(&program.arguments);
+        server.enter(&mut command)?;
+        enter_group(run, &[service], &service.name, &mut command)?;
+        if let Some(user) = program.user {
+            before_exec::own_shared_memory(&mut command);
+            before_exec::become_user(&mut command, user);
+        }
+        self.start(run, &service.name, command, program.ends_by)
+    }
+
+    /// Starts what stops a service's processes, or tells how often they were throttled.
+    pub(super) fn start_watches(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
+        for service in run.scenario.services.clone() {
+            if service.stop.is_none() && service.cpu_quota.is_none() {
+                continue;
+            }
+            let role = role(&service);
+            let member = run.processes.iter().find(|member| member.role == role);
+            let Some(process) = member.map(|member| member.process) else {
+                continue;
+            };
+            let group = Group::named(&(run.group_prefix() + role));
+            let plan = WatchPlan {
+                process,
+                stop: service.stop,
+                statistics: service.cpu_quota.map(|_| group.statistics()),
+                log: server_log(run, &service),
+            };
+            let role = format!("{}.watch", service.name);
+            let mut command = helper.command();
+            command.arg("watch").arg(write_plan(run, &role, &plan)?);
+            self.start(run, &role, command, Signal::TERM)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the process is called that serves a service.
+fn role(service: &Service) -> &str {
+    match service.server {
+        Server::Nginx(_) => NGINX,
+        _ => &service.name,
+    }
+}
+
+/// Where a service's server says what happens.
+pub(crate) fn server_log(run: &Run, service: &Service) -> std::path::PathBuf {
+    match service.server {
+        Server::Nginx(_) => nginx::service_log(&run.folder(), &service.name),
+        _ => log_file(run, &service.name),
+    }
+}
+
+/// Puts what a command starts into a control group, if one of its services has a quota.
+pub(super) fn enter_group(
+    run: &Run,
+    services: &[&Service],
+    role: &str,
+    command: &mut Command,
+) -> Result<(), Error> {
+    let Some(quota) = services.iter().find_map(|service| service.cpu_quota) else {
+        return Ok(());
+    };
+    let group = Group::named(&(run.group_prefix() + role));
+    group.create(quota)?;
+    group.enter(command)
+}

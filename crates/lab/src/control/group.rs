@@ -1,0 +1,120 @@
+//! Control groups of a run: made beside those of the machine, entered by the run's processes
+//! only, removed with the run. No group of the machine's own is changed, but that cgroup v2
+//! must have the `cpu` controller on for the children of its root.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::CpuQuota;
+use crate::error::Error;
+use crate::namespace::before_exec;
+
+/// Where cgroup v2 is mounted on a machine that has only that.
+const V2: &str = "/sys/fs/cgroup";
+
+/// Where the CPU controller of v1 may be mounted.
+const V1: [&str; 2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+
+/// How long a group may stay busy after its last process was killed.
+const EMPTY_LIMIT: Duration = Duration::from_secs(2);
+
+/// A control group.
+pub(crate) struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// The group of this name, made or not. The name begins with what [`remove_all`] is told.
+    pub(crate) fn named(name: &str) -> Self {
+        let root = v1_root().unwrap_or(Path::new(V2));
+        Self {
+            folder: root.join(name),
+        }
+    }
+
+    /// Makes it, with a quota.
+    pub(crate) fn create(&self, quota: CpuQuota) -> Result<(), Error> {
+        let (quota_us, period_us) = (quota.quota.as_micros(), quota.period.as_micros());
+        if v1_root().is_none() {
+            allow_quotas()?;
+        }
+        fs::create_dir(&self.folder).map_err(Error::file("create", &self.folder))?;
+        if v1_root().is_none() {
+            return self.write("cpu.max", &format!("{quota_us} {period_us}"));
+        }
+        // The period first: the quota is checked against it.
+        self.write("cpu.cfs_period_us", &period_us.to_string())?;
+        self.write("cpu.cfs_quota_us", &quota_us.to_string())
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), Error> {
+        let file = self.folder.join(file);
+        fs::write(&file, value).map_err(Error::file("write", file))
+    }
+
+    /// The child that a command makes will be in the group, and what it starts.
+    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Error> {
+        let procs = self.folder.join("cgroup.procs");
+        let file = OpenOptions::new().write(true).open(&procs);
+        let file: File = file.map_err(Error::file("open", procs))?;
+        before_exec::join_group(command, file);
+        Ok(())
+    }
+
+    /// Where the kernel counts how often the group was throttled.
+    pub(crate) fn statistics(&self) -> PathBuf {
+        self.folder.join("cpu.stat")
+    }
+}
+
+/// The root of the CPU controller of cgroup v1, where that is in use.
+fn v1_root() -> Option<&'static Path> {
+    let mut roots = V1.iter().map(Path::new);
+    roots.find(|root| root.join("tasks").exists())
+}
+
+/// Lets the groups below the root of cgroup v2 have quotas.
+fn allow_quotas() -> Result<(), Error> {
+    let switch = Path::new(V2).join("cgroup.subtree_control");
+    let on = fs::read_to_string(&switch).map_err(Error::file("read", &switch))?;
+    if on.split_whitespace().any(|controller| controller == "cpu") {
+        return Ok(());
+    }
+    fs::write(&switch, "+cpu").map_err(Error::file("switch the CPU controller on in", switch))
+}
+
+/// Removes every group whose name begins so, once their processes have ended.
+pub(crate) fn remove_all(prefix: &str) -> Result<(), Error> {
+    let roots = V1.iter().map(Path::new).chain([Path::new(V2)]);
+    for root in roots {
+        let Ok(entries) = fs::read_dir(root) else {
+            continue;
+        };
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy());
+            name.is_some_and(|name| name.starts_with(prefix))
+        };
+        let mut groups = entries.flatten().map(|entry| entry.path()).filter(is_ours);
+        groups.try_for_each(|group| remove(&group))?;
+    }
+    Ok(())
+}
+
+fn remove(group: &Path) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match fs::remove_dir(group) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && begun.elapsed() < EMPTY_LIMIT =>
+            {
+                sleep(Duration::from_millis(5));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => return other.map_err(Error::file("remove", group)),
+        }
+    }
+}

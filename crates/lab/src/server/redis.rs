@@ -1,0 +1,64 @@
+//! A Redis for a service: its arguments. It keeps nothing; its log is its standard output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::program::Program;
+use crate::error::Error;
+use crate::scenario::Service;
+use crate::tool;
+
+/// A Redis.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Redis {
+    /// Settings as on its command line, `name value`.
+    pub settings: Vec<String>,
+    /// Commands that it is given before anybody asks, such as `DEBUG POPULATE 1000`.
+    pub prepare: Vec<String>,
+}
+
+/// Lays the folder of a Redis.
+pub(super) fn lay(folder: &Path, service: &Service, redis: &Redis) -> Result<Program, Error> {
+    let home = folder.join(&service.name);
+    fs::create_dir(&home).map_err(Error::file("create", &home))?;
+    let own = [
+        format!("port {}", service.port),
+        "bind * -::*".to_owned(),
+        "protected-mode no".to_owned(),
+        format!("unixsocket {}", socket(folder, service).display()),
+        format!("dir {}", home.display()),
+        "save \"\"".to_owned(),
+        "appendonly no".to_owned(),
+        "daemonize no".to_owned(),
+        "databases 1".to_owned(),
+        "enable-debug-command yes".to_owned(),
+    ];
+    let file = home.join("redis.conf");
+    let lines: Vec<String> = own.into_iter().chain(redis.settings.clone()).collect();
+    fs::write(&file, lines.join("\n") + "\n").map_err(Error::file("write", &file))?;
+    Ok(Program {
+        tool: "redis-server",
+        arguments: vec![file.display().to_string()],
+        user: None,
+        ends_by: Signal::KILL,
+    })
+}
+
+/// Gives a Redis that listens its first commands, over its own socket and not the network.
+pub(super) fn prepare(folder: &Path, service: &Service, redis: &Redis) -> Result<(), Error> {
+    for line in &redis.prepare {
+        let mut command = tool::command("redis-cli");
+        command.arg("-e").arg("-s").arg(socket(folder, service));
+        command.args(line.split_whitespace());
+        tool::run_with_input(command, "")?;
+    }
+    Ok(())
+}
+
+fn socket(folder: &Path, service: &Service) -> PathBuf {
+    folder.join(&service.name).join("redis.sock")
+}
