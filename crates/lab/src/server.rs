@@ -5,6 +5,7 @@ pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
+pub(crate) mod mail;
 mod memcached;
 pub(crate) mod nginx;
 pub(crate) mod own;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
+pub use self::mail::Mail;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
@@ -73,6 +75,8 @@ pub enum Server {
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
+    /// A mail server: it speaks first.
+    Mail(Mail),
     /// A server of our own, by its options.
     Own(Box<OwnServer>),
     /// Nobody listens.
@@ -208,6 +212,7 @@ impl Server {
                 | Self::Redis(_)
                 | Self::Postgres(_)
                 | Self::Memcached(_)
+                | Self::Dnsmasq(_)
                 | Self::Nobody
         )
     }
@@ -224,6 +229,7 @@ impl Server {
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
             Self::Memcached(memcached) => memcached::lay(service, memcached),
+            Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
             _ => return Ok(None),
         }))
     }
@@ -275,6 +281,7 @@ impl Server {
         match self {
             Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
             Self::SlowDns(dns) => dns.check(),
+            Self::Mail(mail) => mail.check(),
             Self::Nginx(Nginx {
                 workers: Some(0), ..
             }) => Err("an nginx without workers".to_owned()),
