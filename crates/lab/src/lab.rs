@@ -9,7 +9,7 @@ use crate::firewall::Firewall;
 use crate::helper::Helper;
 use crate::hold::Hold;
 use crate::host::{Host, Side};
-use crate::path::emulator::PathCounters;
+use crate::path::PathCounters;
 use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
 use crate::scenario::{Scenario, Service};

@@ -67,7 +67,7 @@ pub use host::{Host, Side};
 pub use lab::{Family, Lab};
 pub use label::{Compared, Label, Shown};
 pub use load::run::Requests;
-pub use path::emulator::PathCounters;
+pub use path::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};
 pub use run::{Member, Run, runs, take_down};

@@ -1,21 +1,49 @@
 //! The path between the two hosts: what it is ([`PathSpec`]), what it does to a packet
-//! ([`lane`], pure, in virtual time), and the process that does it to real ones (`emulator`).
+//! ([`lane`], `transit`, pure, in virtual time), and the process that does it to real ones
+//! (`emulator`).
 //!
 //! With nothing to emulate, the hosts are joined by a plain veth pair. Otherwise each host has
 //! a TUN device, and one process carries packets between the two.
 
+mod bottleneck;
+mod chance;
+mod counters;
 pub(crate) mod delay_line;
+mod disorder;
+mod drops;
 pub(crate) mod emulator;
+mod fragment;
+mod hop;
+mod icmp;
+mod jitter;
 pub mod lane;
+mod lane_spec;
+mod loss;
+mod packet;
 mod priority;
+mod radio;
 mod stage;
+mod thin_acks;
+mod transit;
 mod tun;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
+pub use bottleneck::PolicerSpec;
+pub use counters::{DropReason, LaneCounters, PathCounters};
+pub use disorder::DisorderSpec;
+pub use drops::{DropSpec, Flags, Protocol};
+pub use hop::{Answers, HopSpec};
+pub use jitter::{Distribution, JitterSpec};
+pub use lane_spec::{LaneSpec, StepSpec};
+pub use loss::BurstLossSpec;
+pub use packet::Packet;
+pub use radio::SleepSpec;
+pub use thin_acks::ThinAcksSpec;
+
+use crate::scenario::quantity::duration;
 
 /// The largest IP packet that crosses the path, in bytes.
 pub(crate) const MTU: u64 = 1500;
@@ -36,7 +64,38 @@ pub struct PathSpec {
     pub to_client: LaneSpec,
     /// What the chances (loss) are drawn from: the same seed draws the same sequence.
     pub seed: u64,
+    /// The routers on the way, the first next to the client.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopSpec>,
+    /// Behind how many of the hops the link is that does what the lanes say: what ends at a
+    /// hop before it does not meet it. Behind all of them unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults_after: Option<usize>,
+    /// Links side by side (ECMP, a bundle) that each packet takes one of, by the hash of its
+    /// addresses and ports: each connection, in each direction, stays on one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSpec>,
+    /// Whether hosts hand over super-segments of up to 64 kB, as with a network card that cuts
+    /// them up (TSO, GRO): captures show them whole. Yes at a plain veth pair, no on an
+    /// emulated path unless said otherwise. On an emulated path they cross whole and are never
+    /// cut: loss, a policer, a queue act on the whole; an MTU asks for the size of the parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<bool>,
 }
+
+/// One of several links side by side, and what it does besides what the lanes do. Its delays
+/// come on top of theirs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemberSpec {
+    /// From the client to the server.
+    pub to_server: LaneSpec,
+    /// From the server to the client.
+    pub to_client: LaneSpec,
+}
+
+/// No path has more links side by side.
+const MEMBER_LIMIT: usize = 64;
 
 impl Default for PathSpec {
     fn default() -> Self {
@@ -45,46 +104,34 @@ impl Default for PathSpec {
             to_server: LaneSpec::default(),
             to_client: LaneSpec::default(),
             seed: 1,
+            hops: Vec::new(),
+            faults_after: None,
+            members: Vec::new(),
+            offload: None,
         }
     }
-}
-
-/// What one direction of the path does besides, in the order in which a packet meets it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LaneSpec {
-    /// A policer: what exceeds it is dropped, what conforms is not delayed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policer: Option<PolicerSpec>,
-    /// The share of packets that are lost by chance, 0 to 1.
-    pub loss: f64,
-    /// The bottleneck's rate: packets leave it one after the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// How many bytes wait before the bottleneck at most, 64 kB unless said otherwise.
-    /// What finds it full is dropped.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Size>,
-    /// The delay of this direction, in place of half the round trip.
-    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Duration>,
-}
-
-/// A token bucket that drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicerSpec {
-    /// How fast the bucket fills.
-    pub rate: Rate,
-    /// How much it holds, at least one packet of 1,500 bytes.
-    pub burst: Size,
 }
 
 impl PathSpec {
     /// Whether anything is to be emulated; if not, a veth pair does.
     pub fn is_emulated(&self) -> bool {
         let plain = LaneSpec::default();
-        !self.round_trip.is_zero() || self.to_server != plain || self.to_client != plain
+        !self.round_trip.is_zero()
+            || self.to_server != plain
+            || self.to_client != plain
+            || !self.hops.is_empty()
+            || !self.members.is_empty()
+    }
+
+    /// Whether hosts hand over super-segments.
+    pub fn is_offloaded(&self) -> bool {
+        self.offload.unwrap_or(!self.is_emulated())
+    }
+
+    /// Whether routers of the path may send packets of their own.
+    pub(crate) fn has_routers(&self) -> bool {
+        let tells = |lane: &LaneSpec| lane.mtu.is_some() && lane.icmp.unwrap_or(true);
+        !self.hops.is_empty() || tells(&self.to_server) || tells(&self.to_client)
     }
 
     /// The delay of each direction: to the server, to the client.
@@ -101,30 +148,40 @@ impl PathSpec {
         if self.round_trip > LONGEST || there > LONGEST || back > LONGEST {
             return Err("its path is longer than 10 s".to_owned());
         }
-        self.to_server.check()?;
-        self.to_client.check()
+        hop::check(&self.hops, there.min(back))?;
+        if self.faults_after.is_some_and(|hop| hop > self.hops.len()) {
+            return Err("its faults are behind more hops than it has".to_owned());
+        }
+        self.check_members()?;
+        let members = self.members.iter();
+        let lanes = members.flat_map(|member| [&member.to_server, &member.to_client]);
+        lanes
+            .chain([&self.to_server, &self.to_client])
+            .try_for_each(|lane| {
+                lane.check()?;
+                match self.is_emulated() && self.is_offloaded() {
+                    true => lane.check_offload(),
+                    false => Ok(()),
+                }
+            })
     }
-}
 
-impl LaneSpec {
-    fn check(&self) -> Result<(), String> {
-        if !(0.0..=1.0).contains(&self.loss) {
-            return Err(format!("a loss of {} is no share from 0 to 1", self.loss));
+    /// What the hosts or both directions have a part in, only the path as a whole can do.
+    fn check_members(&self) -> Result<(), String> {
+        if self.members.len() > MEMBER_LIMIT {
+            return Err(format!("it has more than {MEMBER_LIMIT} members"));
         }
-        if self.queue.is_some_and(|queue| queue.bytes() < MTU) {
-            return Err(format!("its queue does not hold one packet of {MTU} bytes"));
+        let members = self.members.iter();
+        let mut lanes = members.flat_map(|member| [&member.to_server, &member.to_client]);
+        let is_odd = |lane: &LaneSpec| {
+            lane.mtu.is_some()
+                || lane.thin_acks.is_some()
+                || lane.sleep.is_some()
+                || lane.steps.iter().any(|step| step.ttl > 0)
+        };
+        match lanes.any(is_odd) {
+            true => Err("a member has no MTU, thinning, sleep or time to live".to_owned()),
+            false => Ok(()),
         }
-        if self.queue.is_some() && self.rate.is_none() {
-            return Err("it has a queue but no rate that would fill it".to_owned());
-        }
-        if self
-            .policer
-            .is_some_and(|policer| policer.burst.bytes() < MTU)
-        {
-            return Err(format!(
-                "its policer's burst does not hold one packet of {MTU} bytes"
-            ));
-        }
-        Ok(())
     }
 }

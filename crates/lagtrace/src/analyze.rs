@@ -22,17 +22,17 @@ mod merge;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Several files are several observation points of the same traffic, such as one
-capture at the client and one at the server. Damaged files are analysed as far
-as they go.
+capture at the client and one at the server. Files that gzip, zstd or lz4
+compressed are read as they are. Damaged files are analysed as far as they go.
 
 Examples:
   lagtrace analyze slow.pcap
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
-  zstdcat slow.pcap.zst | lagtrace analyze -
+  lagtrace analyze slow.pcap.zst
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -")]
 pub(crate) struct Options {
-    /// Capture files, pcap or pcapng; `-` is standard input
+    /// Capture files, pcap or pcapng, compressed or not; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Stop after COUNT TCP packets of each file

@@ -17,11 +17,25 @@ pub(crate) struct DelayLine {
     limit: usize,
 }
 
+/// What is to become of a packet when its time comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Errand {
+    /// It reaches the far host.
+    Deliver,
+    /// It reaches a router, which is to answer.
+    Hop(usize),
+    /// It reaches a router whose next link takes only packets of so many bytes.
+    Narrow(usize, u16),
+    /// It was held under this ticket and asks whether it is still needed.
+    Held(u64),
+}
+
 /// Ordered by due time, then by arrival; the content never decides, for numbers are unique.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     due: Duration,
     number: u64,
+    errand: Errand,
     packet: Vec<u8>,
 }
 
@@ -40,7 +54,7 @@ impl DelayLine {
     }
 
     /// Takes a packet in; `false` if there is no room.
-    pub(crate) fn push(&mut self, due: Duration, packet: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, due: Duration, errand: Errand, packet: &[u8]) -> bool {
         let cost = packet.len() + OVERHEAD;
         if self.held + cost > self.limit {
             return false;
@@ -49,6 +63,7 @@ impl DelayLine {
         self.waiting.push(Reverse(Waiting {
             due,
             number: self.next_number,
+            errand,
             packet: packet.to_vec(),
         }));
         self.next_number += 1;
@@ -61,13 +76,13 @@ impl DelayLine {
     }
 
     /// The earliest packet, if it is due at `now`.
-    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<Vec<u8>> {
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<(Errand, Vec<u8>)> {
         if self.next_due()? > now {
             return None;
         }
         let Reverse(first) = self.waiting.pop()?;
         self.held -= first.packet.len() + OVERHEAD;
-        Some(first.packet)
+        Some((first.errand, first.packet))
     }
 }
 
@@ -81,25 +96,25 @@ mod tests {
     fn packets_leave_when_due_earliest_first_and_equals_in_order_of_arrival() {
         let mut line = DelayLine::new(1 << 20);
         for (due, packet) in [(3, b"c"), (1, b"z"), (1, b"a"), (2, b"b")] {
-            assert!(line.push(MS * due, packet));
+            assert!(line.push(MS * due, Errand::Deliver, packet));
         }
         assert_eq!(line.next_due(), Some(MS));
         assert_eq!(line.pop_due(Duration::ZERO), None);
         let left: Vec<_> = std::iter::from_fn(|| line.pop_due(2 * MS))
-            .flatten()
+            .flat_map(|(_, packet)| packet)
             .collect();
         assert_eq!(left, b"zab");
-        assert_eq!(line.pop_due(3 * MS).as_deref(), Some(&b"c"[..]));
+        assert_eq!(line.pop_due(3 * MS), Some((Errand::Deliver, b"c".to_vec())));
         assert_eq!(line.next_due(), None);
     }
 
     #[test]
     fn a_full_line_refuses_and_has_room_again_after_a_delivery() {
         let mut line = DelayLine::new(2 * (100 + OVERHEAD));
-        assert!(line.push(MS, &[0; 100]));
-        assert!(line.push(MS, &[0; 100]));
-        assert!(!line.push(MS, &[]));
+        assert!(line.push(MS, Errand::Deliver, &[0; 100]));
+        assert!(line.push(MS, Errand::Deliver, &[0; 100]));
+        assert!(!line.push(MS, Errand::Deliver, &[]));
         assert!(line.pop_due(MS).is_some());
-        assert!(line.push(MS, &[0; 100]));
+        assert!(line.push(MS, Errand::Deliver, &[0; 100]));
     }
 }

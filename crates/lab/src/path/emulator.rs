@@ -1,6 +1,6 @@
 //! The process that carries real packets between the two hosts' TUN devices.
 //!
-//! One thread does it all: it reads what the hosts send, asks the [`Lane`] when to deliver,
+//! One thread does it all: it reads what the hosts send, asks the [`Transit`] when to deliver,
 //! and sleeps until just before the earliest due time; the rest it spends reading, for a timer
 //! alone is late by tens of microseconds. A second thread writes the counters to a file.
 
@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
-use super::delay_line::DelayLine;
-use super::lane::{DropReason, Fate, Lane, LaneCounters};
-use super::tun::Tun;
-use super::{MTU, PathSpec, priority};
+use super::counters::PathCounters;
+use super::transit::Transit;
+use super::tun::{Head, Tun};
+use super::{PathSpec, priority, tun};
 use crate::error::Error;
+use crate::host::Side;
 use crate::link::INTERFACE;
 use crate::namespace::Namespace;
 
@@ -25,9 +26,6 @@ const SPIN: Duration = Duration::from_micros(60);
 
 /// How many packets are read from one device before the other gets its turn.
 const BATCH: usize = 64;
-
-/// The most that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
-const HELD_LIMIT: usize = 64 << 20;
 
 /// How often the counters are written.
 const COUNTERS_EVERY: Duration = Duration::from_millis(100);
@@ -42,33 +40,23 @@ pub(crate) struct EmulatorPlan {
     pub(crate) counters: PathBuf,
 }
 
-/// What the emulated path did so far, at most 0.1 s ago.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathCounters {
-    /// From the client to the server.
-    pub to_server: LaneCounters,
-    /// From the server to the client.
-    pub to_client: LaneCounters,
-    /// Whether the kernel lets the emulator run ahead of ordinary programs. Without, delays
-    /// err by as much as the machine's other work keeps it waiting.
-    pub is_real_time: bool,
-}
-
 /// Makes the two devices and carries packets until the process is ended.
 pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
-    let client = Tun::create(&Namespace::named(&plan.client_namespace), INTERFACE)?;
-    let server = Tun::create(&Namespace::named(&plan.server_namespace), INTERFACE)?;
+    let head = match plan.path.is_offloaded() {
+        true => Head::VirtioNet,
+        false => Head::None,
+    };
+    let client = Tun::create(&Namespace::named(&plan.client_namespace), INTERFACE, head)?;
+    let server = Tun::create(&Namespace::named(&plan.server_namespace), INTERFACE, head)?;
     let published = Arc::new(Mutex::new(PathCounters::default()));
     write_counters(&plan.counters, PathCounters::default())?;
     let (counters, file) = (Arc::clone(&published), plan.counters.clone());
     std::thread::spawn(move || publish(&counters, &file));
     let is_real_time = priority::ask().is_real_time;
-    let (there, back) = plan.path.delays();
     let mut emulator = Emulator {
-        started: Instant::now(),
-        to_server: Direction::new(Lane::new(&plan.path.to_server, there, plan.path.seed)),
-        to_client: Direction::new(Lane::new(&plan.path.to_client, back, !plan.path.seed)),
-        buffer: vec![0; MTU as usize],
+        begun: None,
+        transit: Transit::new(&plan.path, head),
+        buffer: vec![0; tun::LONGEST],
         client,
         server,
     };
@@ -76,9 +64,10 @@ pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
         emulator.turn();
         // The other thread holds the lock for a copy only, but must never make packets wait.
         if let Ok(mut published) = published.try_lock() {
+            let (to_server, to_client) = emulator.transit.counters();
             *published = PathCounters {
-                to_server: emulator.to_server.counters,
-                to_client: emulator.to_client.counters,
+                to_server,
+                to_client,
                 is_real_time,
             };
         }
@@ -89,41 +78,58 @@ pub(crate) fn run(plan: &EmulatorPlan) -> Result<(), Error> {
 }
 
 struct Emulator {
-    started: Instant,
+    /// When the first packet came.
+    begun: Option<Instant>,
     client: Tun,
     server: Tun,
-    to_server: Direction,
-    to_client: Direction,
+    transit: Transit,
     buffer: Vec<u8>,
-}
-
-struct Direction {
-    lane: Lane,
-    line: DelayLine,
-    counters: LaneCounters,
 }
 
 impl Emulator {
     /// Takes in what was sent and delivers what is due, both ways.
     fn turn(&mut self) {
-        self.to_server
-            .admit(&self.client, self.started, &mut self.buffer);
-        self.to_server.deliver(&self.server, self.started);
-        self.to_client
-            .admit(&self.server, self.started, &mut self.buffer);
-        self.to_client.deliver(&self.client, self.started);
+        for from in [Side::Client, Side::Server] {
+            self.admit(from);
+            self.deliver(from);
+        }
+    }
+
+    fn admit(&mut self, from: Side) {
+        let device = match from {
+            Side::Client => &self.client,
+            Side::Server => &self.server,
+        };
+        for _ in 0..BATCH {
+            // A device that is down answers with an error; nothing was sent then.
+            let Ok(Some(packet)) = device.receive(&mut self.buffer) else {
+                return;
+            };
+            let begun = *self.begun.get_or_insert_with(Instant::now);
+            self.transit.admit(from, begun.elapsed(), packet);
+        }
+    }
+
+    fn deliver(&mut self, from: Side) {
+        let to = match from {
+            Side::Client => &self.server,
+            Side::Server => &self.client,
+        };
+        for _ in 0..BATCH {
+            let now = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+            let Some(packet) = self.transit.take_due(from, now) else {
+                return;
+            };
+            let is_taken = to.send(&packet).is_ok();
+            self.transit.count_delivery(from, &packet, is_taken);
+        }
     }
 
     /// Sleeps until a host sends or the next packet is nearly due.
     fn rest(&self) -> io::Result<()> {
-        let due = [&self.to_server, &self.to_client]
-            .into_iter()
-            .filter_map(|way| way.line.next_due())
-            .min();
-        let sleep = due.map(|due| {
-            due.saturating_sub(self.started.elapsed())
-                .saturating_sub(SPIN)
-        });
+        let now = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let due = self.transit.next_due();
+        let sleep = due.map(|due| due.saturating_sub(now).saturating_sub(SPIN));
         if sleep == Some(Duration::ZERO) {
             return Ok(());
         }
@@ -151,47 +157,6 @@ fn check(devices: &[PollFd<'_>]) -> io::Result<()> {
     {
         true => Err(io::Error::from(io::ErrorKind::NotConnected)),
         false => Ok(()),
-    }
-}
-
-impl Direction {
-    fn new(lane: Lane) -> Self {
-        Self {
-            lane,
-            line: DelayLine::new(HELD_LIMIT),
-            counters: LaneCounters::default(),
-        }
-    }
-
-    fn admit(&mut self, from: &Tun, started: Instant, buffer: &mut [u8]) {
-        for _ in 0..BATCH {
-            // A device that is down answers with an error; nothing was sent then.
-            let Ok(Some(packet)) = from.receive(buffer) else {
-                return;
-            };
-            self.counters.offered += 1;
-            let fate = self.lane.admit(started.elapsed(), packet.len() as u64);
-            match fate {
-                Fate::Deliver(due) if self.line.push(due, packet) => {}
-                Fate::Deliver(_) => self.counters.count_drop(DropReason::Overflow),
-                Fate::Drop(reason) => self.counters.count_drop(reason),
-            }
-        }
-    }
-
-    fn deliver(&mut self, to: &Tun, started: Instant) {
-        for _ in 0..BATCH {
-            let Some(packet) = self.line.pop_due(started.elapsed()) else {
-                return;
-            };
-            match to.send(&packet) {
-                Ok(()) => {
-                    self.counters.delivered += 1;
-                    self.counters.delivered_bytes += packet.len() as u64;
-                }
-                Err(_) => self.counters.count_drop(DropReason::Overflow),
-            }
-        }
     }
 }
 

@@ -1,117 +1,104 @@
 //! One direction of the path as a pure function of time: what happens to a packet.
 //!
-//! In: when a packet arrives and its size. Out: when it is to be delivered, or why it is not.
-//! No clock, no device, no packet's content.
+//! In: when a packet arrives, and the packet. Out: when it is to be delivered, or why it is
+//! not. No clock, no device.
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::LaneSpec;
-use super::stage::{Bottleneck, Loss, Stage, TokenBucket};
+use super::bottleneck::{Bottleneck, TokenBucket};
+use super::counters::DropReason;
+use super::disorder::Disorder;
+use super::drops::Drops;
+use super::jitter::Jitter;
+use super::loss::{BurstLoss, Loss};
+use super::packet::Packet;
+use super::stage::Stage;
 use crate::scenario::quantity::Size;
 
 /// How many bytes wait before a bottleneck unless the scenario says otherwise.
-const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
+pub(super) const DEFAULT_QUEUE: Size = Size::from_bytes(64_000);
 
 /// One direction of the path.
 #[derive(Debug, Clone)]
 pub struct Lane {
     stages: Vec<Stage>,
+    duplicate: Option<Disorder>,
 }
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is delivered at this time after the path's start.
+    /// It is delivered at this time after the path's first packet.
     Deliver(Duration),
+    /// It is delivered, and a copy of it later.
+    Duplicate(Duration, Duration),
     /// It is never delivered.
     Drop(DropReason),
 }
 
-/// Why a packet is not delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropReason {
-    /// It exceeded the policer.
-    Policer,
-    /// It was lost by chance.
-    Loss,
-    /// The queue before the bottleneck was full.
-    Queue,
-    /// The emulator itself holds as much as it may, or the far device refused it. No property
-    /// of the path that was asked for: a run where this is not 0 proves nothing.
-    Overflow,
-}
-
-/// What a lane did so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaneCounters {
-    /// Packets that came in.
-    pub offered: u64,
-    /// Packets handed to the far host.
-    pub delivered: u64,
-    /// Bytes handed to the far host, IP headers included.
-    pub delivered_bytes: u64,
-    /// Packets that exceeded the policer.
-    pub dropped_policer: u64,
-    /// Packets lost by chance.
-    pub dropped_loss: u64,
-    /// Packets that found the queue full.
-    pub dropped_queue: u64,
-    /// Packets that the emulator could not hold or hand over ([`DropReason::Overflow`]).
-    pub dropped_overflow: u64,
-}
-
-impl LaneCounters {
-    /// Packets that were dropped for any reason.
-    pub fn dropped(&self) -> u64 {
-        self.dropped_policer + self.dropped_loss + self.dropped_queue + self.dropped_overflow
-    }
-
-    pub(super) fn count_drop(&mut self, reason: DropReason) {
-        match reason {
-            DropReason::Policer => self.dropped_policer += 1,
-            DropReason::Loss => self.dropped_loss += 1,
-            DropReason::Queue => self.dropped_queue += 1,
-            DropReason::Overflow => self.dropped_overflow += 1,
-        }
-    }
-}
-
 impl Lane {
-    /// A lane as specified, with its delay and the seed of its chances.
+    /// A lane as specified, with its delay and the seed of its chances. What concerns a
+    /// packet's content (MTU, thinning) or both directions (a sleeping radio) is not its
+    /// business.
     pub fn new(spec: &LaneSpec, delay: Duration, seed: u64) -> Self {
-        let policer = spec
-            .policer
-            .map(|policer| Stage::Policer(TokenBucket::new(policer)));
+        // The same number would let two stations strike the same packets.
+        let other = |station: u64| seed ^ station.wrapping_mul(0xA076_1D64_78BD_642F);
+        let policer = spec.policer.map(|p| Stage::Policer(TokenBucket::new(p)));
+        let drops = spec
+            .drop
+            .iter()
+            .map(|drop| Stage::Drops(Drops::new(drop.clone())));
         let loss = (spec.loss > 0.0).then(|| Stage::Loss(Loss::new(spec.loss, seed)));
+        let burst = spec
+            .burst_loss
+            .map(|loss| Stage::BurstLoss(BurstLoss::new(loss, other(1))));
         let queue = spec.queue.unwrap_or(DEFAULT_QUEUE);
         let bottleneck = spec
             .rate
             .map(|rate| Stage::Bottleneck(Bottleneck::new(rate, queue)));
-        let delay = Some(Stage::Delay(delay));
+        let jitter = spec.jitter.clone();
+        let jitter = jitter.map(|jitter| Stage::Jitter(Jitter::new(jitter, other(2))));
+        let reorder = spec
+            .reorder
+            .map(|reorder| Stage::Reorder(Disorder::new(reorder, other(3))));
+        let route = (!spec.steps.is_empty()).then(|| Stage::Route(spec.steps.clone()));
+        let delay = (!delay.is_zero()).then_some(Stage::Delay(delay));
+        let behind = [loss, burst, bottleneck, jitter, reorder, route, delay];
         Self {
-            stages: [policer, loss, bottleneck, delay]
+            stages: policer
                 .into_iter()
-                .flatten()
+                .chain(drops)
+                .chain(behind.into_iter().flatten())
                 .collect(),
+            duplicate: spec.duplicate.map(|copy| Disorder::new(copy, other(4))),
         }
     }
 
-    /// What becomes of a packet of `size` bytes (IP header included) that arrives at `now`,
-    /// counted from the path's start. Times must not go back from call to call.
-    pub fn admit(&mut self, now: Duration, size: u64) -> Fate {
+    /// What becomes of a packet that arrives at `now`, counted from the path's first packet.
+    /// Times must not go back from call to call.
+    pub fn admit(&mut self, now: Duration, packet: &Packet<'_>) -> Fate {
         let leaves = self
             .stages
             .iter_mut()
-            .try_fold(now, |arrival, stage| stage.pass(arrival, size));
-        leaves.map_or_else(Fate::Drop, Fate::Deliver)
+            .try_fold(now, |arrival, stage| stage.pass(arrival, packet));
+        let leaves = match leaves {
+            Ok(leaves) => leaves,
+            Err(reason) => return Fate::Drop(reason),
+        };
+        let copy = self
+            .duplicate
+            .as_mut()
+            .and_then(|copy| copy.strikes(leaves));
+        copy.map_or(Fate::Deliver(leaves), |copy| Fate::Duplicate(leaves, copy))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::PolicerSpec;
+    use super::super::bottleneck::PolicerSpec;
+    use super::super::disorder::DisorderSpec;
+    use super::super::lane_spec::StepSpec;
     use super::*;
     use crate::scenario::quantity::Rate;
 
@@ -122,11 +109,14 @@ mod tests {
     }
 
     /// Offers packets of one size at the given milliseconds; delivery times in microseconds.
-    fn offer(lane: &mut Lane, size: u64, at_ms: &[u32]) -> Vec<Result<u128, DropReason>> {
-        let fates = at_ms.iter().map(|at| lane.admit(MS * *at, size));
+    fn offer(lane: &mut Lane, size: usize, at_ms: &[u32]) -> Vec<Result<u128, DropReason>> {
+        let bytes = vec![0; size];
+        let packet = Packet::new(&bytes);
+        let fates = at_ms.iter().map(|at| lane.admit(MS * *at, &packet));
         fates
             .map(|fate| match fate {
                 Fate::Deliver(at) => Ok(at.as_micros()),
+                Fate::Duplicate(..) => unreachable!("nothing is duplicated here"),
                 Fate::Drop(reason) => Err(reason),
             })
             .collect()
@@ -199,7 +189,7 @@ mod tests {
         let passed = (0..1_000_000u32)
             .filter(|n| {
                 matches!(
-                    lane.admit(Duration::from_nanos(1_001) * *n, 100),
+                    lane.admit(Duration::from_nanos(1_001) * *n, &Packet::new(&[0; 100])),
                     Fate::Deliver(_)
                 )
             })
@@ -217,7 +207,7 @@ mod tests {
         let fates = |seed| {
             let mut lane = Lane::new(&spec, MS, seed);
             (0..100_000)
-                .map(|n| lane.admit(MS * n, 100))
+                .map(|n| lane.admit(MS * n, &Packet::new(&[0; 100])))
                 .collect::<Vec<_>>()
         };
         let first = fates(1);
@@ -240,9 +230,12 @@ mod tests {
             MS,
             1,
         );
-        assert!((0..10_000).all(|n| all.admit(MS * n, 100) == Fate::Drop(DropReason::Loss)));
+        assert!((0..10_000).all(|n| all.admit(MS * n, &Packet::new(&[0; 100])) == Fate::Drop(DropReason::Loss)));
         let mut none = Lane::new(&LaneSpec::default(), MS, 1);
-        assert!((0..10_000).all(|n| matches!(none.admit(MS * n, 100), Fate::Deliver(_))));
+        assert!((0..10_000).all(|n| matches!(
+            none.admit(MS * n, &Packet::new(&[0; 100])),
+            Fate::Deliver(_)
+        )));
     }
 
     #[test]
@@ -253,12 +246,65 @@ mod tests {
         };
         let mut lane = Lane::new(&spec, Duration::MAX, 1);
         assert_eq!(
-            lane.admit(Duration::MAX, 1500),
+            lane.admit(Duration::MAX, &Packet::new(&[0; 1500])),
             Fate::Deliver(Duration::MAX)
         );
         assert_eq!(
-            lane.admit(Duration::ZERO, u64::MAX),
+            lane.admit(Duration::ZERO, &Packet::new(&[0; 65_535])),
             Fate::Drop(DropReason::Queue)
+        );
+    }
+
+    #[test]
+    fn reordering_delays_some_and_duplication_repeats_some() {
+        let disorder = DisorderSpec {
+            share: 0.1,
+            gap: 3 * MS,
+        };
+        let spec = LaneSpec {
+            reorder: Some(disorder),
+            duplicate: Some(disorder),
+            ..LaneSpec::default()
+        };
+        let mut lane = Lane::new(&spec, 10 * MS, 1);
+        let (mut late, mut twice) = (0, 0);
+        for n in 0..10_000 {
+            let leaves = match lane.admit(MS * n, &Packet::new(&[0; 100])) {
+                Fate::Deliver(leaves) => leaves,
+                Fate::Duplicate(leaves, copy) => {
+                    twice += 1;
+                    assert_eq!(copy, leaves + 3 * MS);
+                    leaves
+                }
+                Fate::Drop(reason) => panic!("{reason:?}"),
+            };
+            late += u32::from(leaves == MS * n + 13 * MS);
+            assert!(leaves == MS * n + 13 * MS || leaves == MS * n + 10 * MS);
+        }
+        assert!((900..1100).contains(&late) && (900..1100).contains(&twice));
+    }
+
+    #[test]
+    fn a_route_changes_at_its_time() {
+        let step = |at, delay| StepSpec {
+            at: MS * at,
+            delay: MS * delay,
+            ttl: 0,
+        };
+        let spec = LaneSpec {
+            steps: vec![step(100, 30), step(200, 0)],
+            ..LaneSpec::default()
+        };
+        let mut lane = Lane::new(&spec, MS, 1);
+        assert_eq!(
+            offer(&mut lane, 100, &[0, 99, 100, 199, 200]),
+            [
+                Ok(1_000),
+                Ok(100_000),
+                Ok(131_000),
+                Ok(230_000),
+                Ok(201_000)
+            ]
         );
     }
 }

@@ -1,0 +1,159 @@
+//! What one direction of a path is like, as a scenario says it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bottleneck::PolicerSpec;
+use super::disorder::DisorderSpec;
+use super::drops::DropSpec;
+use super::jitter::JitterSpec;
+use super::loss::{BurstLossSpec, check_share};
+use super::radio::SleepSpec;
+use super::thin_acks::ThinAcksSpec;
+use super::{LONGEST, MTU};
+use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
+
+/// What one direction of the path does besides, in the order in which a packet meets it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LaneSpec {
+    /// A link in the middle of the path that takes smaller packets than the hosts send, in
+    /// bytes, 1,280 at least. What is larger is cut up if it is IPv4 without DF, else dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+    /// Whether the router before that link tells senders so, as it should (ICMP type 3 code 4,
+    /// ICMPv6 type 2): yes unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<bool>,
+    /// Acknowledgements are thinned out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thin_acks: Option<ThinAcksSpec>,
+    /// A radio link that sleeps when idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<SleepSpec>,
+    /// A policer: what exceeds it is dropped, what conforms is not delayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerSpec>,
+    /// Chosen packets that are dropped: each that any of these choose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drop: Vec<DropSpec>,
+    /// The share of packets that are lost by chance, 0 to 1.
+    pub loss: f64,
+    /// Loss in bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_loss: Option<BurstLossSpec>,
+    /// The bottleneck's rate: packets leave it one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How many bytes wait before the bottleneck at most, 64 kB unless said otherwise.
+    /// What finds it full is dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Size>,
+    /// Delay that varies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSpec>,
+    /// Some packets take longer, so that others overtake them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<DisorderSpec>,
+    /// The delay of this direction, in place of half the round trip; of a member, what it adds.
+    #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Duration>,
+    /// Changes of the route on the way, in the order of their times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepSpec>,
+    /// Some packets come twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<DisorderSpec>,
+}
+
+/// From some time on packets take another route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepSpec {
+    /// So long after the path's first packet.
+    #[serde(with = "duration")]
+    pub at: Duration,
+    /// By how much it is longer than the route at first; 0 leads back to that.
+    #[serde(with = "duration")]
+    pub delay: Duration,
+    /// How many more routers are on it than at first: they take so much off the time to live,
+    /// and never answer.
+    #[serde(default)]
+    pub ttl: u8,
+}
+
+/// The smallest packet that every IPv6 link takes whole (RFC 8200 §5).
+const LEAST_MTU: u16 = 1280;
+
+impl LaneSpec {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_share(self.loss)?;
+        self.check_rates()?;
+        if self.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
+            return Err(format!("its MTU is below {LEAST_MTU}"));
+        }
+        if self.icmp.is_some() && self.mtu.is_none() {
+            return Err("it answers for an MTU that it does not have".to_owned());
+        }
+        if !self.steps.is_sorted_by_key(|step| step.at) {
+            return Err("its steps are not in the order of their times".to_owned());
+        }
+        self.check_times()?;
+        self.drop.iter().try_for_each(DropSpec::check)?;
+        self.thin_acks.map_or(Ok(()), |thin| thin.check())?;
+        self.burst_loss.map_or(Ok(()), |loss| loss.check())?;
+        self.jitter.as_ref().map_or(Ok(()), JitterSpec::check)?;
+        let disorders = [self.reorder, self.duplicate];
+        disorders.iter().flatten().try_for_each(DisorderSpec::check)
+    }
+
+    fn check_rates(&self) -> Result<(), String> {
+        if self.queue.is_some_and(|queue| queue.bytes() < MTU) {
+            return Err(format!("its queue does not hold one packet of {MTU} bytes"));
+        }
+        if self.queue.is_some() && self.rate.is_none() {
+            return Err("it has a queue but no rate that would fill it".to_owned());
+        }
+        let too_small = |policer: PolicerSpec| policer.burst.bytes() < MTU;
+        match self.policer.is_some_and(too_small) {
+            true => Err(format!(
+                "its policer's burst does not hold one packet of {MTU} bytes"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// What a packet waits for on purpose is not longer than a path may be.
+    fn check_times(&self) -> Result<(), String> {
+        let waits = [
+            self.delay,
+            self.sleep.map(|sleep| sleep.wake),
+            self.thin_acks.map(|thin| thin.wait),
+            self.reorder.map(|reorder| reorder.gap),
+            self.duplicate.map(|duplicate| duplicate.gap),
+            self.jitter.as_ref().map(JitterSpec::longest),
+        ];
+        let steps = self.steps.iter().map(|step| step.delay);
+        match steps.chain(waits.into_iter().flatten()).max() {
+            Some(longest) if longest > LONGEST => Err("its path is longer than 10 s".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What has to let a super-segment through whole does not; the reason. Segments are cut
+    /// only where the path has to, which a rate does not.
+    pub(super) fn check_offload(&self) -> Result<(), String> {
+        const WHOLE: u64 = 66_000;
+        let is_small = |size: Option<Size>| size.is_some_and(|size| size.bytes() < WHOLE);
+        let queue = self
+            .rate
+            .map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
+        match is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
+            true => Err(format!(
+                "with offload, its queue and its policer's burst have to hold {WHOLE} bytes"
+            )),
+            false => Ok(()),
+        }
+    }
+}
