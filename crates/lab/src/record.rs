@@ -7,6 +7,7 @@
 mod files;
 mod side;
 mod vary;
+mod vlan;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
