@@ -15,6 +15,7 @@ use crate::failure::{Failure, Result};
 
 mod record;
 mod run;
+pub(crate) mod score;
 mod truth;
 
 /// The subcommand by which the lab starts its own processes from this program.
@@ -32,7 +33,8 @@ Examples:
   sudo lagtrace lab run nagle-delayed-ack --rtt 8ms -- -d 5s
   sudo lagtrace lab run ./my-own.toml
   sudo lagtrace lab up nagle-delayed-ack
-  sudo lagtrace lab down nagle-delayed-ack")]
+  sudo lagtrace lab down nagle-delayed-ack
+  lagtrace lab score")]
 pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,
@@ -52,6 +54,8 @@ enum Action {
     Run(run::Options),
     /// Record scenarios at both ends, with the truth beside the captures
     Record(record::Options),
+    /// Diagnose recordings whose truth is known, and count what is right
+    Score(score::Options),
     /// Bring a scenario up and leave it
     Up(Choice),
     /// Take down what `up` left
@@ -80,6 +84,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         Action::Show { name } => show(name, console),
         Action::Run(options) => run::run(options, console),
         Action::Record(options) => record::run(options, console),
+        Action::Score(options) => score::run(options, console),
         Action::Up(choice) => up(choice, console),
         Action::Down { name } => down(name, console),
     }
