@@ -8,6 +8,7 @@ pub(crate) mod listening;
 pub(crate) mod mail;
 mod memcached;
 pub(crate) mod nginx;
+mod ocsp;
 pub(crate) mod own;
 mod postgres;
 pub(crate) mod program;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
 pub use self::mail::Mail;
+pub use self::ocsp::Ocsp;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
@@ -75,6 +77,8 @@ pub enum Server {
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
+    /// openssl's responder for a certificate.
+    Ocsp(Ocsp),
     /// A mail server: it speaks first.
     Mail(Mail),
     /// A server of our own, by its options.
@@ -213,6 +217,7 @@ impl Server {
                 | Self::Postgres(_)
                 | Self::Memcached(_)
                 | Self::Dnsmasq(_)
+                | Self::Ocsp(_)
                 | Self::Nobody
         )
     }
@@ -230,6 +235,7 @@ impl Server {
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
             Self::Memcached(memcached) => memcached::lay(service, memcached),
             Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
+            Self::Ocsp(ocsp) => ocsp::lay(folder, service, ocsp),
             _ => return Ok(None),
         }))
     }
