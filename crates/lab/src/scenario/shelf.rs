@@ -10,6 +10,8 @@ macro_rules! shelf {
 /// Every shipped scenario, in the order in which a person should meet them.
 pub(super) const FILES: &[(&str, &str)] = shelf![
     "nagle-delayed-ack",
+    "nagle-delayed-ack-vlan",
+    "healthy-vlan",
     "case-on-lossy-path",
     "nagle-write-write-read",
     "short-delayed-ack",

@@ -97,7 +97,14 @@ fn sleeps_and_answers_read() {
 
 #[test]
 fn an_unknown_name_is_answered_with_the_known_ones() {
-    assert!(reason(Scenario::by_name("nagel")).contains("nagle-delayed-ack"));
+    let hint = |name| {
+        Scenario::by_name(name)
+            .expect_err("no such scenario")
+            .hint()
+    };
+    let hint = |name| hint(name).expect("a hint");
+    assert!(hint("delayed-ack").contains("nagle-delayed-ack"));
+    assert!(hint("nagel").contains("lab list"));
 }
 
 #[test]
@@ -199,4 +206,18 @@ fn nonsense_is_refused_with_its_reason() {
 fn two_blocks_of_nginx_may_share_a_port() {
     let lines = "[[service]]\nname = \"two\"\nport = 80\nserver = { kind = \"nginx\", server_name = \"two.example\" }";
     assert!(parse_with(lines).is_ok());
+}
+
+#[test]
+fn every_file_is_on_the_shelf() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");
+    for entry in std::fs::read_dir(folder).expect("the scenarios' folder") {
+        let path = entry.expect("its entry").path();
+        let name = path.file_stem().and_then(|stem| stem.to_str());
+        let name = name.expect("a plain name");
+        assert!(
+            shelf::FILES.iter().any(|(shelved, _)| *shelved == name),
+            "{name} is not on the shelf"
+        );
+    }
 }
