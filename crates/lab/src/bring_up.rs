@@ -67,8 +67,9 @@ impl Crew {
         } else {
             link::join(&client, &server)?;
         }
-        link::configure(&client, link::CLIENT, &run.scenario.client)?;
-        link::configure(&server, link::SERVER, &run.scenario.server)?;
+        let path = &run.scenario.path;
+        link::configure(&client, link::CLIENT, &run.scenario.client, path)?;
+        link::configure(&server, link::SERVER, &run.scenario.server, path)?;
         firewall::load_client(&client, &run.scenario.client)?;
         firewall::load_server(&server, &run.scenario.server, &run.scenario.services)?;
         self.start_nginx(run, &server)?;

@@ -26,6 +26,9 @@ pub struct OwnClient {
     pub requests: u16,
     /// So many requests, one after the other, are one action and measured as one.
     pub action: u16,
+    /// The time between two requests of one action.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub think: Duration,
     /// The requests of an action leave in one write, before any is answered.
     pub pipelined: bool,
     /// Actions are wanted at this interval, whether a connection is free or not, and measured
@@ -115,6 +118,7 @@ impl Default for OwnClient {
             connections: 1,
             requests: 20,
             action: 1,
+            think: Duration::ZERO,
             pipelined: false,
             every: Duration::ZERO,
             pause: Duration::ZERO,
@@ -177,6 +181,7 @@ impl OwnClient {
         let sleeps = [
             self.every,
             self.pause,
+            self.think,
             self.patience,
             self.request.between,
             self.request.after_connecting,

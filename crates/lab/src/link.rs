@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::namespace::Namespace;
+use crate::path::PathSpec;
 use crate::scenario::{HostSpec, Shaper};
 use crate::tool;
 
@@ -57,18 +58,19 @@ pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> 
 }
 
 /// Brings a host's loopback and its device up, with addresses, and the route to the other host
-/// with what the scenario pins there.
+/// with what the scenario pins there; where the path has routers, the route to them too.
 pub(crate) fn configure(
     namespace: &Namespace,
     addresses: Addresses,
     host: &HostSpec,
+    path: &PathSpec,
 ) -> Result<(), Error> {
     set_sysctls(namespace, host)?;
     let Addresses { v4, v6 } = addresses;
     let pinned = pinned_at_the_route(host);
     // No link-local address, hence no solicitation of routers: recordings hold what was asked
     // for. In a line of its own, because it has to be said before the device is up.
-    let batch = format!(
+    let mut batch = format!(
         "link set lo up\n\
          link set {INTERFACE} addrgenmode none\n\
          link set {INTERFACE} txqueuelen {DEVICE_QUEUE} up\n\
@@ -77,6 +79,16 @@ pub(crate) fn configure(
          route add 10.77.0.0/24 dev {INTERFACE} scope link src {v4} {pinned}\n\
          route add fd77::/64 dev {INTERFACE} {pinned}\n"
     );
+    if path.has_routers() {
+        batch.push_str(&format!(
+            "route add 10.77.1.0/24 dev {INTERFACE} scope link src {v4}\n\
+             route add fd77:0:0:1::/64 dev {INTERFACE}\n"
+        ));
+    }
+    if !path.is_emulated() && !path.is_offloaded() {
+        // Segments that the stack itself cuts to size, before the device sees them.
+        batch.push_str(&format!("link set {INTERFACE} gso_max_segs 1\n"));
+    }
     let mut ip = tool::command("ip");
     ip.args(["-netns", namespace.name(), "-batch", "-"]);
     tool::run_with_input(ip, &batch)?;

@@ -154,6 +154,15 @@ impl Load {
         }
     }
 
+    /// Whether nothing is asked for by another name than `/`.
+    pub(crate) fn is_for_root(&self) -> bool {
+        match self {
+            Self::Curl(curl) => curl.path == "/",
+            Self::Command(_) => false,
+            Self::Own(_) => true,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let (clients, requests, files) = match self {
             Self::Curl(curl) => (curl.connections, curl.requests, &curl.files),

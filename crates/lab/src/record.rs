@@ -6,6 +6,8 @@
 
 mod files;
 mod side;
+mod vary;
+mod vlan;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +33,10 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether the client asks over IPv6.
     pub ipv6: bool,
+    /// The service's port.
+    pub port: Option<u16>,
+    /// The size of what is answered, in hundredths of what the scenario says.
+    pub size_percent: Option<u64>,
 }
 
 impl Request {
@@ -62,6 +68,11 @@ impl Request {
         }
         if let Some(round_trip) = self.round_trip {
             scenario = scenario.with_round_trip(round_trip);
+        }
+        let name = self.service.clone().unwrap_or(scenario.target.clone());
+        let mut services = scenario.services.iter_mut();
+        if let Some(service) = services.find(|service| service.name == name) {
+            self.apply_to(service);
         }
         scenario
     }

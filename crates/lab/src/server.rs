@@ -138,6 +138,12 @@ impl Sizes {
         &self.0
     }
 
+    pub(crate) fn change(&mut self, to: impl Fn(Size) -> Size) {
+        for size in &mut self.0 {
+            *size = to(*size);
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         match self.0.iter().find(|size| **size > LARGEST_FILE) {
             Some(size) => Err(format!("a file of {size} is more than {LARGEST_FILE}")),

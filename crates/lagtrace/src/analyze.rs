@@ -6,6 +6,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::report::Report;
 use lagtrace_core::time::{ClockId, Timestamp};
 use lagtrace_sources::capture::{CaptureError, FileCapture};
 
@@ -22,17 +23,17 @@ mod merge;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Several files are several observation points of the same traffic, such as one
-capture at the client and one at the server. Damaged files are analysed as far
-as they go.
+capture at the client and one at the server. Files that gzip, zstd or lz4
+compressed are read as they are. Damaged files are analysed as far as they go.
 
 Examples:
   lagtrace analyze slow.pcap
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
-  zstdcat slow.pcap.zst | lagtrace analyze -
+  lagtrace analyze slow.pcap.zst
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -")]
 pub(crate) struct Options {
-    /// Capture files, pcap or pcapng; `-` is standard input
+    /// Capture files, pcap or pcapng, compressed or not; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Stop after COUNT TCP packets of each file
@@ -44,20 +45,34 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
-    let mut captures = open(options, &progress, &interrupt)?;
-    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
     let limit = options.count.unwrap_or(u64::MAX);
-    merge::drain(&mut captures, limit, &interrupt, |segment, payload| {
+    match report(&options.files, limit, &progress, &interrupt)? {
+        Some(report) => conclusion::conclude(&report, console),
+        None => Ok(Outcome::Interrupted),
+    }
+}
+
+/// What `limit` packets of each file amount to; `None` if the user asked to
+/// stop before there was any.
+pub(crate) fn report(
+    files: &[PathBuf],
+    limit: u64,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<Option<Report>> {
+    let mut captures = open(files, progress, interrupt)?;
+    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    merge::drain(&mut captures, limit, interrupt, |segment, payload| {
         analyzer.segment(segment, payload);
     });
     progress.finish_and_clear();
     for (index, capture) in captures.iter().enumerate() {
-        analyzer.observe(summary(index, options.files.len(), capture));
+        analyzer.observe(summary(index, files.len(), capture));
     }
     let packets: u64 = captures.iter().map(|c| c.summary().packets).sum();
     if interrupt.is_requested() {
         if packets == 0 {
-            return Ok(Outcome::Interrupted);
+            return Ok(None);
         }
         analyzer.observe(conclusion::note(
             "interrupted",
@@ -69,21 +84,21 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     report.started = conclusion::started(report.capture.as_ref().map(|c| c.start_ns));
-    conclusion::conclude(&report, console)
+    Ok(Some(report))
 }
 
 fn open(
-    options: &Options,
+    files: &[PathBuf],
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Vec<FileCapture>> {
-    let count = options.files.len();
+    let count = files.len();
     let open = |(index, path): (usize, &PathBuf)| {
         let (name, input) = input::open(path, progress, interrupt)?;
         let point = first_point(index, count);
         FileCapture::from_reader(name, input, point).map_err(refused)
     };
-    options.files.iter().enumerate().map(open).collect()
+    files.iter().enumerate().map(open).collect()
 }
 
 /// The points of one file's interfaces follow each other, so files share the

@@ -1,12 +1,14 @@
 //! The views of a report: a letter for people, JSON for programs.
 //!
-//! In goes a finished [`Report`] or [`Comparison`], out comes text. Nothing is
+//! In goes a finished [`Report`], [`Comparison`] or [`Score`], out comes text. Nothing is
 //! weighed here: what a view says, the report says. Strings that came from the
 //! network or a file are escaped where they are put on the page, all in one
 //! place ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::compare::Comparison;
 use lagtrace_core::report::Report;
+
+use crate::lab::score::sum::Score;
 
 mod bar;
 mod capture;
@@ -25,6 +27,7 @@ mod notes;
 mod page;
 mod probes;
 mod quantity;
+mod score;
 mod sockets;
 mod table;
 mod verdict;
@@ -71,6 +74,13 @@ pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
     let mut page = Page::new(style);
     comparison::write(&mut page, comparison);
     notes::write(&mut page, &comparison.remarks);
+    page.finish()
+}
+
+/// The score as text: recordings, confusion matrix, totals.
+pub(crate) fn score(score: &Score, style: &Style) -> String {
+    let mut page = Page::new(style);
+    score::write(&mut page, score);
     page.finish()
 }
 

@@ -134,8 +134,8 @@ fn may_answer_v4(packet: &Packet<'_>, sender: Ipv4Addr) -> bool {
     };
     // Echo, timestamp and information are no errors.
     let kind = packet.bytes().get(headers.transport);
-    let is_error = headers.flow.protocol == ICMP
-        && kind.is_none_or(|kind| !matches!(kind, 0 | 8 | 13..=18));
+    let is_error =
+        headers.flow.protocol == ICMP && kind.is_none_or(|kind| !matches!(kind, 0 | 8 | 13..=18));
     is_host && !to.is_multicast() && !to.is_broadcast() && !is_error && !headers.is_later_fragment
 }
 
@@ -219,14 +219,18 @@ mod tests {
     #[test]
     fn time_exceeded_quotes_the_packet_with_right_checksums() {
         let asked = segment((1025, 80), SYN, 7, 0);
-        let answer = Answer::TimeExceeded.to(&Packet::new(&asked), ROUTER).expect("answers");
+        let answer = Answer::TimeExceeded
+            .to(&Packet::new(&asked), ROUTER)
+            .expect("answers");
         assert_eq!((answer[20], answer[21]), (11, 0));
         assert_eq!(&answer[28..], &asked[..]);
         assert_eq!(checksum(0, &answer[..20]), 0);
         assert_eq!(checksum(0, &answer[20..]), 0);
         assert_eq!(&answer[12..20], [10, 77, 1, 3, 10, 77, 0, 1]);
         let asked = datagram_v6(5);
-        let answer = Answer::TimeExceeded.to(&Packet::new(&asked), ROUTER).expect("answers");
+        let answer = Answer::TimeExceeded
+            .to(&Packet::new(&asked), ROUTER)
+            .expect("answers");
         assert_eq!((answer[40], answer[41], &answer[48..]), (3, 0, &asked[..]));
         assert_eq!(check_v6(&answer), 0);
     }
@@ -234,12 +238,22 @@ mod tests {
     #[test]
     fn too_big_names_the_mtu_and_is_no_longer_than_allowed() {
         let asked = segment((1025, 80), ACK, 7, 1460);
-        let answer = Answer::TooBig(1400).to(&Packet::new(&asked), ROUTER).expect("answers");
-        assert_eq!((&answer[20..22], &answer[24..28]), (&[3, 4][..], &[0, 0, 5, 0x78][..]));
+        let answer = Answer::TooBig(1400)
+            .to(&Packet::new(&asked), ROUTER)
+            .expect("answers");
+        assert_eq!(
+            (&answer[20..22], &answer[24..28]),
+            (&[3, 4][..], &[0, 0, 5, 0x78][..])
+        );
         assert_eq!((answer.len(), checksum(0, &answer[20..])), (576, 0));
         let asked = datagram_v6(1400);
-        let answer = Answer::TooBig(1300).to(&Packet::new(&asked), ROUTER).expect("answers");
-        assert_eq!((&answer[40..42], &answer[44..48]), (&[2, 0][..], &[0, 0, 5, 0x14][..]));
+        let answer = Answer::TooBig(1300)
+            .to(&Packet::new(&asked), ROUTER)
+            .expect("answers");
+        assert_eq!(
+            (&answer[40..42], &answer[44..48]),
+            (&[2, 0][..], &[0, 0, 5, 0x14][..])
+        );
         assert_eq!((answer.len(), check_v6(&answer)), (1280, 0));
     }
 
@@ -249,7 +263,9 @@ mod tests {
         asked[9] = ICMP;
         asked[2..4].copy_from_slice(&32u16.to_be_bytes());
         asked.extend([8, 0, 1, 2, 3, 4, 5, 6, b'a', b'b', b'c', b'd']);
-        let answer = Answer::Echo.to(&Packet::new(&asked), ROUTER).expect("answers");
+        let answer = Answer::Echo
+            .to(&Packet::new(&asked), ROUTER)
+            .expect("answers");
         assert_eq!((answer[20], &answer[24..]), (0, &asked[24..]));
         assert_eq!(checksum(0, &answer[20..]), 0);
         // What it answered is no request.
@@ -259,7 +275,9 @@ mod tests {
     #[test]
     fn no_error_answers_an_error() {
         for asked in [segment((1, 2), SYN, 7, 0), datagram_v6(5)] {
-            let error = Answer::TimeExceeded.to(&Packet::new(&asked), ROUTER).expect("answers");
+            let error = Answer::TimeExceeded
+                .to(&Packet::new(&asked), ROUTER)
+                .expect("answers");
             assert_eq!(Answer::TimeExceeded.to(&Packet::new(&error), ROUTER), None);
         }
     }

@@ -227,8 +227,8 @@ mod tests {
             every: 100 * MS,
         };
         let mut jitter = jitter(spikes, true);
-        let leaves = [0, 99, 100, 109, 120, 139, 150, 200]
-            .map(|at| jitter.pass(MS * at).as_millis());
+        let leaves =
+            [0, 99, 100, 109, 120, 139, 150, 200].map(|at| jitter.pass(MS * at).as_millis());
         assert_eq!(leaves, [0, 99, 130, 139, 139, 139, 150, 230]);
     }
 

@@ -45,7 +45,10 @@ impl Lane {
         // The same number would let two stations strike the same packets.
         let other = |station: u64| seed ^ station.wrapping_mul(0xA076_1D64_78BD_642F);
         let policer = spec.policer.map(|p| Stage::Policer(TokenBucket::new(p)));
-        let drops = spec.drop.iter().map(|drop| Stage::Drops(Drops::new(drop.clone())));
+        let drops = spec
+            .drop
+            .iter()
+            .map(|drop| Stage::Drops(Drops::new(drop.clone())));
         let loss = (spec.loss > 0.0).then(|| Stage::Loss(Loss::new(spec.loss, seed)));
         let burst = spec
             .burst_loss
@@ -83,7 +86,10 @@ impl Lane {
             Ok(leaves) => leaves,
             Err(reason) => return Fate::Drop(reason),
         };
-        let copy = self.duplicate.as_mut().and_then(|copy| copy.strikes(leaves));
+        let copy = self
+            .duplicate
+            .as_mut()
+            .and_then(|copy| copy.strikes(leaves));
         copy.map_or(Fate::Deliver(leaves), |copy| Fate::Duplicate(leaves, copy))
     }
 }
@@ -226,7 +232,10 @@ mod tests {
         );
         assert!((0..10_000).all(|n| all.admit(MS * n, &Packet::new(&[0; 100])) == Fate::Drop(DropReason::Loss)));
         let mut none = Lane::new(&LaneSpec::default(), MS, 1);
-        assert!((0..10_000).all(|n| matches!(none.admit(MS * n, &Packet::new(&[0; 100])), Fate::Deliver(_))));
+        assert!((0..10_000).all(|n| matches!(
+            none.admit(MS * n, &Packet::new(&[0; 100])),
+            Fate::Deliver(_)
+        )));
     }
 
     #[test]
@@ -289,7 +298,13 @@ mod tests {
         let mut lane = Lane::new(&spec, MS, 1);
         assert_eq!(
             offer(&mut lane, 100, &[0, 99, 100, 199, 200]),
-            [Ok(1_000), Ok(100_000), Ok(131_000), Ok(230_000), Ok(201_000)]
+            [
+                Ok(1_000),
+                Ok(100_000),
+                Ok(131_000),
+                Ok(230_000),
+                Ok(201_000)
+            ]
         );
     }
 }

@@ -105,10 +105,7 @@ impl LaneSpec {
         self.burst_loss.map_or(Ok(()), |loss| loss.check())?;
         self.jitter.as_ref().map_or(Ok(()), JitterSpec::check)?;
         let disorders = [self.reorder, self.duplicate];
-        disorders
-            .iter()
-            .flatten()
-            .try_for_each(DisorderSpec::check)
+        disorders.iter().flatten().try_for_each(DisorderSpec::check)
     }
 
     fn check_rates(&self) -> Result<(), String> {
@@ -149,7 +146,9 @@ impl LaneSpec {
     pub(super) fn check_offload(&self) -> Result<(), String> {
         const WHOLE: u64 = 66_000;
         let is_small = |size: Option<Size>| size.is_some_and(|size| size.bytes() < WHOLE);
-        let queue = self.rate.map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
+        let queue = self
+            .rate
+            .map(|_| self.queue.unwrap_or(super::lane::DEFAULT_QUEUE));
         match is_small(self.policer.map(|policer| policer.burst)) || is_small(queue) {
             true => Err(format!(
                 "with offload, its queue and its policer's burst have to hold {WHOLE} bytes"

@@ -130,15 +130,11 @@ impl<'a> Packet<'a> {
 }
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(
-        bytes.get(at..at + 2)?.try_into().ok()?,
-    ))
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(
-        bytes.get(at..at + 4)?.try_into().ok()?,
-    ))
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 fn read(bytes: &[u8]) -> Option<Headers> {
@@ -225,11 +221,18 @@ pub(super) mod tests {
     use super::*;
 
     /// An IPv4 TCP segment from 10.77.0.1 to 10.77.0.2, TTL 64, DF.
-    pub(in super::super) fn segment(ports: (u16, u16), flags: u8, sequence: u32, payload: usize) -> Vec<u8> {
+    pub(in super::super) fn segment(
+        ports: (u16, u16),
+        flags: u8,
+        sequence: u32,
+        payload: usize,
+    ) -> Vec<u8> {
         let length = u16::try_from(40 + payload).expect("fits");
         let mut bytes = vec![0x45, 0];
         bytes.extend(length.to_be_bytes());
-        bytes.extend([0x12, 0x34, 0x40, 0, 64, TCP, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2]);
+        bytes.extend([
+            0x12, 0x34, 0x40, 0, 64, TCP, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2,
+        ]);
         let sum = super::super::icmp::checksum(0, &bytes);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
         bytes.extend(ports.0.to_be_bytes());
@@ -270,7 +273,10 @@ pub(super) mod tests {
         assert!(!Packet::new(&segment((1, 2), ACK | FIN, 7, 0)).is_pure_ack());
         let bytes = datagram_v6(10);
         let headers = *Packet::new(&bytes).headers().expect("reads");
-        assert_eq!((headers.flow.protocol, headers.flow.ports), (UDP, (12345, 53)));
+        assert_eq!(
+            (headers.flow.protocol, headers.flow.ports),
+            (UDP, (12345, 53))
+        );
     }
 
     #[test]
@@ -289,7 +295,11 @@ pub(super) mod tests {
                     let mut bytes = whole.clone();
                     bytes[cut] = value;
                     let packet = Packet::cut_to(&bytes, Some(65_535));
-                    let _ = (packet.flow_hash(1), packet.largest_on_a_link(), packet.is_pure_ack());
+                    let _ = (
+                        packet.flow_hash(1),
+                        packet.largest_on_a_link(),
+                        packet.is_pure_ack(),
+                    );
                 }
             }
         }

@@ -57,8 +57,8 @@ mod tests {
             wake: 80 * MS,
         });
         let mut radio = Radio::default();
-        let sent = [0, 10, 100, 250, 400, 601, 650, 700]
-            .map(|at| radio.pass(MS * at, sleep).as_millis());
+        let sent =
+            [0, 10, 100, 250, 400, 601, 650, 700].map(|at| radio.pass(MS * at, sleep).as_millis());
         assert_eq!(sent, [80, 80, 100, 250, 400, 681, 681, 700]);
         // What goes the other way keeps it awake.
         assert_eq!(radio.pass(1_000 * MS, None), 1_000 * MS);

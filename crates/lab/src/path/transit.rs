@@ -305,11 +305,13 @@ impl Way {
         let member = &mut self.members[chosen as usize];
         match fate {
             Fate::Deliver(at) => member.admit(at, packet),
-            Fate::Duplicate(at, again) => match (member.admit(at, packet), member.admit(again, packet)) {
-                (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
-                // One copy is lost: what is left is a packet.
-                (Fate::Drop(_), one) | (one, _) => one,
-            },
+            Fate::Duplicate(at, again) => {
+                match (member.admit(at, packet), member.admit(again, packet)) {
+                    (Fate::Deliver(at), Fate::Deliver(again)) => Fate::Duplicate(at, again),
+                    // One copy is lost: what is left is a packet.
+                    (Fate::Drop(_), one) | (one, _) => one,
+                }
+            }
             Fate::Drop(reason) => Fate::Drop(reason),
         }
     }
@@ -321,6 +323,257 @@ impl Way {
         }
         if !self.line.push(due, errand, raw) {
             self.counters.count_drop(DropReason::Overflow);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packet::tests::{datagram_v6, segment};
+    use super::super::packet::{ACK, SYN};
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn transit(toml: &str) -> Transit {
+        let spec: PathSpec = toml::from_str(toml).expect("reads");
+        spec.check().expect("makes sense");
+        Transit::new(&spec, Head::None)
+    }
+
+    /// Everything that leaves the path: when, in milliseconds, from which side it came, what.
+    fn leave(transit: &mut Transit) -> Vec<(u128, Side, Vec<u8>)> {
+        let mut left = Vec::new();
+        while let Some(due) = transit.next_due() {
+            for from in [Side::Client, Side::Server] {
+                while let Some(packet) = transit.take_due(from, due) {
+                    transit.count_delivery(from, &packet, true);
+                    left.push((due.as_millis(), from, packet));
+                }
+            }
+        }
+        for counters in [transit.to_server.counters, transit.to_client.counters] {
+            let came = counters.offered + counters.duplicated + counters.fragments;
+            assert_eq!(
+                came + counters.answers,
+                counters.delivered + counters.dropped()
+            );
+        }
+        left
+    }
+
+    const THREE_HOPS: &str = "round_trip = '20ms'\n\
+        hops = [{ delay = '1ms' }, { delay = '3ms', answers = 'never' }, { delay = '2ms' }]\n";
+
+    fn with_ttl(mut packet: Vec<u8>, ttl: u8) -> Vec<u8> {
+        match packet[0] >> 4 {
+            4 => icmp::age(&mut packet, 64 - ttl),
+            _ => packet[7] = ttl,
+        }
+        packet
+    }
+
+    #[test]
+    fn what_crosses_takes_the_delay_and_ages_by_the_hops() {
+        let mut path = transit(THREE_HOPS);
+        path.admit(Side::Client, MS, &mut segment((1, 80), SYN, 0, 0));
+        path.admit(Side::Server, MS, &mut datagram_v6(9));
+        let left = leave(&mut path);
+        let when: Vec<_> = left
+            .iter()
+            .map(|(at, from, packet)| (*at, *from, icmp::time_to_live(packet)))
+            .collect();
+        assert_eq!(
+            when,
+            [(11, Side::Client, Some(61)), (11, Side::Server, Some(61))]
+        );
+    }
+
+    #[test]
+    fn a_hop_answers_after_its_distance_there_and_back() {
+        for asked in [segment((1, 80), SYN, 0, 0), datagram_v6(9)] {
+            for (ttl, answer) in [(1, Some((2, 255))), (2, None), (3, Some((12, 253)))] {
+                let mut path = transit(THREE_HOPS);
+                path.admit(
+                    Side::Client,
+                    Duration::ZERO,
+                    &mut with_ttl(asked.clone(), ttl),
+                );
+                let left = leave(&mut path);
+                let told = left
+                    .first()
+                    .map(|(at, _, packet)| (*at, icmp::time_to_live(packet).unwrap_or(0)));
+                assert_eq!(told, answer, "time to live {ttl}");
+                assert_eq!(path.to_server.counters.dropped_hop, 1);
+                assert_eq!(path.to_client.counters.answers, u64::from(answer.is_some()));
+                if let Some((_, _, packet)) = left.first() {
+                    // What is quoted arrived with a time to live of 1.
+                    let quoted = &packet[if packet[0] >> 4 == 4 { 28 } else { 48 }..];
+                    assert_eq!(quoted, with_ttl(asked.clone(), 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_meets_the_hops_in_the_opposite_order() {
+        let mut path = transit(THREE_HOPS);
+        path.admit(
+            Side::Server,
+            Duration::ZERO,
+            &mut with_ttl(segment((80, 1), ACK, 0, 0), 1),
+        );
+        let left = leave(&mut path);
+        // The last hop, 10 - 6 ms away from the server.
+        assert_eq!((left[0].0, left[0].1), (8, Side::Client));
+        assert_eq!(&left[0].2[12..16], [10, 77, 1, 3]);
+    }
+
+    #[test]
+    fn what_ends_before_the_faulty_link_does_not_meet_it() {
+        let lossy =
+            |after: usize| format!("{THREE_HOPS}faults_after = {after}\nto_server.loss = 1.0\n");
+        for (after, reaches) in [(0, false), (1, true), (3, true)] {
+            let mut path = transit(&lossy(after));
+            path.admit(
+                Side::Client,
+                Duration::ZERO,
+                &mut with_ttl(segment((1, 80), SYN, 0, 0), 1),
+            );
+            assert_eq!(leave(&mut path).len(), usize::from(reaches), "{after}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_link_tells_or_keeps_silent_or_cuts() {
+        let narrow =
+            |icmp| format!("round_trip = '20ms'\n[to_server]\nmtu = 1400\nicmp = {icmp}\n");
+        for (icmp, answers) in [(true, 1), (false, 0)] {
+            for mut large in [segment((1, 80), ACK, 0, 1400), datagram_v6(1400)] {
+                let mut path = transit(&narrow(icmp));
+                path.admit(Side::Client, Duration::ZERO, &mut large);
+                let left = leave(&mut path);
+                assert_eq!(left.len(), answers);
+                assert_eq!(path.to_server.counters.dropped_mtu, 1);
+                // Half way there and half way back.
+                assert!(
+                    left.iter()
+                        .all(|(at, from, _)| (*at, *from) == (10, Side::Server))
+                );
+            }
+        }
+        let mut path = transit(&narrow(true));
+        let mut may_be_cut = segment((1, 80), ACK, 0, 1400);
+        may_be_cut[6] = 0;
+        path.admit(Side::Client, Duration::ZERO, &mut may_be_cut);
+        path.admit(
+            Side::Client,
+            Duration::ZERO,
+            &mut segment((1, 80), ACK, 0, 1360),
+        );
+        let sizes: Vec<_> = leave(&mut path).iter().map(|left| left.2.len()).collect();
+        assert_eq!(sizes, [1396, 64, 1400]);
+        assert_eq!(path.to_server.counters.fragments, 1);
+    }
+
+    #[test]
+    fn a_super_segment_passes_a_narrow_link_if_its_parts_do() {
+        let spec: PathSpec = toml::from_str("to_server = { mtu = 1400 }").expect("reads");
+        for (part, passes) in [(1360u16, true), (1361, false)] {
+            let mut path = Transit::new(&spec, Head::VirtioNet);
+            let mut raw = Head::VirtioNet.before(&segment((1, 80), ACK, 0, 9000));
+            raw[1] = 1;
+            raw[4..6].copy_from_slice(&part.to_ne_bytes());
+            path.admit(Side::Client, Duration::ZERO, &mut raw);
+            let crossed = leave(&mut path).iter().any(|left| left.1 == Side::Client);
+            assert_eq!(crossed, passes, "{part}");
+        }
+    }
+
+    #[test]
+    fn thinned_acks_leave_only_the_last() {
+        let mut path = transit("[to_server]\ndelay = '5ms'\nthin_acks = { of = 4, wait = '2ms' }");
+        for n in 0..6u32 {
+            let at = Duration::from_micros(100) * n;
+            path.admit(Side::Client, at, &mut segment((1, 80), ACK, n, 0));
+        }
+        let left: Vec<_> = leave(&mut path)
+            .iter()
+            .map(|left| (left.0, left.2[27]))
+            .collect();
+        // The fourth at once, the sixth when its time was up.
+        assert_eq!(left, [(5, 3), (7, 5)]);
+        assert_eq!(path.to_server.counters.dropped_thinned, 4);
+    }
+
+    #[test]
+    fn connections_stay_on_one_member_and_one_member_is_ill() {
+        let toml = "round_trip = '20ms'\nmembers = [{}, {}, {}, { to_server = { loss = 1.0 } }]\n";
+        let mut path = transit(toml);
+        let mut lost = 0;
+        for port in 40_000..40_400 {
+            let fates = [0, 1, 2].map(|_| {
+                path.admit(Side::Client, MS, &mut segment((port, 80), ACK, 0, 0));
+                leave(&mut path).len()
+            });
+            assert!(fates == [1, 1, 1] || fates == [0, 0, 0], "{fates:?}");
+            lost += u32::from(fates[0] == 0);
+        }
+        assert!((60..140).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_route_may_change_its_length_and_its_routers() {
+        let mut path = transit("[to_client]\nsteps = [{ at = '1s', delay = '30ms', ttl = 2 }]");
+        let (early, late) = (MS, 1_000 * MS);
+        for at in [early, late] {
+            path.admit(Side::Server, at, &mut segment((80, 1), ACK, 0, 0));
+        }
+        let left: Vec<_> = leave(&mut path)
+            .iter()
+            .map(|left| (left.0, left.2[8]))
+            .collect();
+        assert_eq!(left, [(1, 64), (1030, 62)]);
+    }
+
+    #[test]
+    fn duplicates_and_overtaking_are_counted() {
+        let mut path = transit("[to_client]\nduplicate = { share = 1.0, gap = '3ms' }");
+        for at in [1, 2] {
+            path.admit(Side::Server, MS * at, &mut segment((80, 1), ACK, 0, 0));
+        }
+        let left: Vec<_> = leave(&mut path).iter().map(|left| left.0).collect();
+        assert_eq!(left, [1, 2, 4, 5]);
+        let counters = path.to_client.counters;
+        assert_eq!((counters.duplicated, counters.reordered), (2, 1));
+    }
+
+    #[test]
+    fn whatever_is_sent_nothing_breaks() {
+        let toml = format!(
+            "{THREE_HOPS}members = [{{}}, {{}}]\n[to_server]\nmtu = 1280\n\
+             thin_acks = {{ of = 2, wait = '1ms' }}\ndrop = [{{ flags = 'syn', nth = [1], per_flow = true }}]\n"
+        );
+        let spec: PathSpec = toml::from_str(&toml).expect("reads");
+        for head in [Head::None, Head::VirtioNet] {
+            let mut path = Transit::new(&spec, head);
+            for whole in [
+                segment((1, 2), ACK, 7, 1400),
+                datagram_v6(1400),
+                vec![0; 60],
+            ] {
+                let whole = head.before(&whole);
+                for cut in 0..80.min(whole.len()) {
+                    path.admit(Side::Client, MS, &mut whole[..cut].to_vec());
+                    for value in [0, 1, 2, 0x0F, 0x45, 0x4F, 0x60, 44, 0xFF] {
+                        let mut bytes = whole.clone();
+                        bytes[cut] = value;
+                        path.admit(Side::Client, MS, &mut bytes.clone());
+                        path.admit(Side::Server, MS, &mut bytes);
+                    }
+                }
+            }
+            leave(&mut path);
         }
     }
 }

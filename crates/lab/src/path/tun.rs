@@ -73,7 +73,10 @@ impl Head {
             return None;
         }
         let mut ip = ip.to_vec();
-        if head.first().is_some_and(|flags| flags & Self::NEEDS_CHECKSUM != 0) {
+        if head
+            .first()
+            .is_some_and(|flags| flags & Self::NEEDS_CHECKSUM != 0)
+        {
             let (start, offset) = (usize::from(word(head, 6)), usize::from(word(head, 8)));
             let sum = checksum(0, ip.get(start..)?);
             let at = start + offset;

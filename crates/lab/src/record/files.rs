@@ -42,6 +42,9 @@ impl Drop for Scratch {
 
 /// Makes a capture what the scenario asks for; where it is then.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
+    if let Some(vlan) = spec.vlan {
+        super::vlan::tag(file, vlan)?;
+    }
     let is_pcapng = spec.format == CaptureFormat::Pcapng;
     if !is_pcapng && spec.lose == 0.0 {
         return Ok(file.to_owned());

@@ -29,6 +29,9 @@ pub struct CaptureSpec {
     pub begin_after: Option<Duration>,
     /// The kind of file.
     pub format: CaptureFormat,
+    /// The VLAN whose tag every frame bears; only where the path is a veth pair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
     /// The share of packets that are missing from the file, 0 to 1.
     pub lose: f64,
 }
@@ -56,6 +59,7 @@ impl Default for CaptureSpec {
             snapshot: None,
             begin_after: None,
             format: CaptureFormat::Pcap,
+            vlan: None,
             lose: 0.0,
         }
     }

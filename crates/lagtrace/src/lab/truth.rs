@@ -4,11 +4,12 @@ use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::wait::Owner;
 use lagtrace_lab::{Culprit, Expectation, Truth};
 
-/// What the report misses or claims wrongly; empty when it is right.
+/// What the report misses or claims wrongly; empty when it is right. A cause
+/// that this program has no rule for cannot be missed.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.findings.iter();
-    for expectation in &truth.expected {
+    for expectation in truth.expected.iter().filter(|e| has_rule(e)) {
         // The largest comes first: each is looked for behind the one before it.
         if !rest.any(|finding| fulfils(finding, expectation)) {
             let order = report.findings.iter().any(|f| fulfils(f, expectation));
@@ -21,15 +22,38 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
             rest = report.findings.iter();
         }
     }
-    for finding in &report.findings {
-        let cause = &finding.cause;
-        if truth.must_not.contains(cause) {
-            misses.push(format!("found, and must not be: {cause}"));
-        } else if !truth.admits(cause) {
-            misses.push(format!("found, and not expected: {cause}"));
-        }
+    for cause in accused(truth, report) {
+        misses.push(if truth.must_not.iter().any(|known| known == cause) {
+            format!("found, and must not be: {cause}")
+        } else {
+            format!("found, and not expected: {cause}")
+        });
     }
     misses
+}
+
+/// The causes that the report names and the truth does not admit.
+pub(super) fn accused<'a>(truth: &Truth, report: &'a Report) -> Vec<&'a str> {
+    let findings = report.findings.iter().map(|finding| &*finding.cause);
+    findings.filter(|cause| !truth.admits(cause)).collect()
+}
+
+/// The findings of causes that are expected, whoever is named for them.
+pub(super) fn of_expected<'a>(
+    truth: &'a Truth,
+    report: &'a Report,
+) -> impl Iterator<Item = &'a Finding> {
+    let is_expected = |finding: &&Finding| {
+        let mut expected = truth.expected.iter();
+        expected.any(|expectation| expectation.cause.contains(&finding.cause))
+    };
+    report.findings.iter().filter(is_expected)
+}
+
+/// Whether this program has a rule for a cause that will do.
+pub(super) fn has_rule(expectation: &Expectation) -> bool {
+    let mut causes = expectation.cause.iter();
+    causes.any(|cause| lagtrace_core::cause::by_id(cause).is_some())
 }
 
 /// The truth in words, a line each.
@@ -54,7 +78,8 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     lines
 }
 
-fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
+/// Whether this is what was expected, and of whom.
+pub(super) fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
     expectation.cause.contains(&finding.cause)
         && expectation
             .culprit

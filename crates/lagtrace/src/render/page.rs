@@ -64,6 +64,11 @@ impl Page {
         self.verbose
     }
 
+    /// The columns there are.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// A section's title, after an empty line.
     pub(super) fn heading(&mut self, title: &str) {
         self.blank();

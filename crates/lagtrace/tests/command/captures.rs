@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::program::{has_root, lagtrace, program, run};
+use super::program::{has_root, has_tool, lagtrace, program, run};
 use super::server::{OK, Server};
 
 /// A capture of the file source's own tests.
@@ -59,6 +59,35 @@ fn standard_input_gives_the_same_report_as_the_file() {
     }
     assert_eq!(one, other);
     assert_eq!(from_file.code, output.status.code());
+}
+
+#[test]
+fn compressed_captures_are_read_as_they_are_even_from_a_pipe() {
+    const TEST: &str = "compressed_captures_are_read_as_they_are_even_from_a_pipe";
+    let path = fixture("ethernet.pcap");
+    let plain = lagtrace(["analyze", path.to_str().unwrap(), "--format", "json"]).json();
+    for tool in ["gzip", "zstd", "lz4"] {
+        if !has_tool(TEST, tool) {
+            continue;
+        }
+        let mut packing = Command::new(tool)
+            .arg("-c")
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut command = Command::new(program());
+        command.args(["analyze", "-", "--format", "json"]);
+        let pipe = packing.stdout.take().unwrap();
+        let output = command.stdin(Stdio::from(pipe)).output().unwrap();
+        assert!(packing.wait().unwrap().success());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["exchanges"], plain["exchanges"], "{tool}");
+        assert_eq!(
+            report["capture"]["packets"], plain["capture"]["packets"],
+            "{tool}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Captures from files and pipes.
 
+mod compression;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -9,6 +11,7 @@ use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::segment::Segment;
 
+use self::compression::Input;
 use super::{CaptureError, Foreign, count};
 
 /// How much is read at once. More than a second-level cache holds would be
@@ -18,12 +21,13 @@ const BLOCK: usize = 512 * 1024;
 const _: () = assert!(BLOCK >= Container::LONGEST);
 
 /// A capture file that is being read, in blocks: a file that shrinks or grows
-/// meanwhile is read as far as it then goes.
+/// meanwhile is read as far as it then goes. One that gzip, zstd or lz4
+/// compressed, told by its first bytes, is decompressed on the way.
 ///
 /// Bad content never fails: what was read up to the damage stands, and the
 /// [summary](Self::summary) says where and why it ended.
 pub struct FileCapture {
-    input: Box<dyn Read + Send>,
+    input: Input,
     buffer: Vec<u8>,
     /// What of the buffer is read and not yet consumed.
     unread: Range<usize>,
@@ -63,8 +67,9 @@ impl FileCapture {
         input: impl Read + Send + 'static,
         point: PointId,
     ) -> Result<Self, CaptureError> {
+        let input = compression::undo(Box::new(input)).map_err(|e| unreadable(&name, e))?;
         let mut capture = Self {
-            input: Box::new(input),
+            input,
             buffer: vec![0; BLOCK],
             unread: 0..0,
             container: Container::new(),

@@ -237,7 +237,7 @@ fn what_is_no_capture_is_named() {
     let file = folder.path().join("some");
     for (content, expected) in [
         (&b""[..], "empty"),
-        (b"\x1f\x8b\x08\0\0", "gzip-compressed"),
+        (b"\xfd7zXZ\0", "xz-compressed"),
         (b"hello\n", "text"),
         (b"\xff\xff", "of unknown format, beginning ff ff 00 00"),
     ] {
@@ -248,9 +248,64 @@ fn what_is_no_capture_is_named() {
         assert!(error.to_string().ends_with(expected), "{error}");
         assert!(matches!(error, CaptureError::NotCapture { .. }));
     }
-    for path in [folder.path(), Path::new("/nonexistent/file")] {
+    let cut = folder.path().join("cut.gz");
+    std::fs::write(&cut, b"\x1f\x8b\x08\0\0").expect("a temporary file");
+    for path in [folder.path(), Path::new("/nonexistent/file"), &cut] {
         let error = FileCapture::open(path, PointId(0)).err().expect("no file");
         assert!(matches!(error, CaptureError::Read { .. }));
+    }
+}
+
+/// What `tool -c` makes of a file.
+fn packed(tool: &str, file: &Path) -> Vec<u8> {
+    let output = Command::new(tool).arg("-c").arg(file).output();
+    let output = output.expect("the tool runs");
+    assert!(output.status.success(), "{tool}");
+    output.stdout
+}
+
+#[test]
+fn what_the_tools_compressed_is_read_as_if_it_were_not() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // By its name it is no compressed file.
+    let file = folder.path().join("some.pcap");
+    for tool in ["gzip", "zstd", "lz4"] {
+        if requirement::is_missing_tool(tool) {
+            continue;
+        }
+        for capture in captures() {
+            let (plain, told) = lines(&capture);
+            std::fs::write(&file, packed(tool, &capture)).expect("a temporary file");
+            let (unpacked, summary) = lines(&file);
+            assert!(unpacked == plain, "{tool}: {}", capture.display());
+            assert_eq!(
+                (summary.packets, summary.damage),
+                (told.packets, told.damage)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cut_compressed_file_is_read_up_to_the_cut() {
+    let capture = &captures()[0];
+    let (plain, _) = lines(capture);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("cut.pcap.gz");
+    if requirement::is_missing_tool("gzip") {
+        return;
+    }
+    let packed = packed("gzip", capture);
+    for part in [2, 3, 10] {
+        let len = packed.len() - packed.len() / part;
+        std::fs::write(&file, &packed[..len]).expect("a temporary file");
+        let (unpacked, summary) = lines(&file);
+        assert!(plain.starts_with(&unpacked) && unpacked.lines().count() > 5);
+        let damage = summary.damage.expect("it is cut");
+        assert_eq!(
+            damage,
+            "could not be read further: its gzip stream ends early"
+        );
     }
 }
 

@@ -1,0 +1,154 @@
+//! `lagtrace lab score`: how often the diagnosis is right where the truth is known.
+//!
+//! The very analysis of `lagtrace analyze` runs over each recording, once from
+//! each end alone, and what it finds first is held against the truth beside
+//! the recording.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+
+use crate::analyze;
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::render;
+
+pub(crate) mod case;
+mod corpus;
+pub(crate) mod sum;
+
+use case::{Case, End};
+use corpus::Recording;
+use sum::Score;
+
+/// Where recordings are looked for.
+const CORPUS: &str = "corpus";
+
+/// What to score.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each recording is a folder as `lagtrace lab record` makes it: what the client
+saw, what the server saw, and the truth. It is diagnosed from each end alone, as
+`lagtrace analyze` would. Causes that this version has no rule for are listed as
+such: of them it can only say nothing, or something wrong.
+
+Examples:
+  lagtrace lab score
+  lagtrace lab score --only nagle --vantage server
+  lagtrace lab score /tmp/recordings --format json -o score.json")]
+pub(super) struct Options {
+    /// The folder of recordings, or one recording's folder; `corpus` unless given
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Only recordings with TEXT in their names
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Whose captures to diagnose
+    #[arg(long, value_enum, default_value_t, value_name = "END")]
+    vantage: Vantage,
+}
+
+/// Whose captures are diagnosed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Vantage {
+    /// The client's
+    Client,
+    /// The server's
+    Server,
+    /// Both, each alone
+    #[default]
+    Both,
+}
+
+/// Scores the recordings. Found is what is wrong.
+pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let folder = match &options.folder {
+        Some(folder) => folder,
+        None => default_folder()?,
+    };
+    let recordings = corpus::read(folder, &options.only)?;
+    if recordings.is_empty() {
+        return Err(none(folder, &options.only));
+    }
+    match diagnose_all(&recordings, options.vantage, console, &interrupt)? {
+        Some(cases) => conclude(&Score::of(cases), console),
+        None => Ok(Outcome::Interrupted),
+    }
+}
+
+fn default_folder() -> Result<&'static Path> {
+    let folder = Path::new(CORPUS);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let hint = "name a folder of recordings, or make one: sudo lagtrace lab record --all";
+    Err(Failure::new(format!("there is no folder `{CORPUS}` here")).hint(hint))
+}
+
+fn none(folder: &Path, only: &str) -> Failure {
+    let folder = folder.display();
+    if only.is_empty() {
+        let hint = format!("sudo lagtrace lab record --all -o {folder} makes some");
+        Failure::new(format!("there are no recordings in {folder}")).hint(hint)
+    } else {
+        Failure::new(format!("no recording in {folder} has `{only}` in its name"))
+    }
+}
+
+/// The cases by recording and end; `None` if the user asked to stop.
+fn diagnose_all(
+    recordings: &[Recording],
+    vantage: Vantage,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Option<Vec<Case>>> {
+    let progress = console.spinner("scoring");
+    let mut cases = Vec::new();
+    for recording in recordings {
+        progress.set_message(recording.name.clone());
+        for (end, capture) in &recording.captures {
+            if vantage.leaves_out(*end) {
+                continue;
+            }
+            let files = [capture.clone()];
+            let report = analyze::report(&files, u64::MAX, &ProgressBar::hidden(), interrupt)?;
+            match report {
+                Some(report) if !interrupt.is_requested() => {
+                    cases.push(Case::new(&recording.name, *end, &recording.label, &report));
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(Some(cases))
+}
+
+impl Vantage {
+    fn leaves_out(self, end: End) -> bool {
+        match self {
+            Self::Client => end == End::Server,
+            Self::Server => end == End::Client,
+            Self::Both => false,
+        }
+    }
+}
+
+fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
+    let document = match console.output().format {
+        Format::Text => render::score(score, &console.style()),
+        Format::Json => score.json(),
+        Format::Ndjson => score.ndjson(),
+    };
+    deliver(console, &document)?;
+    Ok(match score.cases.iter().any(Case::is_wrong) {
+        true => Outcome::Found,
+        false => Outcome::Clean,
+    })
+}

@@ -1,0 +1,218 @@
+//! All cases together: what is confused with what, and the totals.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::case::{Case, End, Kind, Verdict, rounded};
+
+/// The version of the score's form.
+const SCHEMA: u32 = 1;
+
+/// How far off a cost may be to count as right.
+const CLOSE: f64 = 0.1;
+
+/// A finished score.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Score {
+    schema: u32,
+    /// By recording, then by end.
+    pub(crate) cases: Vec<Case>,
+    /// What was found first where something was expected first, and how often.
+    pub(crate) confusion: Vec<Confused>,
+    /// The totals of each end.
+    pub(crate) totals: Vec<Totals>,
+}
+
+/// So many cases of which one thing was expected and one thing came first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Confused {
+    pub(crate) kind: Kind,
+    /// The cause; `None` for none.
+    pub(crate) expected: Option<String>,
+    /// The cause that was found first; `None` for none.
+    pub(crate) found: Option<String>,
+    pub(crate) count: usize,
+}
+
+/// One end's totals.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Totals {
+    pub(crate) end: End,
+    /// Faults that there is a rule for.
+    pub(crate) known: usize,
+    /// Of them, those whose cause was found first.
+    pub(crate) first_right: usize,
+    /// Of them, those whose culprit is right too.
+    pub(crate) culprit_right: usize,
+    /// Of all faults with a rule, those that were accused of something else besides or instead.
+    pub(crate) known_accused: usize,
+    /// Faults without a rule.
+    pub(crate) no_rule: usize,
+    /// Of them, those that were accused of something that is not true.
+    pub(crate) no_rule_accused: usize,
+    /// Recordings without a fault.
+    pub(crate) healthy: usize,
+    /// Of them, those that were accused.
+    pub(crate) healthy_accused: usize,
+    /// The part of the requests' time that was not explained.
+    pub(crate) unknown_share: Option<Unknown>,
+    /// By how much the costs are off, as a part of the truth.
+    pub(crate) cost_error: Option<CostError>,
+}
+
+/// Unexplained shares, 0 to 1.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Unknown {
+    pub(crate) mean: f64,
+    pub(crate) p90: f64,
+    pub(crate) worst: f64,
+    pub(crate) worst_in: String,
+}
+
+/// Errors of cost, as parts of the true cost.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CostError {
+    /// Of so many recordings.
+    pub(crate) of: usize,
+    pub(crate) median: f64,
+    /// How many are within 10 %.
+    pub(crate) close: usize,
+    pub(crate) worst: f64,
+    pub(crate) worst_in: String,
+}
+
+impl Score {
+    pub(super) fn of(cases: Vec<Case>) -> Self {
+        let of_end = |end: End| {
+            let cases: Vec<_> = cases.iter().filter(|case| case.end == end).collect();
+            (!cases.is_empty()).then(|| Totals::of(end, &cases))
+        };
+        Self {
+            schema: SCHEMA,
+            totals: End::ALL.into_iter().filter_map(of_end).collect(),
+            confusion: confusion(&cases),
+            cases,
+        }
+    }
+
+    /// One indented JSON document.
+    pub(super) fn json(&self) -> String {
+        format!("{:#}\n", value(self))
+    }
+
+    /// A line for each case, each confusion and each end's totals.
+    pub(super) fn ndjson(&self) -> String {
+        let mut text = String::new();
+        let cases = self.cases.iter().map(|case| ("case", value(case)));
+        let confusion = self.confusion.iter().map(|one| ("confusion", value(one)));
+        let totals = self.totals.iter().map(|one| ("totals", value(one)));
+        for (kind, mut line) in cases.chain(confusion).chain(totals) {
+            line["type"] = json!(kind);
+            writeln!(text, "{line}").ok();
+        }
+        text
+    }
+}
+
+fn value(part: &impl Serialize) -> Value {
+    serde_json::to_value(part).expect("these types have string keys only")
+}
+
+fn confusion(cases: &[Case]) -> Vec<Confused> {
+    let mut counts = BTreeMap::new();
+    for case in cases {
+        let expected = case.expected_first().map(str::to_owned);
+        let found = case.found_first().map(str::to_owned);
+        *counts.entry((case.kind, expected, found)).or_insert(0) += 1;
+    }
+    let confused = |((kind, expected, found), count)| Confused {
+        kind,
+        expected,
+        found,
+        count,
+    };
+    counts.into_iter().map(confused).collect()
+}
+
+impl Totals {
+    fn of(end: End, cases: &[&Case]) -> Self {
+        let count =
+            |is_wanted: &dyn Fn(&Case) -> bool| cases.iter().filter(|case| is_wanted(case)).count();
+        let of = |kind: Kind| count(&|case| case.kind == kind);
+        let accused = |kind: Kind| count(&|case| case.kind == kind && !case.accused.is_empty());
+        Self {
+            end,
+            known: of(Kind::Known),
+            first_right: count(&Case::is_first_right),
+            culprit_right: count(&|case| case.verdict == Verdict::Right),
+            known_accused: accused(Kind::Known),
+            no_rule: of(Kind::NoRule),
+            no_rule_accused: accused(Kind::NoRule),
+            healthy: of(Kind::Healthy),
+            healthy_accused: accused(Kind::Healthy),
+            unknown_share: Unknown::of(cases),
+            cost_error: CostError::of(cases),
+        }
+    }
+}
+
+impl Unknown {
+    fn of(cases: &[&Case]) -> Option<Self> {
+        let shares = Ranked::new(cases, |case| case.unknown_share);
+        let (worst, worst_in) = shares.worst()?;
+        Some(Self {
+            mean: rounded(shares.sum() / shares.0.len() as f64),
+            p90: shares.quantile(0.9)?,
+            worst,
+            worst_in,
+        })
+    }
+}
+
+impl CostError {
+    fn of(cases: &[&Case]) -> Option<Self> {
+        let errors = Ranked::new(cases, |case| Some(case.cost?.error.abs()));
+        let (worst, worst_in) = errors.worst()?;
+        Some(Self {
+            of: errors.0.len(),
+            median: errors.quantile(0.5)?,
+            close: errors.0.iter().filter(|(error, _)| *error <= CLOSE).count(),
+            worst,
+            worst_in,
+        })
+    }
+}
+
+/// A figure of the cases that have it, the least first, with the recordings.
+struct Ranked<'a>(Vec<(f64, &'a str)>);
+
+impl<'a> Ranked<'a> {
+    fn new(cases: &[&'a Case], figure: impl Fn(&Case) -> Option<f64>) -> Self {
+        let all = cases.iter();
+        let mut ranked: Vec<_> = all
+            .filter_map(|case| Some((figure(case)?, case.recording.as_str())))
+            .collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self(ranked)
+    }
+
+    fn sum(&self) -> f64 {
+        self.0.iter().map(|(figure, _)| figure).sum()
+    }
+
+    /// The least figure that so large a part of all does not exceed.
+    fn quantile(&self, part: f64) -> Option<f64> {
+        let rank = (self.0.len() as f64 * part).ceil() as usize;
+        self.0
+            .get(rank.saturating_sub(1))
+            .map(|(figure, _)| *figure)
+    }
+
+    fn worst(&self) -> Option<(f64, String)> {
+        let (figure, recording) = self.0.last()?;
+        Some((*figure, (*recording).to_owned()))
+    }
+}

@@ -1,0 +1,285 @@
+//! A score: each recording, what is confused with what, the totals.
+
+use crate::lab::score::case::{Case, Kind, Verdict};
+use crate::lab::score::sum::{Score, Totals};
+
+use super::page::{Page, Tone};
+use super::quantity;
+use super::table::{Align, Cell, Table, cell, dim, plain};
+
+mod matrix;
+
+/// Writes the recordings, the confusion matrix, the totals and what is wrong.
+pub(super) fn write(page: &mut Page, score: &Score) {
+    opening(page, score);
+    page.heading("Recordings");
+    page.table(2, &recordings(&score.cases));
+    matrix::write(page, &score.confusion);
+    page.heading("Totals");
+    page.table(2, &totals(&score.totals));
+    score.totals.iter().for_each(|totals| worst(page, totals));
+    wrong(page, &score.cases);
+    without_rule(page, &score.cases);
+}
+
+fn opening(page: &mut Page, score: &Score) {
+    let of = score.cases.len() as u64;
+    let wrong = score.cases.iter().filter(|case| case.is_wrong()).count() as u64;
+    let each = quantity::counted(of, "diagnosis", "diagnoses");
+    match wrong {
+        0 => page.spans(
+            0,
+            &[
+                (Tone::Good, "Nothing is wrong"),
+                (Tone::Plain, &format!("in {each}.")),
+            ],
+        ),
+        _ => {
+            let text = format!("{} of {each}", quantity::count(wrong));
+            let are = if wrong == 1 {
+                "is wrong."
+            } else {
+                "are wrong."
+            };
+            page.spans(0, &[(Tone::Bad, &text), (Tone::Bad, are)]);
+        }
+    }
+}
+
+fn recordings(cases: &[Case]) -> Table {
+    let has_besides = cases.iter().any(|case| !besides(case).is_empty());
+    let mut columns = vec![
+        (Align::Left, ""),
+        (Align::Left, "recording"),
+        (Align::Left, "end"),
+        (Align::Left, "expected"),
+        (Align::Left, "found first"),
+    ];
+    columns.extend(has_besides.then_some((Align::Left, "and untrue")));
+    columns.extend([
+        (Align::Right, "unknown"),
+        (Align::Right, "cost"),
+        (Align::Right, "off"),
+    ]);
+    let mut table = Table::new(&columns);
+    let mut last = None;
+    for case in cases {
+        let is_same = last.replace(&case.recording) == Some(&case.recording);
+        let cost = case.cost.as_ref();
+        let mut row = vec![
+            mark(case),
+            plain(if is_same { "" } else { &case.recording }),
+            plain(case.end.name()),
+            expected(case),
+            found(case),
+        ];
+        row.extend(has_besides.then(|| cell(Tone::Bad, besides(case))));
+        row.extend([
+            plain(case.unknown_share.map_or("–".to_owned(), quantity::share)),
+            plain(cost.map_or(String::new(), |cost| quantity::duration(cost.found_ns))),
+            plain(cost.map_or(String::new(), |cost| off(cost.error))),
+        ]);
+        table.row(row);
+    }
+    table
+}
+
+/// What was named besides the first finding and is not true.
+fn besides(case: &Case) -> String {
+    let first = case.found.first().map(|found| &found.cause);
+    let others = case.accused.iter().filter(|cause| Some(*cause) != first);
+    let others: Vec<_> = others.map(String::as_str).collect();
+    others.join(", ")
+}
+
+fn mark(case: &Case) -> Cell {
+    match (case.is_wrong(), case.verdict) {
+        (false, Verdict::LeftAlone) if case.kind == Kind::NoRule => dim("–"),
+        (false, _) => cell(Tone::Good, "✓"),
+        // The cause is right, and something besides is not.
+        (true, Verdict::Right) => cell(Tone::Caution, "!"),
+        (true, _) => cell(Tone::Bad, "✗"),
+    }
+}
+
+fn expected(case: &Case) -> Cell {
+    let all: Vec<_> = case
+        .expected
+        .iter()
+        .map(|names| names.join(" or "))
+        .collect();
+    match case.kind {
+        Kind::Known => plain(all.join(", ")),
+        Kind::NoRule => dim(format!("{} (no rule)", all.join(", "))),
+        Kind::Healthy => dim("healthy"),
+    }
+}
+
+fn found(case: &Case) -> Cell {
+    match case.found.first() {
+        Some(found) if case.verdict == Verdict::WrongCulprit => {
+            let culprit = super::words::owner(found.culprit);
+            cell(Tone::Bad, format!("the same ({culprit})"))
+        }
+        Some(_) if case.is_first_right() => dim("the same"),
+        Some(found) if case.accused.contains(&found.cause) => cell(Tone::Bad, &found.cause),
+        Some(found) => plain(&found.cause),
+        None if case.verdict == Verdict::Missed => cell(Tone::Bad, "nothing"),
+        None => dim("nothing"),
+    }
+}
+
+/// A signed part in percent.
+fn off(error: f64) -> String {
+    let percent = (error * 100.0).round();
+    let sign = match percent {
+        p if p < 0.0 => "−",
+        p if p > 0.0 => "+",
+        _ => "±",
+    };
+    format!("{sign}{:.0} %", percent.abs())
+}
+
+/// So many of so many, and what part that is.
+fn of(count: usize, of: usize) -> String {
+    match of {
+        0 => "–".to_owned(),
+        _ => {
+            let share = quantity::share(count as f64 / of as f64);
+            format!("{count} of {of} ({share})")
+        }
+    }
+}
+
+fn totals(totals: &[Totals]) -> Table {
+    let mut columns = vec![(Align::Left, "")];
+    columns.extend(totals.iter().map(|one| (Align::Right, one.end.name())));
+    let mut table = Table::new(&columns);
+    let figures: Vec<_> = totals.iter().map(figures).collect();
+    for (n, (name, _)) in figures.first().into_iter().flatten().enumerate() {
+        let mut row = vec![plain(*name)];
+        row.extend(figures.iter().filter_map(|one| Some(plain(&one.get(n)?.1))));
+        table.row(row);
+    }
+    table
+}
+
+/// One end's totals by name.
+fn figures(t: &Totals) -> Vec<(&'static str, String)> {
+    let mut figures = vec![
+        (
+            "faults with a rule: the right cause first",
+            of(t.first_right, t.known),
+        ),
+        ("  and the right culprit", of(t.culprit_right, t.known)),
+        (
+            "  something untrue besides or instead",
+            of(t.known_accused, t.known),
+        ),
+        (
+            "healthy and near misses: accused",
+            of(t.healthy_accused, t.healthy),
+        ),
+        (
+            "faults without a rule: accused of another",
+            of(t.no_rule_accused, t.no_rule),
+        ),
+    ];
+    if let Some(unknown) = &t.unknown_share {
+        figures.push(("unexplained time: mean", quantity::share(unknown.mean)));
+        figures.push(("  90 % have at most", quantity::share(unknown.p90)));
+        figures.push(("  most", quantity::share(unknown.worst)));
+    }
+    if let Some(error) = &t.cost_error {
+        figures.push((
+            "cost against the clients' clocks: median error",
+            quantity::share(error.median),
+        ));
+        figures.push(("  within 10 %", of(error.close, error.of)));
+        figures.push(("  most", quantity::share(error.worst)));
+    }
+    figures
+}
+
+/// Where the worst figures come from.
+fn worst(page: &mut Page, totals: &Totals) {
+    let unknown = totals
+        .unknown_share
+        .as_ref()
+        .filter(|share| share.worst > 0.0);
+    let unknown = unknown.map(|share| format!("most time unexplained in {}", share.worst_in));
+    let cost = totals.cost_error.as_ref();
+    let cost = cost.map(|error| format!("cost furthest off in {}", error.worst_in));
+    let told: Vec<_> = unknown.into_iter().chain(cost).collect();
+    if !told.is_empty() {
+        let text = format!("{}: {}", totals.end.name(), told.join(", "));
+        page.paragraph(2, Tone::Dim, &text);
+    }
+}
+
+/// What is wrong, by name: false accusations first.
+fn wrong(page: &mut Page, cases: &[Case]) {
+    for (title, kind) in [
+        ("Healthy, and accused", Kind::Healthy),
+        ("Faults diagnosed wrongly", Kind::Known),
+    ] {
+        let wrong: Vec<_> = cases
+            .iter()
+            .filter(|c| c.kind == kind && c.is_wrong())
+            .collect();
+        if wrong.is_empty() {
+            continue;
+        }
+        page.heading(title);
+        for case in wrong {
+            let name = format!("{}, {}:", case.recording, case.end.name());
+            let said = said(case);
+            page.item(
+                2,
+                "✗",
+                Tone::Bad,
+                &[(Tone::Strong, &name), (Tone::Plain, &said)],
+            );
+        }
+    }
+}
+
+fn said(case: &Case) -> String {
+    if !case.misses.is_empty() {
+        return case.misses.join("; ");
+    }
+    let first = case.found.first().map_or("nothing", |found| &*found.cause);
+    format!("found first: {first}")
+}
+
+/// The causes that there is no rule for, and what became of them.
+fn without_rule(page: &mut Page, cases: &[Case]) {
+    let of: Vec<_> = cases.iter().filter(|c| c.kind == Kind::NoRule).collect();
+    let mut names: Vec<_> = of.iter().filter_map(|case| case.expected_first()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return;
+    }
+    page.heading("No rule yet, expected: unknown");
+    for name in names {
+        let of = of.iter().filter(|case| case.expected_first() == Some(name));
+        let (accused, alone): (Vec<&Case>, Vec<_>) = of.partition(|case| !case.accused.is_empty());
+        let text = format!(
+            "left alone {}",
+            self::of(alone.len(), alone.len() + accused.len())
+        );
+        let title = format!("{name}:");
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &title), (Tone::Plain, &text)],
+        );
+        for case in accused {
+            let (causes, end) = (case.accused.join(", "), case.end.name());
+            let text = format!("{}, {end}: {causes}", case.recording);
+            page.item(4, "✗", Tone::Bad, &[(Tone::Plain, &text)]);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What was found first by what was expected, as a matrix.
+//!
+//! Causes have long names, so columns have letters: a row whose cause is also
+//! a column's begins with its letter, the others' are told below.
+
+use crate::lab::score::case::Kind;
+use crate::lab::score::sum::Confused;
+use crate::render::page::{Page, Tone, length};
+use crate::render::table::{Align, Cell, Table, cell, dim, plain};
+
+/// The letter of the column of those in which nothing was found.
+const NOTHING: &str = "–";
+
+/// A row: what was expected.
+type Row<'a> = (Kind, Option<&'a str>);
+
+/// Writes the matrix, in several parts where it is too wide for the page.
+pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
+    let mut columns: Vec<_> = confusion.iter().map(|one| one.found.as_deref()).collect();
+    // Without a finding comes last.
+    columns.sort_unstable_by_key(|found| (found.is_none(), *found));
+    columns.dedup();
+    let mut rows: Vec<Row<'_>> = confusion
+        .iter()
+        .map(|c| (c.kind, c.expected.as_deref()))
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let keyed: Vec<_> = columns
+        .iter()
+        .enumerate()
+        .map(|(n, &found)| (key(n, found), found))
+        .collect();
+    page.heading("What was found first, by what was expected");
+    let label = rows
+        .iter()
+        .map(|row| length(&name(*row)))
+        .max()
+        .unwrap_or_default();
+    let room = page.width().saturating_sub(2 + 2 + 2 + label) / 5;
+    for part in keyed.chunks(room.max(1)) {
+        page.table(2, &table(&rows, part, &keyed, confusion));
+    }
+    legend(page, &rows, &keyed);
+}
+
+fn table(
+    rows: &[Row<'_>],
+    part: &[(String, Option<&str>)],
+    all: &[(String, Option<&str>)],
+    confusion: &[Confused],
+) -> Table {
+    let mut columns = vec![(Align::Left, ""), (Align::Left, "expected")];
+    columns.extend(part.iter().map(|(key, _)| (Align::Right, &**key)));
+    let mut table = Table::new(&columns);
+    for &row in rows {
+        let count = |found: Option<&str>| {
+            let is_it = |c: &&Confused| {
+                (c.kind, c.expected.as_deref(), c.found.as_deref()) == (row.0, row.1, found)
+            };
+            confusion.iter().filter(is_it).map(|c| c.count).sum()
+        };
+        if part.iter().all(|&(_, found)| count(found) == 0) {
+            continue;
+        }
+        let own = all
+            .iter()
+            .find(|(_, found)| found.is_some() && *found == row.1);
+        let mut cells = vec![
+            dim(own.map_or("", |(key, _)| key)),
+            match row.0 {
+                Kind::Known => plain(name(row)),
+                Kind::NoRule | Kind::Healthy => dim(name(row)),
+            },
+        ];
+        cells.extend(
+            part.iter()
+                .map(|&(_, found)| number(count(found), row, found)),
+        );
+        table.row(cells);
+    }
+    table
+}
+
+fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell {
+    let is_right = match kind {
+        Kind::Known => found == expected,
+        Kind::NoRule | Kind::Healthy => found.is_none(),
+    };
+    match count {
+        0 => dim("·"),
+        _ if is_right => cell(Tone::Good, count.to_string()),
+        _ => cell(Tone::Bad, count.to_string()),
+    }
+}
+
+fn name((kind, expected): Row<'_>) -> String {
+    match (kind, expected) {
+        (Kind::NoRule, Some(cause)) => format!("{cause} (no rule)"),
+        (_, Some(cause)) => cause.to_owned(),
+        (_, None) => "healthy".to_owned(),
+    }
+}
+
+/// The letters that no row explains.
+fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[(String, Option<&str>)]) {
+    let is_row = |found: &Option<&str>| rows.iter().any(|(_, expected)| expected == found);
+    let others = keyed
+        .iter()
+        .filter(|(_, found)| found.is_none() || !is_row(found));
+    let told: Vec<_> = others
+        .map(|(key, found)| format!("{key} {}", found.unwrap_or("nothing")))
+        .collect();
+    if !told.is_empty() {
+        page.paragraph(2, Tone::Dim, &told.join(" · "));
+    }
+}
+
+/// `a` to `z`, then `aa` and so on.
+fn key(n: usize, found: Option<&str>) -> String {
+    let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
+    match (found, n) {
+        (None, _) => NOTHING.to_owned(),
+        (Some(_), 0..26) => letter(n).to_string(),
+        (Some(_), _) => [letter(n / 26 - 1), letter(n)].iter().collect(),
+    }
+}

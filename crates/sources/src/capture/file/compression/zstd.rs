@@ -1,0 +1,69 @@
+//! Zstandard: frames, one after the other (RFC 8878).
+
+use std::io::{self, BufRead, Read};
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use super::{Fault, Whole};
+
+const FORMAT: &str = "zstd";
+
+/// What the decoder needs of a frame before it can say how much it wants next.
+const HEADER: usize = 5;
+
+/// Reads all frames of an input as one.
+///
+/// The library allows windows of up to 128 MiB, the most that frames may have
+/// that are read without being told so (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
+pub(super) struct Frames {
+    input: Whole,
+    decoder: Decoder<'static>,
+    /// How much the decoder wants next: just to the end of the block that it
+    /// is at, so that nothing is lost of the blocks before a damaged one.
+    wanted: usize,
+    /// Whether a frame was begun and not ended.
+    is_within: bool,
+}
+
+impl Frames {
+    pub(super) fn new(input: Whole) -> io::Result<Self> {
+        Ok(Self {
+            input,
+            decoder: Decoder::new()?,
+            wanted: HEADER,
+            is_within: false,
+        })
+    }
+}
+
+impl Read for Frames {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while !to.is_empty() {
+            let from = self.input.fill_buf()?;
+            let is_over = from.is_empty();
+            if is_over && !self.is_within {
+                break;
+            }
+            let from = from.get(..self.wanted).unwrap_or(from);
+            let mut from = InBuffer::around(from);
+            let mut out = OutBuffer::around(&mut *to);
+            let hint = self.decoder.run(&mut from, &mut out).map_err(damaged)?;
+            let (consumed, produced) = (from.pos(), out.pos());
+            self.input.consume(consumed);
+            self.is_within = hint > 0;
+            self.wanted = if hint > 0 { hint } else { HEADER };
+            if produced > 0 {
+                return Ok(produced);
+            }
+            if is_over && self.is_within {
+                return Err(Fault::Cut(FORMAT).into());
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The library tells of damage in words.
+fn damaged(error: io::Error) -> io::Error {
+    Fault::Damaged(FORMAT, error.to_string()).into()
+}
