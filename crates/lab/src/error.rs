@@ -48,12 +48,12 @@ pub enum Error {
     },
 
     /// No scenario of this name.
-    #[error("no scenario is called `{name}`; there are: {known}")]
+    #[error("no scenario is called `{name}`")]
     UnknownScenario {
         /// The name that was asked for.
         name: String,
-        /// The names there are, joined by commas.
-        known: String,
+        /// The names there are.
+        known: Vec<&'static str>,
     },
 
     /// The scenario's text is not what a scenario looks like.
@@ -188,6 +188,7 @@ impl Error {
             Self::MissingProgram { package, .. } => {
                 Some(format!("install it: apt-get install {package}"))
             }
+            Self::UnknownScenario { name, known } => Some(near(name, known)),
             _ => None,
         }
     }
@@ -215,5 +216,17 @@ impl Error {
             path,
             source,
         }
+    }
+}
+
+/// What the user may have meant: the scenarios that share a word with the name.
+fn near(name: &str, known: &[&str]) -> String {
+    let words: Vec<_> = name.split('-').filter(|word| word.len() > 2).collect();
+    let shares = |known: &&&str| known.split('-').any(|word| words.contains(&word));
+    let near: Vec<_> = known.iter().filter(shares).take(5).copied().collect();
+    let all = "`lagtrace lab list` lists all";
+    match near.is_empty() {
+        true => all.to_owned(),
+        false => format!("did you mean {}? {all}", near.join(", ")),
     }
 }

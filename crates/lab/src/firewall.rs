@@ -34,6 +34,8 @@ pub enum FirewallWord {
     /// A connection without a packet for a second is forgotten: what comes on it later is
     /// dropped without a word, as an address translator does whose table has lost the entry.
     ForgetIdle,
+    /// The same, but what comes later is answered with a reset, as load balancers do.
+    ResetIdle,
 }
 
 /// Rules, each one line of nft's language, for the chains of one host. Nothing is added to
@@ -194,22 +196,26 @@ impl FirewallWord {
                 )],
                 ..FirewallRules::default()
             },
-            Self::ForgetIdle => {
-                let connection = "tcp sport . tcp dport";
-                let live = format!("update @live {{ {connection} timeout 1s }}");
-                FirewallRules {
-                    sets: vec![
-                        "live { type inet_service . inet_service; flags dynamic,timeout; timeout 1s; size 65536; }".to_owned(),
-                    ],
-                    rules: vec![
-                        format!("{syn} {live} accept"),
-                        format!("tcp dport {port} {connection} != @live drop"),
-                        format!("tcp dport {port} {live}"),
-                    ],
-                    ..FirewallRules::default()
-                }
-            }
+            Self::ForgetIdle => forget_idle(port, &syn, "drop"),
+            Self::ResetIdle => forget_idle(port, &syn, "reject with tcp reset"),
         }
+    }
+}
+
+/// What comes on a connection that was idle for a second meets this end.
+fn forget_idle(port: u16, syn: &str, end: &str) -> FirewallRules {
+    let connection = "tcp sport . tcp dport";
+    let live = format!("update @live {{ {connection} timeout 1s }}");
+    FirewallRules {
+        sets: vec![
+            "live { type inet_service . inet_service; flags dynamic,timeout; timeout 1s; size 65536; }".to_owned(),
+        ],
+        rules: vec![
+            format!("{syn} {live} accept"),
+            format!("tcp dport {port} {connection} != @live {end}"),
+            format!("tcp dport {port} {live}"),
+        ],
+        ..FirewallRules::default()
     }
 }
 

@@ -143,11 +143,7 @@ impl Scenario {
         let file = shelf::FILES.iter().find(|(known, _)| *known == name);
         let (name, text) = file.ok_or_else(|| Error::UnknownScenario {
             name: name.to_owned(),
-            known: shelf::FILES
-                .iter()
-                .map(|(known, _)| *known)
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: shelf::FILES.iter().map(|(known, _)| *known).collect(),
         })?;
         Self::parse(name, text)
     }

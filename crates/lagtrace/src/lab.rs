@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use lagtrace_lab::{Family, Helper, Lab, Scenario};
 
@@ -30,6 +31,7 @@ Examples:
   lagtrace lab list
   sudo lagtrace lab run nagle-delayed-ack
   sudo lagtrace lab run nagle-delayed-ack --rtt 8ms -- -d 5s
+  sudo lagtrace lab run ./my-own.toml
   sudo lagtrace lab up nagle-delayed-ack
   sudo lagtrace lab down nagle-delayed-ack
   lagtrace lab score")]
@@ -44,7 +46,7 @@ enum Action {
     List,
     /// Show a scenario: its path, its services and the truth about each
     Show {
-        /// The scenario
+        /// The scenario, or a file of the same form (*.toml)
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -67,7 +69,7 @@ enum Action {
 /// Which scenario, and how far apart its hosts are.
 #[derive(Debug, Args)]
 struct Choice {
-    /// The scenario
+    /// The scenario, or a file of the same form (*.toml)
     #[arg(value_name = "NAME")]
     name: String,
     /// The round trip between the two hosts; a bare number means milliseconds
@@ -90,7 +92,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 
 impl Choice {
     fn scenario(&self) -> Result<Scenario> {
-        let scenario = Scenario::by_name(&self.name).map_err(failed)?;
+        let scenario = scenario(&self.name)?;
         Ok(match self.rtt {
             Some(rtt) => scenario.with_round_trip(rtt),
             None => scenario,
@@ -115,7 +117,7 @@ fn list(console: &Console) -> Result<Outcome> {
 }
 
 fn show(name: &str, console: &Console) -> Result<Outcome> {
-    let scenario = Scenario::by_name(name).map_err(failed)?;
+    let scenario = scenario(name)?;
     let mut text = format!("{}: {}\n", scenario.name, scenario.title);
     writeln!(text, "round trip: {:?}", scenario.path.round_trip).ok();
     for service in &scenario.services {
@@ -163,6 +165,15 @@ fn down(name: &str, console: &Console) -> Result<Outcome> {
 fn print(text: &str, console: &Console) -> Result<Outcome> {
     deliver(console, text)?;
     Ok(Outcome::Clean)
+}
+
+/// A shipped scenario by its name, or one of the user's own by its file.
+fn scenario(name: &str) -> Result<Scenario> {
+    if !name.ends_with(".toml") {
+        return Scenario::by_name(name).map_err(failed);
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+    Scenario::parse(name, &text).map_err(failed)
 }
 
 /// The lab's error with its hint.

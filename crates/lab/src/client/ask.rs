@@ -61,7 +61,7 @@ impl Asking<'_> {
             let begun = Instant::now();
             let ok = self.act(&mut open).is_ok();
             let latency = late + begun.elapsed();
-            if !ok || self.client.fresh || self.client.ending != Ending::Keep {
+            if self.client.fresh || self.client.ending != Ending::Keep {
                 open = None;
             }
             say(&Asked {
@@ -86,19 +86,27 @@ impl Asking<'_> {
         Some(due)
     }
 
-    /// One action. If a connection that was used before turns out to be dead, it is repeated
+    /// One action. If a connection that was open before turns out to be dead, it is repeated
     /// once on a new one, as every pool does.
     fn act(&self, open: &mut Option<TcpStream>) -> io::Result<()> {
-        if let Some(connection) = open.as_ref() {
-            if self.exchange_all(connection).is_ok() {
-                return Ok(());
+        if let Some(connection) = open.take() {
+            let mut incoming = Incoming::new(&connection, &self.client.response);
+            let done = self.exchange_all(&connection, &mut incoming);
+            let (has_begun, has_ended) = (incoming.has_begun, incoming.has_ended);
+            if done.is_ok() && !has_ended {
+                *open = Some(connection);
             }
-            if self.client.ending != Ending::Keep {
-                return Err(io::ErrorKind::ConnectionAborted.into());
+            if done.is_ok() || has_begun || self.client.ending != Ending::Keep {
+                return done;
             }
         }
-        let connection = open.insert(self.connect()?);
-        self.exchange_all(connection)
+        let connection = self.connect()?;
+        let mut incoming = Incoming::new(&connection, &self.client.response);
+        self.exchange_all(&connection, &mut incoming)?;
+        if !incoming.has_ended {
+            *open = Some(connection);
+        }
+        Ok(())
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
@@ -117,8 +125,11 @@ impl Asking<'_> {
     }
 
     /// The requests of one action.
-    fn exchange_all(&self, connection: &TcpStream) -> io::Result<()> {
-        let mut incoming = Incoming::new(connection, &self.client.response);
+    fn exchange_all(
+        &self,
+        connection: &TcpStream,
+        incoming: &mut Incoming<'_, &TcpStream>,
+    ) -> io::Result<()> {
         if self.client.pipelined {
             let requests = self.writes.concat().repeat(self.client.action.into());
             (&mut &*connection).write_all(&requests)?;

@@ -18,6 +18,10 @@ pub(super) struct Incoming<'a, R> {
     taking: &'a Taking,
     /// Read and not yet part of a response.
     buffered: Vec<u8>,
+    /// Whether anything came at all.
+    pub(super) has_begun: bool,
+    /// Whether the connection ended, or the server said that it would.
+    pub(super) has_ended: bool,
 }
 
 /// How a response says where its body ends.
@@ -35,6 +39,8 @@ impl<'a, R: Read> Incoming<'a, R> {
             from,
             taking,
             buffered: Vec::new(),
+            has_begun: false,
+            has_ended: false,
         }
     }
 
@@ -52,6 +58,7 @@ impl<'a, R: Read> Incoming<'a, R> {
         self.begin()?;
         loop {
             let header = self.header()?;
+            self.has_ended |= says_close(&header);
             match body(&header)? {
                 None => {}
                 Some(Body::Length(length)) => return self.skip(length),
@@ -127,9 +134,16 @@ impl<'a, R: Read> Incoming<'a, R> {
         let most = usize::try_from(piece).unwrap_or(usize::MAX).min(room.len());
         let length = self.from.read(&mut room[..most])?;
         self.buffered.extend_from_slice(&room[..length]);
+        self.has_begun |= length > 0;
+        self.has_ended |= length == 0;
         sleep(self.taking.between);
         Ok(length > 0)
     }
+}
+
+fn says_close(header: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(header).to_ascii_lowercase();
+    text.contains("\r\nconnection: close\r\n")
 }
 
 /// What the header says of the body; `None` for an interim response.

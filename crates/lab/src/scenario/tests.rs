@@ -97,7 +97,14 @@ fn sleeps_and_answers_read() {
 
 #[test]
 fn an_unknown_name_is_answered_with_the_known_ones() {
-    assert!(reason(Scenario::by_name("nagel")).contains("nagle-delayed-ack"));
+    let hint = |name| {
+        Scenario::by_name(name)
+            .expect_err("no such scenario")
+            .hint()
+    };
+    let hint = |name| hint(name).expect("a hint");
+    assert!(hint("delayed-ack").contains("nagle-delayed-ack"));
+    assert!(hint("nagel").contains("lab list"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 use lagtrace_lab::record::{Request, record};
 use lagtrace_lab::{Helper, Label, Scenario};
 
-use super::{HELPER, failed, milliseconds};
+use super::{HELPER, failed, milliseconds, scenario};
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
@@ -26,7 +26,7 @@ Examples:
   sudo lagtrace lab record --all --output corpus
   sudo lagtrace lab record slow-start --rtt 80ms --seed 7")]
 pub(super) struct Options {
-    /// The scenarios
+    /// The scenarios, or files of the same form (*.toml)
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// Every scenario
@@ -83,10 +83,8 @@ fn scenarios(options: &Options) -> Result<Vec<Scenario>> {
     if options.all {
         return Scenario::all().map_err(failed);
     }
-    let named = options.names.iter().map(|name| Scenario::by_name(name));
-    let scenarios: Vec<_> = named
-        .map(|read| read.map_err(failed))
-        .collect::<Result<_>>()?;
+    let named = options.names.iter().map(|name| scenario(name));
+    let scenarios: Vec<_> = named.collect::<Result<_>>()?;
     if options.service.is_some() && scenarios.len() > 1 {
         return Err(Failure::new("--service goes with one scenario".to_owned()));
     }
