@@ -222,6 +222,21 @@ impl Server {
         )
     }
 
+    /// Whether a client may ask it for a page, whatever comes of that. What only other servers
+    /// or the client's own library talk to may not: databases, resolvers.
+    pub(crate) fn is_for_pages(&self) -> bool {
+        !matches!(
+            self,
+            Self::Redis(_)
+                | Self::Postgres(_)
+                | Self::Memcached(_)
+                | Self::Dnsmasq(_)
+                | Self::SlowDns(_)
+                | Self::Ocsp(_)
+                | Self::Mail(_)
+        )
+    }
+
     /// Whether anything will listen on the port.
     pub(crate) fn listens(&self) -> bool {
         *self != Self::Nobody

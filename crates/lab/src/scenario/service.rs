@@ -48,6 +48,13 @@ pub struct Service {
 }
 
 impl Service {
+    /// Whether it is a case by itself. A database behind a server, or the resolver that the
+    /// client's library asks, only belongs to another service's case, unless the scenario says
+    /// how it is asked.
+    pub fn is_asked(&self) -> bool {
+        self.server.is_for_pages() || !self.load.is_plain()
+    }
+
     pub(super) fn check(&self, before: &[Service]) -> Result<(), String> {
         if !is_kebab_case(&self.name) {
             return Err(format!(

@@ -83,7 +83,11 @@ fn diagnose_all(
     let scenario = lab.scenario();
     let services: Vec<&Service> = match &options.service {
         Some(name) => vec![lab.service(name).map_err(failed)?],
-        None => scenario.services.iter().collect(),
+        None => scenario
+            .services
+            .iter()
+            .filter(|one| one.is_asked())
+            .collect(),
     };
     let mut diagnoses = Vec::new();
     for service in services {
