@@ -39,7 +39,8 @@ pub enum FirewallWord {
 }
 
 /// Rules, each one line of nft's language, for the chains of one host. Nothing is added to
-/// them: a rule that is meant for one port names it.
+/// them: a rule that is meant for one port names it. `{port}` stands for the port of the service
+/// that has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirewallRules {
@@ -81,6 +82,22 @@ impl FirewallRules {
         match all.into_iter().flatten().find(|line| !is_one_line(line)) {
             Some(line) => Err(format!("`{line}` is no line of packet filter rules")),
             None => Ok(()),
+        }
+    }
+
+    /// The rules with a service's port filled in.
+    fn of_port(&self, port: u16) -> Self {
+        let port = port.to_string();
+        let fill = |lines: &[String]| -> Vec<String> {
+            let filled = lines.iter().map(|line| line.replace("{port}", &port));
+            filled.collect()
+        };
+        Self {
+            sets: fill(&self.sets),
+            rules: fill(&self.rules),
+            output: fill(&self.output),
+            arp: fill(&self.arp),
+            ingress: fill(&self.ingress),
         }
     }
 
@@ -155,7 +172,7 @@ pub(crate) fn load_server(
     let mut all = host.firewall.clone().unwrap_or_default();
     for service in services {
         match &service.firewall {
-            Some(Firewall::Rules(rules)) => all.append(rules),
+            Some(Firewall::Rules(rules)) => all.append(&rules.of_port(service.port)),
             Some(Firewall::Word(word)) => all.append(&word.rules(service.port)),
             None => {}
         }
@@ -252,6 +269,15 @@ mod tests {
         let tables = arp.tables().expect("a table");
         assert!(tables.starts_with("table arp lagtrace {"), "{tables}");
         assert!(!tables.contains("inet") && !tables.contains("netdev"));
+    }
+
+    #[test]
+    fn a_services_port_is_filled_in() {
+        let rules = FirewallRules {
+            rules: vec!["tcp dport {port} drop".to_owned()],
+            ..FirewallRules::default()
+        };
+        assert_eq!(rules.of_port(443).rules, ["tcp dport 443 drop"]);
     }
 
     #[test]

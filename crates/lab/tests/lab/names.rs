@@ -2,6 +2,8 @@
 //! by rule.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use lagtrace_lab::{Host, Lab, Scenario};
@@ -86,6 +88,23 @@ fn a_cold_name_waits_for_the_slow_server_and_a_warm_one_does_not() {
     assert!(took_warm < took_cold, "{took_warm:?} after {took_cold:?}");
     let log = log(&lab, "resolver");
     assert!(log.contains("cached a.slow.test is 10.77.0.2"), "{log}");
+}
+
+#[test]
+fn a_slow_server_answers_over_tcp_too() {
+    let Some(lab) = up_with("") else { return };
+    // A query for the address (A, IN) of `x.`, with its length before it.
+    let query = b"\x00\x13\x07\x07\x01\x00\x00\x01\0\0\0\0\0\0\x01x\0\x00\x01\x00\x01";
+    let answer = lab.server().within(|| {
+        let mut connection = TcpStream::connect("127.0.0.1:5300")?;
+        connection.write_all(query)?;
+        let mut answer = vec![0; 2 + 35];
+        connection.read_exact(&mut answer)?;
+        Ok(answer)
+    });
+    let answer = answer.expect("an answer");
+    assert_eq!(answer[..4], [0, 35, 7, 7]);
+    assert!(answer.ends_with(&[0, 4, 10, 77, 0, 2]));
 }
 
 #[test]
