@@ -207,17 +207,3 @@ fn two_blocks_of_nginx_may_share_a_port() {
     let lines = "[[service]]\nname = \"two\"\nport = 80\nserver = { kind = \"nginx\", server_name = \"two.example\" }";
     assert!(parse_with(lines).is_ok());
 }
-
-#[test]
-fn every_file_is_on_the_shelf() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");
-    for entry in std::fs::read_dir(folder).expect("the scenarios' folder") {
-        let path = entry.expect("its entry").path();
-        let name = path.file_stem().and_then(|stem| stem.to_str());
-        let name = name.expect("a plain name");
-        assert!(
-            shelf::FILES.iter().any(|(shelved, _)| *shelved == name),
-            "{name} is not on the shelf"
-        );
-    }
-}
