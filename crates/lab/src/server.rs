@@ -5,7 +5,6 @@ pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
-mod memcached;
 pub(crate) mod nginx;
 pub(crate) mod own;
 mod postgres;
@@ -27,7 +26,6 @@ pub use self::own::options::{
 };
 pub use self::tls::{Key, Tls};
 pub use haproxy::Haproxy;
-pub use memcached::Memcached;
 pub use postgres::Postgres;
 pub use redis::Redis;
 
@@ -48,8 +46,6 @@ pub enum Server {
     Redis(Redis),
     /// A PostgreSQL.
     Postgres(Postgres),
-    /// A memcached.
-    Memcached(Memcached),
     /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
     /// body in a write each.
     WriteWriteRead,
@@ -203,12 +199,7 @@ impl Server {
     pub(crate) fn is_own(&self) -> bool {
         !matches!(
             self,
-            Self::Nginx(_)
-                | Self::Haproxy(_)
-                | Self::Redis(_)
-                | Self::Postgres(_)
-                | Self::Memcached(_)
-                | Self::Nobody
+            Self::Nginx(_) | Self::Haproxy(_) | Self::Redis(_) | Self::Postgres(_) | Self::Nobody
         )
     }
 
@@ -223,7 +214,6 @@ impl Server {
             Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
-            Self::Memcached(memcached) => memcached::lay(service, memcached),
             _ => return Ok(None),
         }))
     }
