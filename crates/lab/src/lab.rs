@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::bring_up::{counters_file, server_log};
 use crate::error::Error;
-use crate::firewall::Firewall;
 use crate::helper::Helper;
 use crate::hold::Hold;
 use crate::host::{Host, Side};
@@ -13,9 +12,9 @@ use crate::path::PathCounters;
 use crate::recording::{Recording, RecordingOptions};
 use crate::run::Run;
 use crate::scenario::{Scenario, Service};
+use crate::server::nginx;
 use crate::server::stamp::{self, AccessLine, Stamp};
-use crate::server::{nginx, program};
-use crate::{privilege, tool};
+use crate::{privilege, requirement};
 
 /// A lab that is up. Dropping it takes it down, unless it was [detached](Lab::detach) or only
 /// [attached](Lab::attach) to; so does the end of this process, however it comes.
@@ -43,7 +42,8 @@ impl Lab {
     /// [`Error::NeedsRoot`], [`Error::MissingTool`], or the step that failed; nothing of it is
     /// left then.
     pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
-        check_requirements(scenario)?;
+        privilege::check()?;
+        requirement::check(scenario)?;
         let (hold, run) = Hold::on_new_keeper(scenario, helper)?;
         Ok(Self::with(run, Some(hold)))
     }
@@ -192,32 +192,4 @@ impl Drop for Lab {
             let _ = keeper.release();
         }
     }
-}
-
-/// What a scenario needs to be there, checked before anything is made.
-fn check_requirements(scenario: &Scenario) -> Result<(), Error> {
-    privilege::check()?;
-    tool::require("ip", "iproute2")?;
-    for service in &scenario.services {
-        for (tool, package) in program::requirements(&service.server) {
-            tool::require(tool, package)?;
-        }
-    }
-    if [&scenario.client, &scenario.server]
-        .iter()
-        .any(|host| host.shaper.is_some())
-    {
-        tool::require("tc", "iproute2")?;
-    }
-    let services = &scenario.services;
-    let filters = services
-        .iter()
-        .filter_map(|service| service.firewall.as_ref());
-    if filters.clone().any(Firewall::filters)
-        || scenario.client.firewall.is_some()
-        || scenario.server.firewall.is_some()
-    {
-        tool::require("nft", "nftables")?;
-    }
-    Ok(())
 }

@@ -5,7 +5,9 @@ pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
+pub(crate) mod mail;
 pub(crate) mod nginx;
+mod ocsp;
 pub(crate) mod own;
 mod postgres;
 pub(crate) mod program;
@@ -21,6 +23,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
+pub use self::mail::Mail;
+pub use self::ocsp::Ocsp;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
@@ -69,6 +73,10 @@ pub enum Server {
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
+    /// openssl's responder for a certificate.
+    Ocsp(Ocsp),
+    /// A mail server: it speaks first.
+    Mail(Mail),
     /// A server of our own, by its options.
     Own(Box<OwnServer>),
     /// Nobody listens.
@@ -199,7 +207,13 @@ impl Server {
     pub(crate) fn is_own(&self) -> bool {
         !matches!(
             self,
-            Self::Nginx(_) | Self::Haproxy(_) | Self::Redis(_) | Self::Postgres(_) | Self::Nobody
+            Self::Nginx(_)
+                | Self::Haproxy(_)
+                | Self::Redis(_)
+                | Self::Postgres(_)
+                | Self::Dnsmasq(_)
+                | Self::Ocsp(_)
+                | Self::Nobody
         )
     }
 
@@ -214,6 +228,8 @@ impl Server {
             Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
+            Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
+            Self::Ocsp(ocsp) => ocsp::lay(folder, service, ocsp),
             _ => return Ok(None),
         }))
     }
@@ -265,6 +281,7 @@ impl Server {
         match self {
             Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
             Self::SlowDns(dns) => dns.check(),
+            Self::Mail(mail) => mail.check(),
             Self::Nginx(Nginx {
                 workers: Some(0), ..
             }) => Err("an nginx without workers".to_owned()),

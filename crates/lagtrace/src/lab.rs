@@ -13,9 +13,11 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 
+pub(crate) mod catalogue;
 mod record;
 mod run;
 pub(crate) mod score;
+mod show;
 mod truth;
 
 /// The subcommand by which the lab starts its own processes from this program.
@@ -80,8 +82,8 @@ struct Choice {
 /// Does what is asked for.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     match &options.action {
-        Action::List => list(console),
-        Action::Show { name } => show(name, console),
+        Action::List => catalogue::list(console),
+        Action::Show { name } => show::show(&scenario(name)?, console),
         Action::Run(options) => run::run(options, console),
         Action::Record(options) => record::run(options, console),
         Action::Score(options) => score::run(options, console),
@@ -102,38 +104,6 @@ impl Choice {
     fn bring_up(&self) -> Result<Lab> {
         Lab::bring_up(&self.scenario()?, &Helper::this_program(HELPER)).map_err(failed)
     }
-}
-
-fn list(console: &Console) -> Result<Outcome> {
-    let mut text = String::new();
-    for scenario in Scenario::all().map_err(failed)? {
-        writeln!(text, "{:26} {}", scenario.name, scenario.title).ok();
-    }
-    // Only root keeps labs, and only root need be told of what cannot be read.
-    for run in lagtrace_lab::runs().unwrap_or_default() {
-        writeln!(text, "up: {} as {}", run.scenario.name, run.id).ok();
-    }
-    print(&text, console)
-}
-
-fn show(name: &str, console: &Console) -> Result<Outcome> {
-    let scenario = scenario(name)?;
-    let mut text = format!("{}: {}\n", scenario.name, scenario.title);
-    writeln!(text, "round trip: {:?}", scenario.path.round_trip).ok();
-    for service in &scenario.services {
-        let role = if service.name == scenario.target {
-            " (the case)"
-        } else if Some(&service.name) == scenario.control.as_ref() {
-            " (its healthy twin)"
-        } else {
-            ""
-        };
-        writeln!(text, "\n{} on port {}{role}", service.name, service.port).ok();
-        for line in truth::describe(&service.truth) {
-            writeln!(text, "  {line}").ok();
-        }
-    }
-    print(&text, console)
 }
 
 fn up(choice: &Choice, console: &Console) -> Result<Outcome> {

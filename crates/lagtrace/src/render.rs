@@ -8,10 +8,12 @@
 use lagtrace_core::compare::Comparison;
 use lagtrace_core::report::Report;
 
+use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
 
 mod bar;
 mod capture;
+mod catalogue;
 mod comparison;
 mod configuration;
 mod counters;
@@ -74,6 +76,13 @@ pub(crate) fn comparison(comparison: &Comparison, style: &Style) -> String {
     let mut page = Page::new(style);
     comparison::write(&mut page, comparison);
     notes::write(&mut page, &comparison.remarks);
+    page.finish()
+}
+
+/// The lab's scenarios, and the labs that are up by scenario and id.
+pub(crate) fn catalogue(groups: &[Group], up: &[(String, String)], style: &Style) -> String {
+    let mut page = Page::new(style);
+    catalogue::write(&mut page, groups, up);
     page.finish()
 }
 

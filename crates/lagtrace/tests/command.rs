@@ -7,6 +7,7 @@ mod command {
     mod lab;
     mod privileges;
     mod program;
+    mod score;
     mod server;
     mod targets;
 }

@@ -49,6 +49,8 @@ struct Diagnosis {
     url: String,
     /// What is not as it is in truth; `None` for a diagnosis that was broken off.
     misses: Option<Vec<String>>,
+    /// What is true and this program has no rule for.
+    no_rule: Vec<String>,
     report: Report,
 }
 
@@ -171,6 +173,10 @@ fn judged(service: &Service, url: String, report: Report) -> Diagnosis {
         service: service.name.clone(),
         url,
         misses: Some(truth::misses(&service.truth, &report)),
+        no_rule: truth::without_rule(&service.truth)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         report,
     }
 }
@@ -210,6 +216,10 @@ fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
     let letter = render::text(&diagnosis.report, &console.style());
     let truth = match diagnosis.misses.as_deref() {
         None => "The diagnosis was broken off: it is not held against the truth.".to_owned(),
+        Some([]) if !diagnosis.no_rule.is_empty() => format!(
+            "The diagnosis says nothing wrong; there is no rule yet for {}.",
+            diagnosis.no_rule.join(", ")
+        ),
         Some([]) => "The diagnosis is right: it says what is true of this service.".to_owned(),
         Some(misses) => format!("The diagnosis is wrong: {}.", misses.join("; ")),
     };
@@ -224,6 +234,7 @@ fn as_json(diagnosis: &Diagnosis) -> Value {
         "service": diagnosis.service,
         "url": diagnosis.url,
         "misses": diagnosis.misses,
+        "no_rule": diagnosis.no_rule,
         "report": diagnosis.report,
     })
 }

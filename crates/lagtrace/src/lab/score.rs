@@ -20,6 +20,7 @@ use crate::render;
 
 pub(crate) mod case;
 mod corpus;
+pub(crate) mod fresh;
 pub(crate) mod sum;
 
 use case::{Case, End};
@@ -37,20 +38,39 @@ saw, what the server saw, and the truth. It is diagnosed from each end alone, as
 `lagtrace analyze` would. Causes that this version has no rule for are listed as
 such: of them it can only say nothing, or something wrong.
 
+With --fresh, each scenario is recorded anew, once, with another seed, distance,
+port and size, and those recordings are scored. That needs root.
+
 Examples:
   lagtrace lab score
   lagtrace lab score --only nagle --vantage server
-  lagtrace lab score /tmp/recordings --format json -o score.json")]
+  lagtrace lab score /tmp/recordings --format json -o score.json
+  sudo lagtrace lab score --fresh --scenarios packet-loss,server-think")]
 pub(super) struct Options {
     /// The folder of recordings, or one recording's folder; `corpus` unless given
-    #[arg(value_name = "FOLDER")]
+    #[arg(value_name = "FOLDER", conflicts_with = "fresh")]
     folder: Option<PathBuf>,
     /// Only recordings with TEXT in their names
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Whose captures to diagnose
     #[arg(long, value_enum, default_value_t, value_name = "END")]
     vantage: Vantage,
+    /// Score recordings that are made now
+    #[arg(long)]
+    fresh: bool,
+    /// Make them of these scenarios, joined by commas, instead of all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fresh")]
+    scenarios: Vec<String>,
+    /// What chance is drawn from in them
+    #[arg(long, value_name = "N", requires = "fresh")]
+    seed: Option<u64>,
+}
+
+impl Options {
+    fn only(&self) -> &str {
+        self.only.as_deref().unwrap_or_default()
+    }
 }
 
 /// Whose captures are diagnosed.
@@ -68,16 +88,34 @@ enum Vantage {
 /// Scores the recordings. Found is what is wrong.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
+    if options.fresh {
+        return run_fresh(options, console, &interrupt);
+    }
     let folder = match &options.folder {
         Some(folder) => folder,
         None => default_folder()?,
     };
-    let recordings = corpus::read(folder, &options.only)?;
+    let recordings = corpus::read(folder, options.only())?;
     if recordings.is_empty() {
-        return Err(none(folder, &options.only));
+        return Err(none(folder, options.only()));
     }
     match diagnose_all(&recordings, options.vantage, console, &interrupt)? {
-        Some(cases) => conclude(&Score::of(cases), console),
+        Some(cases) => conclude(&Score::of(cases, Vec::new()), console),
+        None => Ok(Outcome::Interrupted),
+    }
+}
+
+fn run_fresh(options: &Options, console: &Console, interrupt: &Interrupt) -> Result<Outcome> {
+    let seed = options.seed.unwrap_or_else(fresh::any_seed);
+    let Some(fresh) = fresh::make(&options.scenarios, seed, console, interrupt)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    let recordings = corpus::read(fresh.folder(), options.only())?;
+    if recordings.is_empty() && fresh.refused.is_empty() {
+        return Err(none(fresh.folder(), options.only()));
+    }
+    match diagnose_all(&recordings, options.vantage, console, interrupt)? {
+        Some(cases) => conclude(&Score::of(cases, fresh.refused), console),
         None => Ok(Outcome::Interrupted),
     }
 }
@@ -147,8 +185,11 @@ fn conclude(score: &Score, console: &Console) -> Result<Outcome> {
         Format::Ndjson => score.ndjson(),
     };
     deliver(console, &document)?;
-    Ok(match score.cases.iter().any(Case::is_wrong) {
+    Ok(match score.is_wrong() {
         true => Outcome::Found,
         false => Outcome::Clean,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@ use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::wait::Owner;
 use lagtrace_lab::{Culprit, Expectation, Truth};
 
+use crate::words;
+
 /// What the report misses or claims wrongly; empty when it is right. A cause
 /// that this program has no rule for cannot be missed.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
@@ -50,6 +52,16 @@ pub(super) fn of_expected<'a>(
     report.findings.iter().filter(is_expected)
 }
 
+/// The expected causes that this program has no rule for.
+pub(super) fn without_rule(truth: &Truth) -> Vec<&str> {
+    let unruled = truth
+        .expected
+        .iter()
+        .filter(|expectation| !has_rule(expectation));
+    let first = unruled.filter_map(|expectation| expectation.cause.first());
+    first.map(String::as_str).collect()
+}
+
 /// Whether this program has a rule for a cause that will do.
 pub(super) fn has_rule(expectation: &Expectation) -> bool {
     let mut causes = expectation.cause.iter();
@@ -61,7 +73,14 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     let mut lines: Vec<_> = truth
         .expected
         .iter()
-        .map(|expectation| format!("to be found: {}", expected(expectation)))
+        .map(|expectation| {
+            let ruled = if has_rule(expectation) {
+                ""
+            } else {
+                ", for which there is no rule yet"
+            };
+            format!("to be found: {}{ruled}", expected(expectation))
+        })
         .collect();
     if lines.is_empty() {
         lines.push("to be found: nothing".to_owned());
@@ -74,6 +93,15 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
         if !causes.is_empty() {
             lines.push(format!("{title}: {}", causes.join(", ")));
         }
+    }
+    if let Some(added) = truth.added {
+        lines.push(format!(
+            "adds to a request that it touches: {}",
+            words::time(added)
+        ));
+    }
+    if let Some(fraction) = truth.fraction {
+        lines.push(format!("touches {:.0} % of all requests", fraction * 100.0));
     }
     lines
 }

@@ -1,6 +1,7 @@
 //! A score: each recording, what is confused with what, the totals.
 
 use crate::lab::score::case::{Case, Kind, Verdict};
+use crate::lab::score::fresh::Refused;
 use crate::lab::score::sum::{Score, Totals};
 
 use super::page::{Page, Tone};
@@ -12,14 +13,17 @@ mod matrix;
 /// Writes the recordings, the confusion matrix, the totals and what is wrong.
 pub(super) fn write(page: &mut Page, score: &Score) {
     opening(page, score);
-    page.heading("Recordings");
-    page.table(2, &recordings(&score.cases));
-    matrix::write(page, &score.confusion);
-    page.heading("Totals");
-    page.table(2, &totals(&score.totals));
-    score.totals.iter().for_each(|totals| worst(page, totals));
-    wrong(page, &score.cases);
-    without_rule(page, &score.cases);
+    if !score.cases.is_empty() {
+        page.heading("Recordings");
+        page.table(2, &recordings(&score.cases));
+        matrix::write(page, &score.confusion);
+        page.heading("Totals");
+        page.table(2, &totals(&score.totals));
+        score.totals.iter().for_each(|totals| worst(page, totals));
+        wrong(page, &score.cases);
+        without_rule(page, &score.cases);
+    }
+    refused(page, &score.refused);
 }
 
 fn opening(page: &mut Page, score: &Score) {
@@ -27,6 +31,7 @@ fn opening(page: &mut Page, score: &Score) {
     let wrong = score.cases.iter().filter(|case| case.is_wrong()).count() as u64;
     let each = quantity::counted(of, "diagnosis", "diagnoses");
     match wrong {
+        0 if of == 0 => page.paragraph(0, Tone::Bad, "Nothing was scored."),
         0 => page.spans(
             0,
             &[
@@ -281,5 +286,16 @@ fn without_rule(page: &mut Page, cases: &[Case]) {
             let text = format!("{}, {end}: {causes}", case.recording);
             page.item(4, "✗", Tone::Bad, &[(Tone::Plain, &text)]);
         }
+    }
+}
+
+fn refused(page: &mut Page, refused: &[Refused]) {
+    if !refused.is_empty() {
+        page.heading("Not recorded");
+    }
+    for one in refused {
+        let name = format!("{}:", one.scenario);
+        let spans = [(Tone::Strong, &*name), (Tone::Plain, &*one.reason)];
+        page.item(2, "✗", Tone::Bad, &spans);
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::case::{Case, End, Kind, Verdict, rounded};
+use super::fresh::Refused;
 
 /// The version of the score's form.
 const SCHEMA: u32 = 1;
@@ -24,6 +25,9 @@ pub(crate) struct Score {
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
+    /// What was to be recorded for it and could not be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refused: Vec<Refused>,
 }
 
 /// So many cases of which one thing was expected and one thing came first.
@@ -85,7 +89,7 @@ pub(crate) struct CostError {
 }
 
 impl Score {
-    pub(super) fn of(cases: Vec<Case>) -> Self {
+    pub(super) fn of(cases: Vec<Case>, refused: Vec<Refused>) -> Self {
         let of_end = |end: End| {
             let cases: Vec<_> = cases.iter().filter(|case| case.end == end).collect();
             (!cases.is_empty()).then(|| Totals::of(end, &cases))
@@ -95,7 +99,13 @@ impl Score {
             totals: End::ALL.into_iter().filter_map(of_end).collect(),
             confusion: confusion(&cases),
             cases,
+            refused,
         }
+    }
+
+    /// Whether anything is wrong, or could not be tried.
+    pub(super) fn is_wrong(&self) -> bool {
+        !self.refused.is_empty() || self.cases.iter().any(Case::is_wrong)
     }
 
     /// One indented JSON document.
@@ -109,7 +119,8 @@ impl Score {
         let cases = self.cases.iter().map(|case| ("case", value(case)));
         let confusion = self.confusion.iter().map(|one| ("confusion", value(one)));
         let totals = self.totals.iter().map(|one| ("totals", value(one)));
-        for (kind, mut line) in cases.chain(confusion).chain(totals) {
+        let refused = self.refused.iter().map(|one| ("refused", value(one)));
+        for (kind, mut line) in cases.chain(confusion).chain(totals).chain(refused) {
             line["type"] = json!(kind);
             writeln!(text, "{line}").ok();
         }

@@ -1,0 +1,110 @@
+//! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
+
+use lagtrace_core::cause;
+use lagtrace_lab::Scenario;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::failed;
+use super::score::case::Kind;
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::render;
+
+/// The scenarios of one cause, or the healthy ones.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) kind: Kind,
+    /// The cause's id; `None` for the healthy ones.
+    pub(crate) cause: Option<String>,
+    /// What this program calls the cause; `None` if it has no rule for it.
+    pub(crate) title: Option<&'static str>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A scenario in brief.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// What there is of it to this program.
+    kind: Kind,
+    /// The causes to be found, the largest first; of several in one place any one will do.
+    expected: Vec<Vec<String>>,
+    /// The Debian packages that it takes.
+    pub(crate) needs: Vec<String>,
+    /// Those of them that are not installed.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Prints them.
+pub(super) fn list(console: &Console) -> Result<Outcome> {
+    let scenarios = Scenario::all().map_err(failed)?;
+    let entries: Vec<_> = scenarios.iter().map(Entry::of).collect();
+    // Only root keeps labs, and only root need be told of what cannot be read.
+    let runs = lagtrace_lab::runs().unwrap_or_default();
+    let up: Vec<_> = runs
+        .into_iter()
+        .map(|run| (run.scenario.name, run.id))
+        .collect();
+    let as_json = |(name, id): &(String, String)| json!({"scenario": name, "id": id});
+    let document = match console.output().format {
+        Format::Text => render::catalogue(&groups(entries), &up, &console.style()),
+        Format::Json => {
+            let up: Vec<_> = up.iter().map(as_json).collect();
+            format!("{:#}\n", json!({"scenarios": entries, "up": up}))
+        }
+        Format::Ndjson => {
+            let lines = entries.iter().map(|entry| json!(entry));
+            let lines: Vec<Value> = lines.chain(up.iter().map(as_json)).collect();
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        }
+    };
+    deliver(console, &document)?;
+    Ok(Outcome::Clean)
+}
+
+impl Entry {
+    fn of(scenario: &Scenario) -> Self {
+        let truth = &scenario.target().truth;
+        let requirements = scenario.requirements();
+        let packages = |is_wanted: &dyn Fn(&lagtrace_lab::Requirement) -> bool| {
+            let wanted = requirements.iter().filter(|need| is_wanted(need));
+            let mut packages: Vec<_> = wanted.map(|need| need.package.clone()).collect();
+            packages.dedup();
+            packages
+        };
+        Self {
+            name: scenario.name.clone(),
+            title: scenario.title.clone(),
+            kind: Kind::of(truth),
+            expected: truth.expected.iter().map(|e| e.cause.clone()).collect(),
+            needs: packages(&|_| true),
+            missing: packages(&|need| !need.is_met()),
+        }
+    }
+}
+
+/// By cause: those with a rule, those without, the healthy ones. Within a
+/// group they keep the order in which a person should meet them.
+fn groups(entries: Vec<Entry>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for entry in entries {
+        let id = entry.expected.first().and_then(|names| names.first());
+        let is_own = |group: &&mut Group| group.cause.as_ref() == id && group.kind == entry.kind;
+        match groups.iter_mut().find(is_own) {
+            Some(group) => group.entries.push(entry),
+            None => groups.push(Group {
+                kind: entry.kind,
+                cause: id.cloned(),
+                title: id.and_then(|id| Some(cause::by_id(id)?.title)),
+                entries: vec![entry],
+            }),
+        }
+    }
+    groups.sort_by(|a, b| (a.kind, &a.cause).cmp(&(b.kind, &b.cause)));
+    groups
+}

@@ -1,0 +1,154 @@
+use lagtrace_core::report::{Exchanges, Finding, Report, WaitShare};
+use lagtrace_core::wait::{Owner, WaitKind};
+use lagtrace_lab::Label;
+use serde_json::{Value, json};
+
+use super::case::{Case, End, Verdict};
+use super::sum::Score;
+use crate::render;
+
+fn label(expected: &Value, without: &Value) -> Label {
+    let label = json!({
+        "schema": 1, "scenario": "it", "service": "it", "title": "", "variant": "0ms",
+        "round_trip_ns": 0, "offload": null, "seed": 1, "ipv6": false, "port": 80,
+        "truth": {"expected": expected, "allowed": ["path-distance"], "must_not": []},
+        "requests": {
+            "with": {"count": 10, "errors": 0, "mean_ns": 50, "p50_ns": 50, "p99_ns": 50},
+            "without": without,
+        },
+        "proof": [],
+    });
+    serde_json::from_value(label).expect("a label")
+}
+
+/// A report with these findings, a quarter of whose time is not explained.
+fn report(findings: &[(&str, Owner, u64)]) -> Report {
+    let finding = |&(cause, culprit, cost_ns): &(&str, Owner, u64)| -> Finding {
+        let finding = json!({
+            "cause": cause, "title": "", "verdict": "strong", "culprit": culprit,
+            "service": "", "cost_ns": cost_ns, "cost_low_ns": 0, "cost_high_ns": 0,
+            "wall_ns": 0, "share": 0.0, "affected": {"exchanges": 0, "of": 0}, "summary": "",
+            "evidence": [], "ruled_out": [], "overturned_by": "", "fix": [],
+            "predicted": null, "exemplars": [],
+        });
+        serde_json::from_value(finding).expect("a finding")
+    };
+    let unknown = WaitShare {
+        kind: WaitKind::Unknown,
+        owner: Owner::Unknown,
+        total_ns: 1,
+        share: 0.25,
+    };
+    Report {
+        findings: findings.iter().map(finding).collect(),
+        exchanges: Exchanges {
+            count: 10,
+            waits: vec![unknown],
+            ..Exchanges::default()
+        },
+        ..Report::default()
+    }
+}
+
+fn case(name: &str, label: &Label, findings: &[(&str, Owner, u64)]) -> Case {
+    Case::new(name, End::Client, label, &report(findings))
+}
+
+fn think() -> Value {
+    json!([{"cause": ["server-pause", "server-think"], "culprit": ["server"]}])
+}
+
+#[test]
+fn each_verdict_is_given_for_what_it_says() {
+    let (fault, healthy) = (
+        label(&think(), &Value::Null),
+        label(&json!([]), &Value::Null),
+    );
+    let unruled = json!([{"cause": ["no-rule-for-it"], "culprit": ["path"]}]);
+    let unruled = label(&unruled, &Value::Null);
+    let (client, server) = (Owner::Client, Owner::Server);
+    let think = ("server-think", server, 400);
+    let far = ("path-distance", Owner::Path, 1);
+    let loss = ("packet-loss", Owner::Path, 1);
+    for (label, findings, verdict, is_wrong) in [
+        (&fault, &[think][..], Verdict::Right, false),
+        (&fault, &[think, far], Verdict::Right, false),
+        (&fault, &[think, loss], Verdict::Right, true),
+        (
+            &fault,
+            &[("server-think", client, 400)],
+            Verdict::WrongCulprit,
+            true,
+        ),
+        (&fault, &[far, think], Verdict::OtherFirst, true),
+        (&fault, &[], Verdict::Missed, true),
+        (&healthy, &[], Verdict::LeftAlone, false),
+        (&healthy, &[far], Verdict::LeftAlone, false),
+        (&healthy, &[loss], Verdict::Accused, true),
+        (&unruled, &[], Verdict::LeftAlone, false),
+        (&unruled, &[think], Verdict::Accused, true),
+    ] {
+        let case = case("it", label, findings);
+        assert_eq!(case.verdict, verdict, "{findings:?}");
+        assert_eq!(case.is_wrong(), is_wrong, "{findings:?}: {:?}", case.misses);
+    }
+}
+
+#[test]
+fn costs_are_held_against_the_clients_clocks() {
+    let without = json!({"count": 10, "errors": 0, "mean_ns": 10, "p50_ns": 10, "p99_ns": 10});
+    let label = label(&think(), &without);
+    let findings = [
+        ("server-think", Owner::Server, 300),
+        ("packet-loss", Owner::Path, 900),
+    ];
+    let cost = case("it", &label, &findings).cost.expect("a cost");
+    assert_eq!((cost.found_ns, cost.true_ns), (30, 40));
+    assert!((cost.error + 0.25).abs() < 1e-9);
+    assert!(case("it", &label, &findings[1..]).cost.is_none());
+}
+
+#[test]
+fn all_together_are_told_in_a_letter() {
+    let without = json!({"count": 10, "errors": 0, "mean_ns": 10, "p50_ns": 10, "p99_ns": 10});
+    let (fault, healthy) = (label(&think(), &without), label(&json!([]), &Value::Null));
+    let unruled = json!([{"cause": ["zero-rule"], "culprit": ["path"]}]);
+    let unruled = label(&unruled, &Value::Null);
+    let (think, loss) = (
+        ("server-think", Owner::Server, 390),
+        ("packet-loss", Owner::Path, 1),
+    );
+    let score = Score::of(
+        vec![
+            case("a-think", &fault, &[think]),
+            case("b-think", &fault, &[loss, think]),
+            case("c-think", &fault, &[]),
+            case("d-healthy", &healthy, &[]),
+            case("e-healthy", &healthy, &[loss]),
+            case("f-new", &unruled, &[]),
+            case("g-new", &unruled, &[loss]),
+        ],
+        Vec::new(),
+    );
+    let totals = &score.totals[0];
+    assert_eq!(
+        (totals.known, totals.first_right, totals.culprit_right),
+        (3, 1, 1)
+    );
+    assert_eq!((totals.healthy, totals.healthy_accused), (2, 1));
+    assert_eq!((totals.no_rule, totals.no_rule_accused), (2, 1));
+    let error = totals.cost_error.as_ref().expect("costs");
+    assert_eq!((error.of, error.close), (2, 2));
+    let style = render::Style {
+        width: 100,
+        color: false,
+        verbose: false,
+    };
+    let letter = render::score(&score, &style);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/letters/score.txt");
+    if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
+        std::fs::write(file, &letter).expect("the letter can be written");
+    }
+    assert_eq!(letter, std::fs::read_to_string(file).expect("the letter"));
+    assert_eq!(score.ndjson().lines().count(), 7 + 7 + 1);
+}
