@@ -36,6 +36,7 @@
 mod bring_up;
 pub mod client;
 mod control;
+mod crew;
 mod error;
 mod firewall;
 mod helper;
