@@ -20,6 +20,7 @@ use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::dns::DnsPlan;
+use crate::server::mail::MailPlan;
 use crate::server::own::ServePlan;
 use crate::server::{Server, listening, nginx, stamp};
 use crate::{firewall, host_files, link, tool};
@@ -134,36 +135,24 @@ impl Crew {
         service: &Service,
         helper: &Helper,
     ) -> Result<(), Error> {
-        let mut command = helper.command();
-        match &service.server {
-            Server::Dnsmasq(dnsmasq) => {
-                let mut command = dnsmasq.command(&run.folder(), &service.name, service.port);
-                server.enter(&mut command)?;
-                return self.start(run, &service.name, command, Signal::TERM);
-            }
-            Server::SlowDns(dns) => {
-                let plan = DnsPlan {
-                    dns: dns.clone(),
-                    port: service.port,
-                };
-                command
-                    .arg("dns")
-                    .arg(write_plan(run, &service.name, &plan)?);
-                server.enter(&mut command)?;
-                return self.start(run, &service.name, command, Signal::KILL);
-            }
+        let (name, port) = (&service.name, service.port);
+        let (word, plan) = match service.server.clone() {
             other if !other.is_own() => return Ok(()),
-            _ => {}
-        }
-        let keeps_stamps = service.server.keeps_stamps();
-        let plan = ServePlan {
-            server: service.server.clone(),
-            port: service.port,
-            stamps: keeps_stamps.then(|| stamp::stamp_log(&run.folder(), &service.name)),
+            Server::SlowDns(dns) => ("dns", write_plan(run, name, &DnsPlan { dns, port })?),
+            Server::Mail(mail) => ("mail", write_plan(run, name, &MailPlan { mail, port })?),
+            server => {
+                let keeps_stamps = server.keeps_stamps();
+                let stamps = keeps_stamps.then(|| stamp::stamp_log(&run.folder(), name));
+                let plan = ServePlan {
+                    server,
+                    port,
+                    stamps,
+                };
+                ("serve", write_plan(run, name, &plan)?)
+            }
         };
-        command
-            .arg("serve")
-            .arg(write_plan(run, &service.name, &plan)?);
+        let mut command = helper.command();
+        command.arg(word).arg(plan);
         server.enter(&mut command)?;
         programs::enter_group(run, &[service], &service.name, &mut command)?;
         self.start(run, &service.name, command, Signal::KILL)

@@ -62,6 +62,10 @@ pub struct ClientSocket {
     /// `SO_RCVBUF`, set before connecting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
+    /// The local port of every connection, even if an earlier one of it is not yet forgotten
+    /// (`SO_REUSEADDR`). For one connection at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_port: Option<u16>,
 }
 
 /// How a request is written.
@@ -191,6 +195,9 @@ impl OwnClient {
         if sleeps.into_iter().any(|time| time > LONGEST_SLEEP) || self.patience.is_zero() {
             return Err("its client waits for more than 30 s, or not at all".to_owned());
         }
+        if self.socket.local_port.is_some() && self.connections > 1 {
+            return Err("its client has one local port for several connections".to_owned());
+        }
         let body = self.request.body.map_or(0, Size::bytes);
         if body > LONGEST_BODY {
             return Err(format!("its client sends a body of {body} bytes"));
@@ -224,6 +231,7 @@ mod tests {
             "requests = 0",
             "requests = 30000",
             "connections = 600",
+            "connections = 2\nsocket.local_port = 40000",
             "pause = \"31s\"",
             "patience = \"0s\"",
             "response.piece = \"0B\"",

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::server::{dns, own};
+use crate::server::{dns, mail, own};
 use crate::{client, control::watch, keeper, path::emulator};
 
 /// How to start a program that calls [`helper_main`] with the arguments that follow.
@@ -81,6 +81,7 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["path", plan] => read_plan(plan).and_then(|plan| emulator::run(&plan)),
         ["serve", plan] => read_plan(plan).and_then(own::run),
         ["dns", plan] => read_plan(plan).and_then(dns::run),
+        ["mail", plan] => read_plan(plan).and_then(mail::run),
         ["watch", plan] => read_plan(plan).and_then(watch::run),
         ["ask", plan] => read_plan(plan).and_then(|plan| client::run(&plan)),
         _ => return ExitCode::from(2),

@@ -5,8 +5,10 @@ pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
+pub(crate) mod mail;
 mod memcached;
 pub(crate) mod nginx;
+mod ocsp;
 pub(crate) mod own;
 mod postgres;
 pub(crate) mod program;
@@ -22,6 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dns::SlowDns;
 pub use self::dnsmasq::Dnsmasq;
+pub use self::mail::Mail;
+pub use self::ocsp::Ocsp;
 pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
@@ -73,6 +77,10 @@ pub enum Server {
     Dnsmasq(Dnsmasq),
     /// A DNS server that answers late.
     SlowDns(SlowDns),
+    /// openssl's responder for a certificate.
+    Ocsp(Ocsp),
+    /// A mail server: it speaks first.
+    Mail(Mail),
     /// A server of our own, by its options.
     Own(Box<OwnServer>),
     /// Nobody listens.
@@ -208,6 +216,8 @@ impl Server {
                 | Self::Redis(_)
                 | Self::Postgres(_)
                 | Self::Memcached(_)
+                | Self::Dnsmasq(_)
+                | Self::Ocsp(_)
                 | Self::Nobody
         )
     }
@@ -224,6 +234,8 @@ impl Server {
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
             Self::Memcached(memcached) => memcached::lay(service, memcached),
+            Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
+            Self::Ocsp(ocsp) => ocsp::lay(folder, service, ocsp),
             _ => return Ok(None),
         }))
     }
@@ -275,6 +287,7 @@ impl Server {
         match self {
             Self::Dnsmasq(dnsmasq) => dnsmasq.check(),
             Self::SlowDns(dns) => dns.check(),
+            Self::Mail(mail) => mail.check(),
             Self::Nginx(Nginx {
                 workers: Some(0), ..
             }) => Err("an nginx without workers".to_owned()),

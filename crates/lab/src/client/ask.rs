@@ -1,7 +1,7 @@
 //! Asking: the connections of one client, and what each does.
 
 use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -114,6 +114,14 @@ impl Asking<'_> {
         if let Some(size) = self.client.socket.receive_buffer {
             let size = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
             socket.set_recv_buffer_size(size)?;
+        }
+        if let Some(port) = self.client.socket.local_port {
+            socket.set_reuse_address(true)?;
+            let any: IpAddr = match self.to {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            socket.bind(&SocketAddr::new(any, port).into())?;
         }
         socket.connect_timeout(&self.to.into(), CONNECT_LIMIT)?;
         let connection = TcpStream::from(socket);

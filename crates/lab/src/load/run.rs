@@ -95,7 +95,6 @@ impl Words {
 
 fn curls(lab: &Lab, curl: &Curl, words: &Words, deadline: Instant) -> Result<Times, Error> {
     tool::require("curl", "curl")?;
-    lay_files(&lab.run().folder(), &curl.files)?;
     let base = match &curl.host {
         Some(host) => {
             let url = words.fill("{url}");
@@ -151,7 +150,6 @@ fn programs(lab: &Lab, load: &Program, words: &Words, deadline: Instant) -> Resu
             package: load.package.clone(),
         });
     }
-    lay_files(&lab.run().folder(), &load.files)?;
     let arguments: Vec<String> = load.arguments.iter().map(|word| words.fill(word)).collect();
     let runs = vec![arguments; load.times as usize];
     let outputs = side_by_side(lab, &load.program, load.processes, &runs, deadline)?;
@@ -213,10 +211,13 @@ fn own_client(
     Ok(asked.map(took).collect())
 }
 
-fn lay_files(
-    folder: &Path,
-    files: &std::collections::BTreeMap<String, String>,
-) -> Result<(), Error> {
+/// Lays the files that a load's arguments name.
+fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
+    let files = match load {
+        Load::Curl(curl) => &curl.files,
+        Load::Command(program) => &program.files,
+        Load::Own(_) => return Ok(()),
+    };
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).map_err(Error::file("write", &path))?;
@@ -337,7 +338,10 @@ pub(crate) struct Background {
 }
 
 impl Background {
+    /// Lays the files of the service's load, which these programs may use as well, and starts
+    /// them.
     pub(crate) fn start(lab: &Lab, service: &Service, family: Family) -> Result<Self, Error> {
+        lay_files(&lab.run().folder(), &service.load)?;
         let words = Words::of(lab, service, family);
         let mut background = Self {
             running: Vec::new(),
@@ -346,6 +350,12 @@ impl Background {
             let Some((program, arguments)) = line.split_first() else {
                 continue;
             };
+            if tool::find(program).is_none() {
+                return Err(Error::MissingProgram {
+                    program: program.clone(),
+                    package: package_of(program).to_owned(),
+                });
+            }
             let mut command = lab.client().command(program)?;
             command
                 .args(arguments.iter().map(|word| words.fill(word)))
@@ -359,6 +369,16 @@ impl Background {
             background.running.push(child);
         }
         Ok(background)
+    }
+}
+
+/// The Debian package of a program: most are called as their program is.
+fn package_of(program: &str) -> &str {
+    match program {
+        "psql" => "postgresql-client",
+        "redis-cli" | "redis-benchmark" => "redis-tools",
+        "python3" => "python3-minimal",
+        _ => program,
     }
 }
 

@@ -37,7 +37,7 @@ pub struct DropSpec {
     /// Counting begins anew after so many: `nth = [1, 2, 3], of = 4` drops three of four.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// Each connection is counted for itself.
+    /// Each connection is counted for itself, repetitions of data not at all.
     pub per_flow: bool,
     /// How often a TCP segment that is dropped is dropped: with 2, its next repetition is lost
     /// too. Repetitions that are dropped are not counted by `nth`. 1 unless said otherwise.
@@ -162,6 +162,8 @@ pub(super) struct Drops {
 struct Count {
     matched: u64,
     begun: Duration,
+    /// The sequence number after all data so far.
+    next: Option<u32>,
 }
 
 impl Drops {
@@ -183,11 +185,15 @@ impl Drops {
         let Some(begun) = begun else {
             return false;
         };
+        let is_repetition = self.note_data(packet);
         if !self.spec.matches(packet) {
             return false;
         }
         if self.strikes_again(packet) {
             return true;
+        }
+        if is_repetition {
+            return false;
         }
         let late = |within| now.saturating_sub(begun) > within;
         if self.spec.within.is_some_and(late) {
@@ -221,12 +227,30 @@ impl Drops {
             Entry::Vacant(_) if is_full => None,
             Entry::Vacant(unknown) => {
                 unknown.insert(Count {
-                    matched: 0,
                     begun: now,
+                    ..Count::default()
                 });
                 Some(now)
             }
         }
+    }
+
+    /// Whether a connection that is counted for itself carried these data before.
+    fn note_data(&mut self, packet: &Packet<'_>) -> bool {
+        let Some(tcp) = packet.tcp().filter(|tcp| tcp.payload > 0) else {
+            return false;
+        };
+        let flow = packet.headers().map(|headers| headers.flow);
+        let Some(count) = flow.and_then(|flow| self.flows.get_mut(&flow)) else {
+            return false;
+        };
+        // Sequence numbers wrap: less than half the circle ahead is ahead (RFC 9293 §3.4).
+        let is_old = |next: u32| next.wrapping_sub(tcp.sequence).wrapping_sub(1) < 1 << 31;
+        if count.next.is_some_and(is_old) {
+            return true;
+        }
+        count.next = Some(tcp.sequence.wrapping_add(tcp.payload as u32));
+        false
     }
 
     fn count(&mut self, packet: &Packet<'_>) -> u64 {
@@ -331,7 +355,9 @@ mod tests {
 
     #[test]
     fn the_nth_of_each_connection_or_of_all() {
-        let packets: Vec<_> = (0..8).map(|n| segment((n % 2, 9), ACK, 0, 1)).collect();
+        let packets: Vec<_> = (0..8)
+            .map(|n| segment((n % 2, 9), ACK, n.into(), 1))
+            .collect();
         assert_eq!(struck(&mut drops("nth = [2]"), &packets), [1]);
         let each = "nth = [2]\nper_flow = true";
         assert_eq!(struck(&mut drops(each), &packets), [2, 3]);
@@ -357,6 +383,21 @@ mod tests {
         ];
         let twice = "flags = 'data'\nnth = [1]\ntimes = 3";
         assert_eq!(struck(&mut drops(twice), &packets), [0, 2, 3]);
+    }
+
+    #[test]
+    fn a_connection_counts_its_data_once_also_where_sequence_numbers_wrap() {
+        let at = |sequence: u32| segment((1, 2), ACK, sequence, 10);
+        let packets = [
+            at(u32::MAX - 9),
+            at(0),
+            at(u32::MAX - 9),
+            at(0),
+            at(10),
+            at(20),
+        ];
+        let third = "flags = 'data'\nnth = [3]\nper_flow = true";
+        assert_eq!(struck(&mut drops(third), &packets), [4]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! dnsmasq as a service: a real resolver with a cache, its own records and its own log.
 
 use std::path::Path;
-use std::process::Command;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::program::Program;
 use crate::host_files::fill_in;
-use crate::tool;
+use crate::scenario::Service;
 
 /// No dnsmasq is given more arguments.
 const MOST_ARGUMENTS: usize = 256;
@@ -32,24 +33,27 @@ impl Dnsmasq {
             None => Ok(()),
         }
     }
+}
 
-    /// The command that serves, in the foreground.
-    pub(crate) fn command(&self, folder: &Path, service: &str, port: u16) -> Command {
-        let pid_file = folder.join(format!("{service}.pid"));
-        let mut command = tool::command("dnsmasq");
-        command
-            .args([
-                "--keep-in-foreground",
-                "--conf-file=/dev/null",
-                "--no-resolv",
-                "--no-hosts",
-                "--user=root",
-                "--log-queries=extra",
-                "--log-facility=-",
-            ])
-            .arg(format!("--pid-file={}", pid_file.display()))
-            .arg(format!("--port={port}"))
-            .args(self.arguments.iter().map(|word| fill_in(word)));
-        command
+/// How it is started, in the foreground.
+pub(super) fn lay(folder: &Path, service: &Service, dnsmasq: &Dnsmasq) -> Program {
+    let pid_file = folder.join(format!("{}.pid", service.name));
+    let own = [
+        "--keep-in-foreground".to_owned(),
+        "--conf-file=/dev/null".to_owned(),
+        "--no-resolv".to_owned(),
+        "--no-hosts".to_owned(),
+        "--user=root".to_owned(),
+        "--log-queries=extra".to_owned(),
+        "--log-facility=-".to_owned(),
+        format!("--pid-file={}", pid_file.display()),
+        format!("--port={}", service.port),
+    ];
+    let particular = dnsmasq.arguments.iter().map(|word| fill_in(word));
+    Program {
+        tool: "dnsmasq",
+        arguments: own.into_iter().chain(particular).collect(),
+        user: None,
+        ends_by: Signal::TERM,
     }
 }

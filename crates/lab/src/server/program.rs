@@ -48,6 +48,7 @@ pub(crate) fn requirements(server: &Server) -> &'static [(&'static str, &'static
             &[("nginx", "nginx-light"), ("openssl", "openssl")]
         }
         Server::Nginx(_) => &[("nginx", "nginx-light")],
+        Server::Ocsp(_) => &[("openssl", "openssl")],
         Server::Dnsmasq(_) => &[("dnsmasq", "dnsmasq-base")],
         Server::Haproxy(_) => &[("haproxy", "haproxy")],
         Server::Redis(_) => &[

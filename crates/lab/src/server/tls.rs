@@ -8,6 +8,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::link;
 use crate::scenario::quantity::Size;
 use crate::tool;
 
@@ -28,6 +29,10 @@ pub struct Tls {
     pub chain: u8,
     /// How many further names the server's certificate holds, about 30 bytes each.
     pub names: u16,
+    /// The port of the responder that the server's certificate names: where clients ask whether
+    /// it is revoked (OCSP, RFC 6960). Such a server is [`Ocsp`](super::Ocsp).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ocsp_port: Option<u16>,
     /// The directive `ssl_protocols`: `TLSv1.2`, `TLSv1.3`, or both, which is the default here;
     /// nginx's own depends on its version.
     pub protocols: Vec<String>,
@@ -51,6 +56,7 @@ impl Default for Tls {
             key: Key::default(),
             chain: 1,
             names: 0,
+            ocsp_port: None,
             protocols: vec!["TLSv1.2".to_owned(), "TLSv1.3".to_owned()],
             groups: Vec::new(),
             session_cache: None,
@@ -157,16 +163,35 @@ impl Tls {
             let file = folder.join(format!("{number}.pem"));
             chain += &fs::read_to_string(&file).map_err(Error::file("read", &file))?;
         }
-        let file = folder.join("chain.pem");
-        fs::write(&file, chain).map_err(Error::file("write", &file))
+        let written = [("chain.pem", chain), ("register", REGISTER.to_owned())];
+        for (name, text) in written {
+            let file = folder.join(name);
+            fs::write(&file, text).map_err(Error::file("write", &file))?;
+        }
+        Ok(())
+    }
+
+    fn describe_server(&self) -> String {
+        let mut text = describe("www.lab.test", "CA:FALSE");
+        if let Some(port) = self.ocsp_port {
+            let host = link::SERVER.v4;
+            let _ = writeln!(text, "authorityInfoAccess = OCSP;URI:http://{host}:{port}/");
+        }
+        text.push_str("subjectAltName = @names\n[names]\nDNS.1 = www.lab.test\n");
+        for name in 0..self.names {
+            let _ = writeln!(text, "DNS.{} = tenant-{name:04}.shop.lab.test", name + 2);
+        }
+        text
     }
 
     fn make(&self, folder: &Path, number: usize, root: usize) -> Result<(), Error> {
         let names = folder.join(format!("{number}.names"));
         let is_server = number == 0;
-        let further = if is_server { self.names } else { 0 };
-        fs::write(&names, configuration(number, is_server, further))
-            .map_err(Error::file("write", &names))?;
+        let text = match is_server {
+            true => self.describe_server(),
+            false => describe_authority(number),
+        };
+        fs::write(&names, text).map_err(Error::file("write", &names))?;
         let mut command = tool::command("openssl");
         command
             .current_dir(folder)
@@ -177,6 +202,9 @@ impl Tls {
             .args(["-out", &format!("{number}.pem")]);
         if number < root {
             vouch(&mut command, number + 1);
+        }
+        if is_server {
+            command.args(["-set_serial", &format!("0x{SERIAL}")]);
         }
         tool::run_with_input(command, "")
     }
@@ -189,29 +217,28 @@ fn vouch(command: &mut Command, by: usize) {
 }
 
 /// Where the certificates of a service are.
-fn certificates(home: &Path, service: &str) -> PathBuf {
+pub(super) fn certificates(home: &Path, service: &str) -> PathBuf {
     home.join(format!("{service}.tls"))
 }
 
-/// What openssl is told of one certificate.
-fn configuration(number: usize, is_server: bool, further_names: u16) -> String {
-    let (subject, constraint) = match is_server {
-        true => ("www.lab.test".to_owned(), "CA:FALSE"),
-        false => (
-            format!("lagtrace lab authority {number}"),
-            "critical,CA:TRUE",
-        ),
-    };
-    let mut text = format!(
+/// The number of each server's certificate.
+const SERIAL: &str = "4C6162";
+
+/// What openssl's responder reads: one certificate, valid, not revoked.
+const REGISTER: &str = "V\t491231235959Z\t\t4C6162\tunknown\t/O=lagtrace lab/CN=www.lab.test\n";
+
+/// What openssl is told of a certificate, its own extensions to follow.
+fn describe(subject: &str, constraint: &str) -> String {
+    format!(
         "[req]\nprompt = no\ndistinguished_name = subject\nx509_extensions = extensions\n\
          [subject]\nO = lagtrace lab\nCN = {subject}\n\
          [extensions]\nbasicConstraints = {constraint}\nsubjectKeyIdentifier = hash\n"
-    );
-    if is_server {
-        text.push_str("subjectAltName = @names\n[names]\nDNS.1 = www.lab.test\n");
-        for name in 0..further_names {
-            let _ = writeln!(text, "DNS.{} = tenant-{name:04}.shop.lab.test", name + 2);
-        }
-    }
-    text
+    )
+}
+
+fn describe_authority(number: usize) -> String {
+    describe(
+        &format!("lagtrace lab authority {number}"),
+        "critical,CA:TRUE",
+    )
 }

@@ -10,6 +10,7 @@ mod client;
 mod crash;
 mod hosts;
 mod names;
+mod own;
 mod path;
 mod servers;
 mod servers_real;

@@ -1,12 +1,13 @@
 //! The emulated path as real connections find it. Times are bounded generously: how exact the
 //! emulator is, a benchmark measures.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lagtrace_lab::{Family, Lab};
+use lagtrace_lab::{Family, Lab, RecordingOptions, Scenario};
 
 use crate::client::{address, connect, exchange};
-use crate::up;
+use crate::{skip, up, up_as};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -128,4 +129,242 @@ fn chance_loses_about_the_share_that_was_asked_for() {
         way.offered > 500 && (0.005..0.05).contains(&share),
         "{way:?}"
     );
+}
+
+/// A lab with an nginx of these files and a path of one's own; `None` if this machine cannot.
+fn up_with_path(path: &str) -> Option<Lab> {
+    let text = format!(
+        "name = 'path-of-a-test'\ntitle = 'a path'\ntarget = 'good'\n[path]\n{path}\n\
+         [[service]]\nname = 'good'\nport = 80\n\
+         server = {{ kind = 'nginx', answer = {{ bytes = ['20kB', '2MB'] }} }}\n"
+    );
+    up_as(&Scenario::parse("test", &text).expect("a scenario"))
+}
+
+const HOPS: &str = "round_trip = '20ms'\nhops = [\n\
+    { delay = '1ms' }, { delay = '2ms', answers = 'never' }, { delay = '3ms' },\n\
+    { delay = '1ms', answers = 'limited' }]";
+
+/// What a program on the client says; `None` if it is not installed.
+fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = lab.client().command(program).expect("the lab is up");
+    match command.args(arguments).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(_) => {
+            skip(program);
+            None
+        }
+    }
+}
+
+/// The lines of a traceroute as (hop, address, milliseconds); silence has no address.
+fn hops(said: &str) -> Vec<(u32, String, f64)> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let hop = words.next()?.parse().ok()?;
+        let address = words.next()?.to_owned();
+        let time = words.next().and_then(|word| word.parse().ok());
+        Some((hop, address, time.unwrap_or(0.0)))
+    };
+    said.lines().filter_map(line).collect()
+}
+
+#[test]
+fn routers_answer_every_kind_of_probe_from_their_own_address_after_their_distance() {
+    let Some(lab) = up_with_path(HOPS) else {
+        return;
+    };
+    for (family, network, server) in [
+        ("-4", "10.77.1.", "10.77.0.2"),
+        ("-6", "fd77:0:0:1::", "fd77::2"),
+    ] {
+        for kind in ["-T", "-U", "-I"] {
+            // One probe each, none ahead of another; a limited router has an answer by now.
+            std::thread::sleep(Duration::from_millis(1100));
+            let arguments = [
+                family, kind, "-n", "-q", "1", "-N", "1", "-w", "1", "-m", "8", server,
+            ];
+            let Some(text) = said(&lab, "traceroute", &arguments) else {
+                return;
+            };
+            let found = hops(&text);
+            let expected = [
+                (Some("1"), 2.0),
+                (None, 0.0),
+                (Some("3"), 12.0),
+                (Some("4"), 14.0),
+            ];
+            assert_eq!(found.len(), 5, "{kind}: {text}");
+            for ((_, address, time), (number, distance)) in found.iter().zip(expected) {
+                match number {
+                    Some(number) => {
+                        assert_eq!(*address, format!("{network}{number}"), "{kind}: {text}");
+                        assert!(*time >= distance && *time < distance + 10.0, "{text}");
+                    }
+                    None => assert_eq!(address, "*", "{kind}: {text}"),
+                }
+            }
+            assert_eq!(found[4].1, server, "{text}");
+        }
+    }
+    let counters = counters(&lab);
+    assert!(counters.to_client.answers >= 18, "{counters:?}");
+    assert_eq!(counters.to_server.dropped_hop, 24, "{counters:?}");
+}
+
+#[test]
+fn a_limited_router_answers_once_a_second_and_routers_answer_pings() {
+    let Some(lab) = up_with_path(HOPS) else {
+        return;
+    };
+    let to_the_limited = [
+        "-n",
+        "-U",
+        "-q",
+        "5",
+        "-N",
+        "5",
+        "-w",
+        "0.2",
+        "-f",
+        "4",
+        "-m",
+        "4",
+        "10.77.0.2",
+    ];
+    let Some(text) = said(&lab, "traceroute", &to_the_limited) else {
+        return;
+    };
+    assert_eq!(text.matches('*').count(), 4, "{text}");
+    for address in ["10.77.1.3", "fd77:0:0:1::3"] {
+        let Some(text) = said(
+            &lab,
+            "ping",
+            &["-n", "-c", "2", "-i", "0.2", "-W", "1", address],
+        ) else {
+            return;
+        };
+        assert!(text.contains("2 received"), "{text}");
+    }
+}
+
+#[test]
+fn a_router_before_a_narrow_link_tells_the_sender() {
+    let narrow = "round_trip = '8ms'\nto_client.mtu = 1400\nto_server.mtu = 1400";
+    let Some(lab) = up_with_path(narrow) else {
+        return;
+    };
+    for family in [Family::V4, Family::V6] {
+        let to = address(&lab, "good", family);
+        let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+        let fetched = exchange(&mut stream, "lab").expect("a response");
+        assert_eq!(fetched.length, 20_000);
+    }
+    let before = counters(&lab);
+    assert!(before.to_client.dropped_mtu >= 2, "{before:?}");
+    assert!(before.to_server.answers >= 2, "{before:?}");
+    for server in ["10.77.0.2", "fd77::2"] {
+        let Some(text) = said(&lab, "tracepath", &["-n", "-m", "3", server]) else {
+            return;
+        };
+        assert!(text.contains("pmtu 1400"), "{text}");
+    }
+}
+
+#[test]
+fn a_silent_narrow_link_swallows_what_is_large_and_cuts_what_may_be_cut() {
+    let hole = "round_trip = '8ms'\nto_client = { mtu = 1400, icmp = false }\nto_server.mtu = 1400";
+    let Some(lab) = up_with_path(hole) else {
+        return;
+    };
+    let to = address(&lab, "good", Family::V4);
+    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .expect("a time");
+    assert!(exchange(&mut stream, "lab").is_err(), "the body is stuck");
+    assert!(counters(&lab).to_client.dropped_mtu >= 2);
+    // A datagram without DF arrives, in two fragments that the server's kernel puts together.
+    let receiver = lab.server().within(|| UdpSocket::bind(("10.77.0.2", 9)));
+    let receiver = receiver.expect("binds");
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .expect("a time");
+    let sender = lab.client().within(|| UdpSocket::bind(("10.77.0.1", 0)));
+    let sender = sender.expect("binds");
+    let never = rustix::net::sockopt::Ipv4PathMtuDiscovery::DONT;
+    rustix::net::sockopt::set_ip_mtu_discover(&sender, never).expect("may be cut");
+    let sent: Vec<u8> = (0..1472).map(|n| (n % 251) as u8).collect();
+    sender.send_to(&sent, ("10.77.0.2", 9)).expect("sends");
+    let mut received = [0; 2000];
+    let length = receiver.recv(&mut received).expect("arrives");
+    assert_eq!(received[..length], sent);
+    assert_eq!(counters(&lab).to_server.fragments, 1);
+}
+
+/// The largest frame, as it was, that either end recorded while 2 MB came.
+fn largest_frame(lab: &Lab) -> u32 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = ["client", "server"].map(|end| folder.path().join(end));
+    let options = RecordingOptions {
+        snapshot_length: Some(96),
+        ..RecordingOptions::default()
+    };
+    let recording = lab.record(&files[0], &files[1], &options);
+    let recording = recording.expect("records");
+    let url = format!("{}2MB", lab.url(lab.scenario().target(), Family::V4));
+    let text = said(
+        lab,
+        "curl",
+        &["-s", "-o", "/dev/null", "-w", "%{size_download}", &url],
+    );
+    assert!(text.is_none_or(|text| text == "2000000"));
+    recording.stop().expect("stops");
+    let largest = files.map(|file| {
+        let bytes = std::fs::read(file).expect("reads");
+        let mut rest = bytes.get(24..).unwrap_or_default();
+        let mut largest = 0;
+        while let Some((head, after)) = rest.split_at_checked(16) {
+            let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("four"));
+            largest = largest.max(word(12));
+            rest = after.get(word(8) as usize..).unwrap_or_default();
+        }
+        largest
+    });
+    largest[0].max(largest[1])
+}
+
+#[test]
+fn super_segments_cross_only_where_the_scenario_says_so() {
+    for (path, crosses) in [
+        ("", true),
+        ("offload = false", false),
+        ("round_trip = '4ms'", false),
+        ("round_trip = '4ms'\noffload = true", true),
+    ] {
+        let Some(lab) = up_with_path(path) else {
+            return;
+        };
+        let largest = largest_frame(&lab);
+        match crosses {
+            true => assert!(largest > 10_000, "{path}: {largest}"),
+            false => assert!((1500..=1514).contains(&largest), "{path}: {largest}"),
+        }
+        if lab.scenario().path.is_emulated() {
+            assert_eq!(counters(&lab).to_client.dropped(), 0, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_super_segment_is_lost_as_a_whole_and_small_ones_pass_a_narrow_link() {
+    let path = "round_trip = '4ms'\noffload = true\nto_client = { mtu = 1400, loss = 0.02 }";
+    let Some(lab) = up_with_path(path) else {
+        return;
+    };
+    // The first segments are too large; then the server knows.
+    assert!(largest_frame(&lab) > 10_000);
+    let way = counters(&lab).to_client;
+    assert!(way.dropped_mtu > 0 && way.dropped_mtu < 50, "{way:?}");
+    assert_eq!(way.dropped_overflow, 0);
 }

@@ -34,7 +34,7 @@ fn handshake(lab: &Lab, arguments: &[&str]) -> String {
 
 #[test]
 fn a_chain_is_as_long_and_its_keys_are_as_said() {
-    let Some(lab) = up_with("key = \"rsa-2048\", chain = 3, names = 200") else {
+    let Some(lab) = up_with("key = \"rsa2048\", chain = 3, names = 200") else {
         return;
     };
     let said = handshake(&lab, &[]);

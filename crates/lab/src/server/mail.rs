@@ -1,0 +1,160 @@
+//! A mail server, as far as a client needs one to hand over a message (RFC 5321): here the
+//! server speaks first, which HTTP servers never do.
+
+#![allow(unsafe_code)]
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// So many connections are served at a time; further ones are closed.
+const MOST_CONNECTIONS: usize = 256;
+
+/// A connection on which nothing comes for so long is closed.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// So many bytes are read of one connection, and no more.
+const LONGEST_DIALOGUE: u64 = 1 << 20;
+
+/// `TCP_DEFER_ACCEPT` is asked for in whole seconds; no scenario waits longer.
+const LONGEST_DEFERRAL_S: u8 = 60;
+
+/// A mail server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mail {
+    /// `TCP_DEFER_ACCEPT` of so many seconds on the listening socket: the program hears of a
+    /// connection only when data has come, or when the kernel has repeated its SYN/ACK for so
+    /// long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defer_accept_s: Option<u8>,
+}
+
+impl Mail {
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.defer_accept_s {
+            Some(time) if !(1..=LONGEST_DEFERRAL_S).contains(&time) => Err(format!(
+                "a connection is deferred for 1 to {LONGEST_DEFERRAL_S} s"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the process of one such service is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MailPlan {
+    pub(crate) mail: Mail,
+    pub(crate) port: u16,
+}
+
+/// Serves until the process is ended.
+pub(crate) fn run(plan: MailPlan) -> Result<(), Error> {
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, plan.port));
+    let listener =
+        TcpListener::bind(address).map_err(Error::file("listen on", address.to_string()))?;
+    if let Some(time) = plan.mail.defer_accept_s {
+        defer_accept(&listener, time.into())
+            .map_err(Error::file("defer connections on", address.to_string()))?;
+    }
+    let open = Arc::new(AtomicUsize::new(0));
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let still_open = Arc::clone(&open);
+        thread::spawn(move || {
+            // Whatever ends a connection, the next one is served.
+            let _ = converse(&connection);
+            still_open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+    Ok(())
+}
+
+fn converse(connection: &TcpStream) -> io::Result<()> {
+    connection.set_nodelay(true)?;
+    connection.set_read_timeout(Some(IDLE_LIMIT))?;
+    let mut to = connection;
+    to.write_all(b"220 mail.lab.test ready\r\n")?;
+    let mut lines = BufReader::new(connection.take(LONGEST_DIALOGUE)).split(b'\n');
+    let mut is_message = false;
+    while let Some(line) = lines.next().transpose()? {
+        if is_message && line.trim_ascii_end() != b"." {
+            continue;
+        }
+        let answer = answer(&line, is_message);
+        is_message = answer.starts_with("354");
+        to.write_all(answer.as_bytes())?;
+        if answer.starts_with("221") {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What is said to a command, or to the end of a message.
+fn answer(line: &[u8], is_message: bool) -> &'static str {
+    let verb = line.get(..4).unwrap_or(line).to_ascii_uppercase();
+    match &verb[..] {
+        _ if is_message => "250 taken\r\n",
+        b"EHLO" | b"HELO" => "250 mail.lab.test\r\n",
+        b"MAIL" | b"RCPT" | b"RSET" | b"NOOP" => "250 so be it\r\n",
+        b"DATA" => "354 go on, and end with a dot\r\n",
+        b"QUIT" => "221 goodbye\r\n",
+        _ => "502 no such command here\r\n",
+    }
+}
+
+/// Sets `TCP_DEFER_ACCEPT`.
+fn defer_accept(listener: &TcpListener, seconds: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is the borrowed listener's; the kernel reads the bytes that
+    // `seconds` holds, whose size is given.
+    let set = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    match set {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+
+    #[test]
+    fn a_message_is_handed_over() {
+        let dialogue: [(&[u8], bool, &str); 7] = [
+            (b"EHLO client\r", false, "250"),
+            (b"mail from:<a@lab.test>\r", false, "250"),
+            (b"DATA\r", false, "354"),
+            (b".\r", true, "250"),
+            (b"QUIT\r", false, "221"),
+            (b"", false, "502"),
+            (b"\xff\xff\xff\xff\xff", false, "502"),
+        ];
+        for (line, is_message, wanted) in dialogue {
+            assert!(answer(line, is_message).starts_with(wanted), "{line:?}");
+        }
+    }
+}
