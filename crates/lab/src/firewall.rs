@@ -103,6 +103,7 @@ impl FirewallRules {
             filled.collect()
         };
         Self {
+            needless: self.needless,
             sets: fill(&self.sets),
             rules: fill(&self.rules),
             output: fill(&self.output),
