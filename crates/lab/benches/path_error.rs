@@ -1,18 +1,23 @@
-//! How exactly the path emulator keeps its delay: `cargo bench -p lagtrace-lab`, as root.
+//! How exactly the path emulator keeps its delay, and how much it carries:
+//! `cargo bench -p lagtrace-lab`, as root.
 //!
-//! Datagrams leave the client at a steady rate over a round trip of 20 ms; tcpdump stamps each
-//! as it enters and as it leaves the path. Printed: how much later than asked they left.
+//! Delay: datagrams leave the client at a steady rate over a round trip of 20 ms; tcpdump stamps
+//! each as it enters and as it leaves the path. Printed: how much later than asked they left.
+//!
+//! Throughput: small datagrams as fast as one thread sends them, and bulk TCP, with and without
+//! offload; printed is what arrived.
 
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lagtrace_lab::{Family, Helper, Lab, RecordingOptions, Scenario};
+use lagtrace_lab::{Family, Helper, Lab, PathCounters, RecordingOptions, Scenario};
 
 const ONE_WAY: Duration = Duration::from_millis(10);
 const SECONDS: u64 = 5;
@@ -32,7 +37,102 @@ fn main() -> Result<(), Box<dyn Error>> {
         measure(&lab, rate)?;
         lab.take_down()?;
     }
+    for (name, path) in [
+        ("plain", ""),
+        ("offload", "offload = true\n"),
+        ("3 hops, 4 members", FULL),
+    ] {
+        let lab = Lab::bring_up(&throughput_scenario(path)?, &helper)?;
+        flood(&lab, name)?;
+        bulk(&lab, name)?;
+        lab.take_down()?;
+    }
     Ok(())
+}
+
+/// Everything that makes the emulator look into packets.
+const FULL: &str = "hops = [{}, {}, {}]\nmembers = [{}, {}, {}, {}]\n\
+    to_client = { mtu = 1500, drop = [{ flags = 'rst', per_flow = true }] }\n";
+
+/// Five milliseconds there and back, and what is said besides.
+fn throughput_scenario(path: &str) -> Result<Scenario, lagtrace_lab::Error> {
+    let text = format!(
+        "name = 'throughput'\ntitle = 'throughput'\ntarget = 'none'\n\
+         [path]\nround_trip = '5ms'\n{path}\n\
+         [[service]]\nname = 'none'\nport = 80\nserver = {{ kind = 'nobody' }}\n"
+    );
+    Scenario::parse("throughput", &text)
+}
+
+/// How long each measurement of throughput takes.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// Small datagrams as fast as they can be sent.
+fn flood(lab: &Lab, name: &str) -> Result<(), Box<dyn Error>> {
+    let receiver = lab
+        .server()
+        .within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)))?;
+    let sender = lab
+        .client()
+        .within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    let before = counters(lab)?.to_server;
+    let begun = Instant::now();
+    while begun.elapsed() < LASTS {
+        for _ in 0..64 {
+            sender.send_to(&[0; 22], (lab.server().address(Family::V4), PORT))?;
+        }
+    }
+    let lasted = begun.elapsed().as_secs_f64();
+    let after = counters(lab)?.to_server;
+    drop(receiver);
+    println!(
+        "{name}, small datagrams: {:.0} packets/s arrived, {} dropped by the path",
+        (after.delivered - before.delivered) as f64 / lasted,
+        after.dropped() - before.dropped()
+    );
+    Ok(())
+}
+
+/// One TCP connection to the client that is never short of data.
+fn bulk(lab: &Lab, name: &str) -> Result<(), Box<dyn Error>> {
+    let listener = lab
+        .server()
+        .within(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)))?;
+    let to = (lab.server().address(Family::V4), PORT);
+    let mut stream = lab.client().within(|| TcpStream::connect(to))?;
+    let before = counters(lab)?;
+    let begun = Instant::now();
+    let sender = std::thread::spawn(move || -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        let data = vec![b'x'; 1 << 18];
+        while begun.elapsed() < LASTS {
+            stream.write_all(&data)?;
+        }
+        Ok(())
+    });
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        bytes += length;
+    }
+    let lasted = begun.elapsed().as_secs_f64();
+    let _ = sender.join();
+    let after = counters(lab)?;
+    let packets = after.to_client.delivered - before.to_client.delivered
+        + after.to_server.delivered
+        - before.to_server.delivered;
+    println!(
+        "{name}, bulk TCP: {:.0} Mbit/s, {:.0} packets/s both ways, {} dropped by the path",
+        bytes as f64 * 8e-6 / lasted,
+        packets as f64 / lasted,
+        after.to_client.dropped() - before.to_client.dropped()
+    );
+    Ok(())
+}
+
+fn counters(lab: &Lab) -> Result<PathCounters, Box<dyn Error>> {
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(lab.path_counters()?.ok_or("no path is emulated")?)
 }
 
 fn measure(lab: &Lab, rate: u64) -> Result<(), Box<dyn Error>> {

@@ -1,22 +1,20 @@
-//! Bringing a lab up, step by step, and the crew of processes that run in it.
+//! Bringing a lab up, step by step.
 
 mod programs;
 
-use std::fs::{self, OpenOptions};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, WaitOptions, wait};
+use rustix::process::Signal;
 use serde::Serialize;
 
+use crate::crew::{Crew, NGINX, failed, last_words};
 use crate::error::Error;
 use crate::helper::Helper;
 use crate::host::Side;
-use crate::namespace::{Namespace, before_exec};
+use crate::namespace::Namespace;
 use crate::path::emulator::EmulatorPlan;
-use crate::process::Process;
 use crate::run::{Member, Run};
 use crate::scenario::Service;
 use crate::server::dns::DnsPlan;
@@ -33,20 +31,9 @@ const READY_LIMIT: Duration = Duration::from_secs(10);
 /// How long nginx's workers may take to start after their master.
 const WORKERS_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a server may take to end by itself.
-const END_LIMIT: Duration = Duration::from_secs(2);
-
 /// The roles of the processes that serve a lab as a whole; no service is called so.
 const PATH: &str = "path";
-const NGINX: &str = "nginx";
 pub(crate) const RESERVED_NAMES: [&str; 3] = [PATH, NGINX, "nginx-worker"];
-
-/// The processes of a lab, in the order in which they were started.
-#[derive(Default)]
-pub(crate) struct Crew {
-    /// With the signal that ends each.
-    members: Vec<(String, Child, Signal)>,
-}
 
 /// Where the emulator of a run keeps its counters.
 pub(crate) fn counters_file(run: &Run) -> std::path::PathBuf {
@@ -158,38 +145,6 @@ impl Crew {
         self.start(run, &service.name, command, Signal::KILL)
     }
 
-    /// Starts a process with a log of its own and puts it on record.
-    fn start(
-        &mut self,
-        run: &mut Run,
-        role: &str,
-        mut command: Command,
-        at_death: Signal,
-    ) -> Result<(), Error> {
-        let log = log_file(run, role);
-        // Appending: what controls the server writes into its log as well.
-        let output = OpenOptions::new().create(true).append(true).open(&log);
-        let output = output.map_err(Error::file("create", &log))?;
-        let errors = output.try_clone().map_err(Error::file("share", &log))?;
-        command
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
-            .current_dir("/");
-        before_exec::die_with_parent(&mut command, at_death);
-        let child = command.spawn().map_err(|source| Error::Start {
-            program: role.to_owned(),
-            source,
-        })?;
-        let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
-        self.members.push((role.to_owned(), child, at_death));
-        run.processes.extend(process.map(|process| Member {
-            role: role.to_owned(),
-            process,
-        }));
-        run.save()
-    }
-
     fn wait_until_listening(&mut self, run: &Run, server: &Namespace) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -219,21 +174,6 @@ impl Crew {
         }
     }
 
-    /// An error if a member has ended, with what it said last.
-    fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
-        let Some((_, child, _)) = self.members.iter_mut().find(|(name, ..)| name == role) else {
-            return Ok(());
-        };
-        match child.try_wait() {
-            Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(failed(
-                role,
-                &format!("{status}: {}", last_words(run, role)),
-            )),
-            Err(error) => Err(failed(role, &error.to_string())),
-        }
-    }
-
     /// Puts nginx's workers on record: should keeper and master both be killed, the next run
     /// knows them.
     fn note_workers(&self, run: &mut Run) -> Result<(), Error> {
@@ -255,41 +195,6 @@ impl Crew {
         }));
         run.save()
     }
-
-    /// Ends every member, and whatever members left behind.
-    pub(crate) fn dismiss(&mut self) {
-        for (_, child, end) in &self.members {
-            end_child(child, *end);
-        }
-        let begun = Instant::now();
-        for (_, child, _) in &mut self.members {
-            while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < END_LIMIT {
-                sleep(Duration::from_millis(2));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        self.members.clear();
-        // Orphans are ours, for the keeper is their reaper; ended ones are reaped as well.
-        for _ in 0..1000 {
-            for orphan in Process::current().children() {
-                orphan.signal(Signal::KILL);
-            }
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => {}
-                Ok(None) => sleep(Duration::from_millis(2)),
-                Err(_) => return,
-            }
-        }
-    }
-}
-
-/// Asks a child to end, and lets it go on if it is stopped, or it could not.
-fn end_child(child: &Child, end: Signal) {
-    if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
-        process.signal(end);
-        process.signal(Signal::CONT);
-    }
 }
 
 /// Leaves what a helper process is to do in the run's folder; where.
@@ -298,31 +203,4 @@ fn write_plan(run: &Run, name: &str, plan: &impl Serialize) -> Result<std::path:
     let text = serde_json::to_vec_pretty(plan).expect("a plan is text and numbers");
     fs::write(&file, text).map_err(Error::file("write", &file))?;
     Ok(file)
-}
-
-fn log_file(run: &Run, role: &str) -> std::path::PathBuf {
-    run.folder().join(format!("{role}.log"))
-}
-
-/// The end of what a member wrote, nginx's error log included.
-fn last_words(run: &Run, role: &str) -> String {
-    let own = log_file(run, role);
-    let read = |file: &Path| {
-        fs::read(file)
-            .map(|text| String::from_utf8_lossy(&text).into_owned())
-            .unwrap_or_default()
-    };
-    let mut text = read(&own);
-    if role == NGINX {
-        text.push_str(&read(&nginx::error_log(&run.folder())));
-    }
-    let lines: Vec<&str> = text.lines().rev().take(5).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join("; ")
-}
-
-fn failed(role: &str, message: &str) -> Error {
-    Error::Command {
-        command: role.to_owned(),
-        message: message.to_owned(),
-    }
 }

@@ -2,6 +2,7 @@
 //! of its own that go away with it.
 
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub struct FirewallRules {
     /// Sets that the rules of `rules` and `output` use: `NAME { type …; }`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
+    /// So many rules that match nothing come before `rules`, and each is asked about each packet.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub needless: u32,
     /// For packets that come in (hook `input` of family `inet`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
@@ -61,6 +65,9 @@ pub struct FirewallRules {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<String>,
 }
+
+/// A filter has no more needless rules than are loaded in about two seconds.
+const MOST_NEEDLESS: u32 = 100_000;
 
 impl Firewall {
     /// Whether it filters anything at all.
@@ -79,6 +86,9 @@ impl FirewallRules {
             &self.arp,
             &self.ingress,
         ];
+        if self.needless > MOST_NEEDLESS {
+            return Err(format!("more than {MOST_NEEDLESS} needless rules"));
+        }
         match all.into_iter().flatten().find(|line| !is_one_line(line)) {
             Some(line) => Err(format!("`{line}` is no line of packet filter rules")),
             None => Ok(()),
@@ -93,6 +103,7 @@ impl FirewallRules {
             filled.collect()
         };
         Self {
+            needless: self.needless,
             sets: fill(&self.sets),
             rules: fill(&self.rules),
             output: fill(&self.output),
@@ -103,6 +114,7 @@ impl FirewallRules {
 
     fn append(&mut self, more: &Self) {
         self.sets.extend_from_slice(&more.sets);
+        self.needless = self.needless.max(more.needless);
         self.rules.extend_from_slice(&more.rules);
         self.output.extend_from_slice(&more.output);
         self.arp.extend_from_slice(&more.arp);
@@ -130,11 +142,16 @@ impl FirewallRules {
             }
             format!("table {family} lagtrace {{\n{inner}}}\n")
         };
+        // Addresses of a range that no host has (RFC 6890): 198.18.0.0/15.
+        let needless = (0..self.needless).map(|n| {
+            let address = Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + n);
+            format!("ip saddr {address} drop")
+        });
+        let input: Vec<_> = needless.chain(self.rules.iter().cloned()).collect();
         let tables = [
             table(
                 "inet",
-                sets + &chain("input", "input", &self.rules)
-                    + &chain("output", "output", &self.output),
+                sets + &chain("input", "input", &input) + &chain("output", "output", &self.output),
             ),
             table("arp", chain("input", "input", &self.arp)),
             table(
@@ -149,6 +166,10 @@ impl FirewallRules {
         .concat();
         (!tables.is_empty()).then_some(tables)
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_one_line(line: &str) -> bool {

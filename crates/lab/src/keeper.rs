@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::bring_up::Crew;
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::helper::Helper;
 use crate::run::{self, Run};

@@ -5,8 +5,8 @@
 //! * each host is a network namespace that `ip netns` knows, with IPv4 and IPv6;
 //! * with nothing to emulate they are joined by a veth pair, otherwise by a process that carries
 //!   packets between two TUN devices and delays, polices, queues or loses them ([`path`]);
-//! * the server runs real nginx, and small servers of our own for what nginx does not do
-//!   ([`server`]).
+//! * the server runs real nginx, haproxy, Redis and PostgreSQL, and small servers of our own for
+//!   what none of them does ([`server`]).
 //!
 //! ```no_run
 //! use lagtrace_lab::{Family, Helper, Lab, Scenario};
@@ -36,6 +36,7 @@
 mod bring_up;
 pub mod client;
 mod control;
+mod crew;
 mod error;
 mod firewall;
 mod helper;

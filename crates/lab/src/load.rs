@@ -1,5 +1,5 @@
 //! What asks while a service is recorded: real clients, each telling how long its own requests
-//! took. This is their description; [`run`] runs them.
+//! took. This is their description; the module `run` runs them.
 
 pub(crate) mod run;
 

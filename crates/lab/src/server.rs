@@ -1,12 +1,12 @@
-//! What can listen on a service's port: real nginx, and small servers of our own for what
-//! nginx does not do. This is their description.
+//! What can listen on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and
+//! small servers of our own for what none of them does. This is their description.
 
+mod answer;
 pub(crate) mod dns;
 pub(crate) mod dnsmasq;
 mod haproxy;
 pub(crate) mod listening;
 pub(crate) mod mail;
-mod memcached;
 pub(crate) mod nginx;
 mod ocsp;
 pub(crate) mod own;
@@ -30,14 +30,14 @@ pub use self::own::options::{
     Accepting, Framing, Hold, OwnServer, Reading, Response, SocketOptions, Stops, Thinking,
 };
 pub use self::tls::{Key, Tls};
+pub use answer::{Answer, Sizes};
 pub use haproxy::Haproxy;
-pub use memcached::Memcached;
 pub use postgres::Postgres;
 pub use redis::Redis;
 
 use crate::error::Error;
 use crate::scenario::Service;
-use crate::scenario::quantity::{Size, duration};
+use crate::scenario::quantity::duration;
 use program::Program;
 
 /// One kind of server, with what is particular to it.
@@ -52,8 +52,6 @@ pub enum Server {
     Redis(Redis),
     /// A PostgreSQL.
     Postgres(Postgres),
-    /// A memcached.
-    Memcached(Memcached),
     /// A server of another kind that has the case's fault: Nagle's algorithm on, header and
     /// body in a write each.
     WriteWriteRead,
@@ -121,68 +119,6 @@ pub struct Nginx {
     pub workers: Option<u8>,
 }
 
-/// What an nginx answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// A page of about 600 bytes from a file: header and body leave in a write each.
-    #[default]
-    Page,
-    /// `return STATUS` with a short text: header and body leave in one write.
-    Return(u16),
-    /// Files of text of these sizes: one size, or a list of them. The first is what `/` asks
-    /// for; each is also to be had by its size, as `/300kB`.
-    Bytes(Sizes),
-}
-
-/// The sizes of the files that an nginx answers with, at least one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "OneOrMany", into = "Vec<Size>")]
-pub struct Sizes(Vec<Size>);
-
-impl Sizes {
-    /// The sizes, the first of which is the one of `/`.
-    pub fn as_slice(&self) -> &[Size] {
-        &self.0
-    }
-
-    pub(crate) fn change(&mut self, to: impl Fn(Size) -> Size) {
-        for size in &mut self.0 {
-            *size = to(*size);
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        match self.0.iter().find(|size| **size > LARGEST_FILE) {
-            Some(size) => Err(format!("a file of {size} is more than {LARGEST_FILE}")),
-            None if self.0.is_empty() => Err("it answers with no file".to_owned()),
-            None => Ok(()),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMany {
-    One(Size),
-    Many(Vec<Size>),
-}
-
-impl From<OneOrMany> for Sizes {
-    fn from(sizes: OneOrMany) -> Self {
-        match sizes {
-            OneOrMany::One(size) => Self(vec![size]),
-            OneOrMany::Many(sizes) => Self(sizes),
-        }
-    }
-}
-
-impl From<Sizes> for Vec<Size> {
-    fn from(sizes: Sizes) -> Self {
-        sizes.0
-    }
-}
-
 /// A server that sleeps while a request waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,9 +134,6 @@ pub struct Sleep {
 /// No server of the lab sleeps longer over one request.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// No file that is answered with is larger: the run's folder lies in memory.
-const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
-
 impl Server {
     /// Whether both may be on one port: two blocks of nginx that differ by name.
     pub(crate) fn shares_port_with(&self, other: &Self) -> bool {
@@ -215,7 +148,6 @@ impl Server {
                 | Self::Haproxy(_)
                 | Self::Redis(_)
                 | Self::Postgres(_)
-                | Self::Memcached(_)
                 | Self::Dnsmasq(_)
                 | Self::Ocsp(_)
                 | Self::Nobody
@@ -248,7 +180,6 @@ impl Server {
             Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
-            Self::Memcached(memcached) => memcached::lay(service, memcached),
             Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
             Self::Ocsp(ocsp) => ocsp::lay(folder, service, ocsp),
             _ => return Ok(None),

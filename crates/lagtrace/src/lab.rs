@@ -44,9 +44,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the scenarios and the labs that are up
+    /// List the scenarios by what they show, what they need, and the labs that are up
     List,
-    /// Show a scenario: its path, its services and the truth about each
+    /// Show a scenario: its path, its services, what shows the fault and the truth about each
     Show {
         /// The scenario, or a file of the same form (*.toml)
         #[arg(value_name = "NAME")]

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::{Crew, NGINX, log_file, write_plan};
+use super::write_plan;
 use crate::control::group::Group;
 use crate::control::watch::WatchPlan;
+use crate::crew::{Crew, NGINX, log_file};
 use crate::error::Error;
 use crate::helper::Helper;
 use crate::namespace::{Namespace, before_exec};

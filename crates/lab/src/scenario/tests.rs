@@ -185,6 +185,26 @@ fn nonsense_is_refused_with_its_reason() {
             "more than 50MB",
         ),
         (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ncpu_quota = { quota = \"10ms\", period = \"2s\" }",
+            "a period 1 ms to 1 s",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\nstop = { every = \"1s\", for = \"1s\" }",
+            "ends before the next",
+        ),
+        (
+            "[server]\nroute = \"initcwnd 2; rm\"",
+            "no words of a route",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"nginx\", workers = 0 }",
+            "without workers",
+        ),
+        (
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\nfirewall = { needless = 100001 }",
+            "needless rules",
+        ),
+        (
             "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"apache\" }",
             "unknown variant",
         ),

@@ -242,3 +242,40 @@ fn written(directive: &str, home: &str) -> String {
 fn on_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn what_a_scenario_says_in_nginxs_own_words_is_in_the_configuration() {
+        let text = r#"
+name = "raw"
+title = "t"
+target = "raw"
+[[service]]
+name = "raw"
+port = 80
+[service.server]
+kind = "nginx"
+workers = 1
+listen = "backlog=1"
+http = ["upstream app { server 127.0.0.1:9; }"]
+directives = ["limit_rate 20k", "location /x { root {folder}/html; }"]
+"#;
+        let scenario = Scenario::parse("test", text).expect("a scenario");
+        let text = configure(Path::new("/run/n"), "nobody", &scenario.services);
+        for line in [
+            "worker_processes 1;",
+            "    upstream app { server 127.0.0.1:9; }\n",
+            "listen 80 backlog=1;",
+            "listen [::]:80 backlog=1;",
+            "limit_rate 20k;\n",
+            "location /x { root /run/n/html; }\n",
+            "error_log /run/n/raw.error.log info;",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+}

@@ -60,7 +60,6 @@ pub(crate) fn requirements(server: &Server) -> &'static [(&'static str, &'static
             ("initdb", "postgresql"),
             ("psql", "postgresql-client"),
         ],
-        Server::Memcached(_) => &[("memcached", "memcached")],
         _ => &[],
     }
 }

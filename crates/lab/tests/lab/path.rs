@@ -368,3 +368,47 @@ fn a_super_segment_is_lost_as_a_whole_and_small_ones_pass_a_narrow_link() {
     assert!(way.dropped_mtu > 0 && way.dropped_mtu < 50, "{way:?}");
     assert_eq!(way.dropped_overflow, 0);
 }
+
+/// Sends 20,000 packets of nonsense through the device: headers that look right and lie.
+const NONSENSE: &str = "
+import random, socket, struct
+random.seed(7)
+for kind, first in ((0x0800, 0x45), (0x86dd, 0x60)):
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(kind))
+    s.bind(('path0', kind))
+    for n in range(10000):
+        packet = bytearray(random.randbytes(random.randrange(1, 1500)))
+        packet[0] = random.choice((first, first, first | 15, 0x4f, 0x40, 0))
+        if len(packet) > 24:
+            packet[random.choice((6, 9))] = random.choice((1, 6, 17, 44, 58))
+            packet[random.choice((7, 8))] = random.randrange(8)
+        try:
+            s.send(packet)
+        except OSError:
+            pass
+print('sent')
+";
+
+#[test]
+fn whatever_is_sent_into_it_the_path_goes_on() {
+    for offload in ["", "\noffload = true"] {
+        let path = format!(
+            "{HOPS}\nmembers = [{{}}, {{}}]{offload}\n\
+             to_server = {{ mtu = 1300, thin_acks = {{ of = 2, wait = '1ms' }}, drop = [{{ flags = 'rst', per_flow = true }}] }}"
+        );
+        let Some(lab) = up_with_path(&path) else {
+            return;
+        };
+        let Some(text) = said(&lab, "python3", &["-c", NONSENSE]) else {
+            return;
+        };
+        assert_eq!(text.trim(), "sent");
+        let to = address(&lab, "good", Family::V4);
+        let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+        assert_eq!(
+            exchange(&mut stream, "lab").expect("a response").length,
+            20_000
+        );
+        assert!(counters(&lab).to_server.offered > 10_000);
+    }
+}

@@ -1,6 +1,5 @@
 //! Real servers with a process of their own, and what is done to a service's processes.
 
-use std::io::{Read, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use lagtrace_lab::{Family, Lab, Scenario};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::{address, connect, fetch};
+use crate::client::fetch;
 use crate::{remains, up_as};
 
 /// A scenario whose only service is this server, with these further lines.
@@ -85,20 +84,6 @@ fn postgres_has_a_cluster_of_its_own_and_logs_slow_statements() {
     ];
     assert_eq!(ask(&lab, "psql", &arguments).trim(), "42");
     assert!(log(&lab).contains("pg_sleep"), "{}", log(&lab));
-    take_down(lab);
-}
-
-#[test]
-fn memcached_answers() {
-    let Some(lab) = up_as(&only("{ kind = \"memcached\" }", "")) else {
-        return;
-    };
-    let to = address(&lab, "only", Family::V4);
-    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
-    stream.write_all(b"version\r\n").expect("asks");
-    let mut answer = [0; 7];
-    stream.read_exact(&mut answer).expect("answers");
-    assert_eq!(&answer, b"VERSION");
     take_down(lab);
 }
 

@@ -20,8 +20,8 @@ pub(crate) struct Group {
     pub(crate) kind: Kind,
     /// The cause's id; `None` for the healthy ones.
     pub(crate) cause: Option<String>,
-    /// What this program calls the cause; `None` if it has no rule for it.
-    pub(crate) title: Option<&'static str>,
+    /// What this program calls the cause; empty if it has no rule for it.
+    pub(crate) title: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -93,18 +93,25 @@ impl Entry {
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {
-        let id = entry.expected.first().and_then(|names| names.first());
+        let names = entry.expected.first();
+        let id = names.and_then(|names| names.first());
         let is_own = |group: &&mut Group| group.cause.as_ref() == id && group.kind == entry.kind;
         match groups.iter_mut().find(is_own) {
             Some(group) => group.entries.push(entry),
             None => groups.push(Group {
                 kind: entry.kind,
                 cause: id.cloned(),
-                title: id.and_then(|id| Some(cause::by_id(id)?.title)),
+                title: names.map_or("", |names| title(names)),
                 entries: vec![entry],
             }),
         }
     }
     groups.sort_by(|a, b| (a.kind, &a.cause).cmp(&(b.kind, &b.cause)));
     groups
+}
+
+/// What this program calls the first of these that it has a rule for.
+fn title(names: &[String]) -> &'static str {
+    let known = names.iter().find_map(|name| cause::by_id(name));
+    known.map_or("", |cause| cause.title)
 }

@@ -207,10 +207,8 @@ mod tests {
     fn what_is_as_always_is_not_told() {
         let scenario = Scenario::by_name("nagle-delayed-ack").expect("a shipped scenario");
         let text = text(&scenario);
-        assert!(
-            text.contains("nginx, answer page, tcp nodelay no"),
-            "{text}"
-        );
+        assert!(text.contains("nginx, tcp nodelay no\n"), "{text}");
+        assert!(text.contains("switched off   server nginx\n"), "{text}");
         assert!(
             !text.contains("cubic") && !text.contains("access log"),
             "{text}"

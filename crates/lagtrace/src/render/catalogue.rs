@@ -3,53 +3,49 @@
 use crate::lab::catalogue::{Entry, Group};
 use crate::lab::score::case::Kind;
 
-use super::page::{Page, Tone};
-use super::table::{Align, Cell, Table, cell, dim, plain};
+use super::page::{Page, Tone, length};
 
 /// What every scenario takes.
 const BASIS: [&str; 2] = ["curl", "iproute2"];
 
 /// Writes the scenarios, and the labs that are up.
 pub(super) fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) {
-    let mut table = Table::new(&[
-        (Align::Left, "scenario"),
-        (Align::Left, "needs"),
-        (Align::Left, "what it shows"),
-    ]);
+    let entries = groups.iter().flat_map(|group| &group.entries);
+    let names = entries.map(|entry| length(&entry.name)).max();
     for group in groups {
-        table.row(head(group));
-        group.entries.iter().for_each(|entry| table.row(row(entry)));
+        head(page, group);
+        for entry in &group.entries {
+            row(page, entry, names.unwrap_or_default());
+        }
     }
-    page.table(0, &table);
     page.blank();
     let basis = BASIS.join(" and ");
     let text = format!("All need {basis}; to record one takes tcpdump and tshark too.");
     page.paragraph(0, Tone::Dim, &text);
     for (name, id) in up {
-        page.spans(
-            0,
-            &[
-                (Tone::Good, "up:"),
-                (Tone::Plain, &format!("{name} as {id}")),
-            ],
-        );
+        let text = format!("{name} as {id}");
+        page.spans(0, &[(Tone::Good, "up:"), (Tone::Plain, &text)]);
     }
 }
 
-fn head(group: &Group) -> Vec<Cell> {
-    let (name, known, title) = match (group.kind, &group.cause) {
-        (Kind::Healthy, _) | (_, None) => ("healthy", "", "Nothing is wrong, or it only looks so"),
-        (Kind::NoRule, Some(cause)) => (cause.as_str(), "no rule yet", ""),
-        (Kind::Known, Some(cause)) => (cause.as_str(), "", group.title.unwrap_or_default()),
+fn head(page: &mut Page, group: &Group) {
+    page.blank();
+    let (name, title, no_rule) = match (group.kind, &group.cause) {
+        (Kind::Healthy, _) | (_, None) => ("healthy", "nothing is wrong, or it only looks so", ""),
+        (Kind::NoRule, Some(cause)) => (cause.as_str(), "", "no rule yet"),
+        (Kind::Known, Some(cause)) => (cause.as_str(), group.title, ""),
     };
-    vec![
-        cell(Tone::Strong, name),
-        cell(Tone::Caution, known),
-        dim(title),
-    ]
+    page.spans(
+        0,
+        &[
+            (Tone::Strong, name),
+            (Tone::Dim, title),
+            (Tone::Caution, no_rule),
+        ],
+    );
 }
 
-fn row(entry: &Entry) -> Vec<Cell> {
+fn row(page: &mut Page, entry: &Entry, names: usize) {
     let needs = entry
         .needs
         .iter()
@@ -65,9 +61,15 @@ fn row(entry: &Entry) -> Vec<Cell> {
     } else {
         Tone::Bad
     };
-    vec![
-        plain(format!("  {}", entry.name)),
-        cell(tone, needs.join(", ")),
-        plain(&entry.title),
-    ]
+    let needs = match needs.as_slice() {
+        [] => String::new(),
+        needs => format!("· needs {}", needs.join(", ")),
+    };
+    let name = format!("{:names$}", entry.name);
+    page.item(
+        2,
+        &name,
+        Tone::Plain,
+        &[(Tone::Plain, &entry.title), (tone, &needs)],
+    );
 }

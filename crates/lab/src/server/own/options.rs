@@ -251,3 +251,40 @@ impl Framing {
         matches!(self, Self::Close | Self::TooLong | Self::LengthThenClose)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> OwnServer {
+        toml::from_str(text).expect("a server")
+    }
+
+    #[test]
+    fn a_server_is_read_from_what_differs_from_a_healthy_one() {
+        let server = read("socket.hold = \"more\"\nresponse = { piece = \"8B\", apart = true }");
+        assert_eq!(server.socket.hold, Some(Hold::More));
+        assert_eq!(server.response.piece, Some(Size::from_bytes(8)));
+        assert_eq!(server.check(), Ok(()));
+        assert_eq!(read(""), OwnServer::default());
+        let again = serde_json::to_string(&server).expect("it writes");
+        assert_eq!(serde_json::from_str::<OwnServer>(&again).ok(), Some(server));
+    }
+
+    #[test]
+    fn what_would_take_too_long_or_too_much_is_refused() {
+        for text in [
+            "thinking.time = \"61s\"",
+            "response.linger = \"61s\"",
+            "thinking.stops = { every = \"1s\", time = \"1s\" }",
+            "accepting.workers = 0",
+            "thinking.one_in = 0",
+            "response.body = \"99MB\"",
+            "response.piece = \"0B\"",
+            "response = { body = \"1MB\", piece = \"1B\" }",
+        ] {
+            assert!(read(text).check().is_err(), "{text}");
+        }
+        assert!(toml::from_str::<OwnServer>("speed = 1").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! The processes that run in a lab: started with a log each, watched, ended.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, WaitOptions, wait};
+
+use crate::error::Error;
+use crate::namespace::before_exec;
+use crate::process::Process;
+use crate::run::{Member, Run};
+use crate::server::nginx;
+
+/// The role of the one nginx that serves all services which are nginx.
+pub(crate) const NGINX: &str = "nginx";
+
+/// How long a server may take to end by itself.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The processes of a lab, in the order in which they were started.
+#[derive(Default)]
+pub(crate) struct Crew {
+    /// With the signal that ends each.
+    members: Vec<(String, Child, Signal)>,
+}
+
+impl Crew {
+    /// Starts a process with a log of its own and puts it on record.
+    pub(crate) fn start(
+        &mut self,
+        run: &mut Run,
+        role: &str,
+        mut command: Command,
+        at_death: Signal,
+    ) -> Result<(), Error> {
+        let log = log_file(run, role);
+        // Appending: what controls the server writes into its log as well.
+        let output = OpenOptions::new().create(true).append(true).open(&log);
+        let output = output.map_err(Error::file("create", &log))?;
+        let errors = output.try_clone().map_err(Error::file("share", &log))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .current_dir("/");
+        before_exec::die_with_parent(&mut command, at_death);
+        let child = command.spawn().map_err(|source| Error::Start {
+            program: role.to_owned(),
+            source,
+        })?;
+        let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
+        self.members.push((role.to_owned(), child, at_death));
+        run.processes.extend(process.map(|process| Member {
+            role: role.to_owned(),
+            process,
+        }));
+        run.save()
+    }
+
+    /// An error if a member has ended, with what it said last.
+    pub(crate) fn check_alive(&mut self, run: &Run, role: &str) -> Result<(), Error> {
+        let Some((_, child, _)) = self.members.iter_mut().find(|(name, ..)| name == role) else {
+            return Ok(());
+        };
+        match child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(failed(
+                role,
+                &format!("{status}: {}", last_words(run, role)),
+            )),
+            Err(error) => Err(failed(role, &error.to_string())),
+        }
+    }
+
+    /// Ends every member, and whatever members left behind.
+    pub(crate) fn dismiss(&mut self) {
+        for (_, child, end) in &self.members {
+            end_child(child, *end);
+        }
+        let begun = Instant::now();
+        for (_, child, _) in &mut self.members {
+            while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < END_LIMIT {
+                sleep(Duration::from_millis(2));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.members.clear();
+        // Orphans are ours, for the keeper is their reaper; ended ones are reaped as well.
+        for _ in 0..1000 {
+            for orphan in Process::current().children() {
+                orphan.signal(Signal::KILL);
+            }
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => sleep(Duration::from_millis(2)),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Asks a child to end, and lets it go on if it is stopped, or it could not.
+fn end_child(child: &Child, end: Signal) {
+    if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::with_pid) {
+        process.signal(end);
+        process.signal(Signal::CONT);
+    }
+}
+
+/// Where a member writes what it says.
+pub(crate) fn log_file(run: &Run, role: &str) -> PathBuf {
+    run.folder().join(format!("{role}.log"))
+}
+
+/// The end of what a member wrote, nginx's error log included.
+pub(crate) fn last_words(run: &Run, role: &str) -> String {
+    let own = log_file(run, role);
+    let read = |file: &Path| {
+        fs::read(file)
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .unwrap_or_default()
+    };
+    let mut text = read(&own);
+    if role == NGINX {
+        text.push_str(&read(&nginx::error_log(&run.folder())));
+    }
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+}
+
+/// A member that did not do what it is for.
+pub(crate) fn failed(role: &str, message: &str) -> Error {
+    Error::Command {
+        command: role.to_owned(),
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,70 @@
+//! What an nginx of the lab answers with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::quantity::Size;
+
+/// No file that is answered with is larger: the run's folder lies in memory.
+const LARGEST_FILE: Size = Size::from_bytes(50_000_000);
+
+/// What an nginx answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A page of about 600 bytes from a file: header and body leave in a write each.
+    #[default]
+    Page,
+    /// `return STATUS` with a short text: header and body leave in one write.
+    Return(u16),
+    /// Files of text of these sizes: one size, or a list of them. The first is what `/` asks
+    /// for; each is also to be had by its size, as `/300kB`.
+    Bytes(Sizes),
+}
+
+/// The sizes of the files that an nginx answers with, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMany", into = "Vec<Size>")]
+pub struct Sizes(Vec<Size>);
+
+impl Sizes {
+    /// The sizes, the first of which is the one of `/`.
+    pub fn as_slice(&self) -> &[Size] {
+        &self.0
+    }
+
+    pub(crate) fn change(&mut self, to: impl Fn(Size) -> Size) {
+        for size in &mut self.0 {
+            *size = to(*size);
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.0.iter().find(|size| **size > LARGEST_FILE) {
+            Some(size) => Err(format!("a file of {size} is more than {LARGEST_FILE}")),
+            None if self.0.is_empty() => Err("it answers with no file".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Size),
+    Many(Vec<Size>),
+}
+
+impl From<OneOrMany> for Sizes {
+    fn from(sizes: OneOrMany) -> Self {
+        match sizes {
+            OneOrMany::One(size) => Self(vec![size]),
+            OneOrMany::Many(sizes) => Self(sizes),
+        }
+    }
+}
+
+impl From<Sizes> for Vec<Size> {
+    fn from(sizes: Sizes) -> Self {
+        sizes.0
+    }
+}
