@@ -161,7 +161,6 @@ impl Server {
             self,
             Self::Redis(_)
                 | Self::Postgres(_)
-                | Self::Memcached(_)
                 | Self::Dnsmasq(_)
                 | Self::SlowDns(_)
                 | Self::Ocsp(_)
