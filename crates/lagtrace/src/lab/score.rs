@@ -36,7 +36,8 @@ const CORPUS: &str = "corpus";
 Each recording is a folder as `lagtrace lab record` makes it: what the client
 saw, what the server saw, and the truth. It is diagnosed from each end alone, as
 `lagtrace analyze` would. Causes that this version has no rule for are listed as
-such: of them it can only say nothing, or something wrong.
+such: of them it can only say nothing, or something wrong. -v lists every
+diagnosis, not only the wrong ones.
 
 With --fresh, each scenario is recorded anew, once, with another seed, distance,
 port and size, and those recordings are scored. That needs root.

@@ -14,8 +14,10 @@ mod matrix;
 pub(super) fn write(page: &mut Page, score: &Score) {
     opening(page, score);
     if !score.cases.is_empty() {
-        page.heading("Recordings");
-        page.table(2, &recordings(&score.cases));
+        if page.is_verbose() {
+            page.heading("Recordings");
+            page.table(2, &recordings(&score.cases));
+        }
         matrix::write(page, &score.confusion);
         page.heading("Totals");
         page.table(2, &totals(&score.totals));

@@ -142,7 +142,7 @@ fn all_together_are_told_in_a_letter() {
     let style = render::Style {
         width: 100,
         color: false,
-        verbose: false,
+        verbose: true,
     };
     let letter = render::score(&score, &style);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/letters/score.txt");
