@@ -54,49 +54,30 @@ fn opening(page: &mut Page, score: &Score) {
 }
 
 fn recordings(cases: &[Case]) -> Table {
-    let has_besides = cases.iter().any(|case| !besides(case).is_empty());
-    let mut columns = vec![
+    let mut table = Table::new(&[
         (Align::Left, ""),
-        (Align::Left, "recording"),
+        (Align::Name, "recording"),
         (Align::Left, "end"),
         (Align::Left, "expected"),
-        (Align::Left, "found first"),
-    ];
-    columns.extend(has_besides.then_some((Align::Left, "and untrue")));
-    columns.extend([
+        (Align::Left, "found"),
         (Align::Right, "unknown"),
-        (Align::Right, "cost"),
-        (Align::Right, "off"),
+        (Align::Right, "cost off"),
     ]);
-    let mut table = Table::new(&columns);
     let mut last = None;
     for case in cases {
         let is_same = last.replace(&case.recording) == Some(&case.recording);
         let cost = case.cost.as_ref();
-        let mut row = vec![
+        table.row(vec![
             mark(case),
             plain(if is_same { "" } else { &case.recording }),
             plain(case.end.name()),
-            expected(case),
+            if is_same { plain("") } else { expected(case) },
             found(case),
-        ];
-        row.extend(has_besides.then(|| cell(Tone::Bad, besides(case))));
-        row.extend([
             plain(case.unknown_share.map_or("–".to_owned(), quantity::share)),
-            plain(cost.map_or(String::new(), |cost| quantity::duration(cost.found_ns))),
             plain(cost.map_or(String::new(), |cost| off(cost.error))),
         ]);
-        table.row(row);
     }
     table
-}
-
-/// What was named besides the first finding and is not true.
-fn besides(case: &Case) -> String {
-    let first = case.found.first().map(|found| &found.cause);
-    let others = case.accused.iter().filter(|cause| Some(*cause) != first);
-    let others: Vec<_> = others.map(String::as_str).collect();
-    others.join(", ")
 }
 
 fn mark(case: &Case) -> Cell {
@@ -109,31 +90,41 @@ fn mark(case: &Case) -> Cell {
     }
 }
 
+/// The cause that was to be found first, unless the recording is called by it.
 fn expected(case: &Case) -> Cell {
-    let all: Vec<_> = case
-        .expected
-        .iter()
-        .map(|names| names.join(" or "))
-        .collect();
-    match case.kind {
-        Kind::Known => plain(all.join(", ")),
-        Kind::NoRule => dim(format!("{} (no rule)", all.join(", "))),
-        Kind::Healthy => dim("healthy"),
+    match case.expected_first() {
+        None => dim("healthy"),
+        Some(cause) if case.recording.starts_with(cause) => dim("that"),
+        Some(cause) if case.kind == Kind::NoRule => dim(cause),
+        Some(cause) => plain(cause),
     }
 }
 
+/// What was found first, and what is not true of the rest.
 fn found(case: &Case) -> Cell {
-    match case.found.first() {
-        Some(found) if case.verdict == Verdict::WrongCulprit => {
-            let culprit = super::words::owner(found.culprit);
-            cell(Tone::Bad, format!("the same ({culprit})"))
-        }
-        Some(_) if case.is_first_right() => dim("the same"),
-        Some(found) if case.accused.contains(&found.cause) => cell(Tone::Bad, &found.cause),
-        Some(found) => plain(&found.cause),
-        None if case.verdict == Verdict::Missed => cell(Tone::Bad, "nothing"),
-        None => dim("nothing"),
-    }
+    let Some(first) = case.found.first() else {
+        let tone = if case.verdict == Verdict::Missed {
+            Tone::Bad
+        } else {
+            Tone::Dim
+        };
+        return cell(tone, "nothing");
+    };
+    let head = match case.verdict {
+        Verdict::WrongCulprit => format!("that ({})", super::words::owner(first.culprit)),
+        Verdict::Right => "that".to_owned(),
+        _ => first.cause.clone(),
+    };
+    let others = case.accused.iter().filter(|cause| **cause != first.cause);
+    let all: Vec<_> = std::iter::once(&head)
+        .chain(others)
+        .map(String::as_str)
+        .collect();
+    let tone = match case.is_wrong() {
+        true => Tone::Bad,
+        false => Tone::Dim,
+    };
+    cell(tone, all.join(", "))
 }
 
 /// A signed part in percent.

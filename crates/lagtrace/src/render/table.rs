@@ -16,6 +16,8 @@ const SHORTEST: usize = 8;
 pub(super) enum Align {
     /// Words.
     Left,
+    /// Names, left like words: never cut.
+    Name,
     /// Numbers: never cut.
     Right,
     /// Bars of at most so many columns: the first to give way.
@@ -153,7 +155,7 @@ fn pad(at: usize, (tone, content): &Cell, align: Align, width: usize) -> [(Tone,
     };
     let (before, after) = match align {
         Align::Right => (gap + &room, String::new()),
-        Align::Left | Align::Bar(_) => (gap, room),
+        Align::Left | Align::Name | Align::Bar(_) => (gap, room),
     };
     [(Tone::Plain, before), (*tone, text), (Tone::Plain, after)]
 }

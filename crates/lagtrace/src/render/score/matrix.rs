@@ -14,6 +14,9 @@ const NOTHING: &str = "–";
 /// A row: what was expected.
 type Row<'a> = (Kind, Option<&'a str>);
 
+/// A column: its letter, and what was found.
+type Column<'a> = (String, Option<&'a str>);
+
 /// Writes the matrix, in several parts where it is too wide for the page.
 pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
     let mut columns: Vec<_> = confusion.iter().map(|one| one.found.as_deref()).collect();
@@ -32,25 +35,49 @@ pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
         .map(|(n, &found)| (key(n, found), found))
         .collect();
     page.heading("What was found first, by what was expected");
-    let label = rows
-        .iter()
-        .map(|row| length(&name(*row)))
-        .max()
-        .unwrap_or_default();
-    let room = page.width().saturating_sub(2 + 2 + 2 + label) / 5;
-    for part in keyed.chunks(room.max(1)) {
+    let label = rows.iter().map(|row| length(&name(*row))).max();
+    // Indent and gaps, the rows' letters and names.
+    let room = page
+        .width()
+        .saturating_sub(2 + 2 + 2 + label.unwrap_or_default());
+    for part in parts(&keyed, confusion, room) {
         page.table(2, &table(&rows, part, &keyed, confusion));
     }
     legend(page, &rows, &keyed);
 }
 
+/// The columns in parts that have room, one at least in each.
+fn parts<'k, 'a>(
+    mut columns: &'k [Column<'a>],
+    confusion: &[Confused],
+    room: usize,
+) -> Vec<&'k [Column<'a>]> {
+    let width = |(key, found): &Column<'_>| {
+        let own = confusion.iter().filter(|c| c.found.as_deref() == *found);
+        let digits = own.map(|c| c.count.to_string().len()).max();
+        2 + digits.unwrap_or_default().max(length(key))
+    };
+    let mut parts = Vec::new();
+    while !columns.is_empty() {
+        let mut used = 0;
+        let fits = columns.iter().take_while(|column| {
+            used += width(column);
+            used <= room
+        });
+        let (part, rest) = columns.split_at(fits.count().max(1));
+        parts.push(part);
+        columns = rest;
+    }
+    parts
+}
+
 fn table(
     rows: &[Row<'_>],
-    part: &[(String, Option<&str>)],
-    all: &[(String, Option<&str>)],
+    part: &[Column<'_>],
+    all: &[Column<'_>],
     confusion: &[Confused],
 ) -> Table {
-    let mut columns = vec![(Align::Left, ""), (Align::Left, "expected")];
+    let mut columns = vec![(Align::Left, ""), (Align::Name, "expected")];
     columns.extend(part.iter().map(|(key, _)| (Align::Right, &**key)));
     let mut table = Table::new(&columns);
     for &row in rows {
@@ -103,7 +130,7 @@ fn name((kind, expected): Row<'_>) -> String {
 }
 
 /// The letters that no row explains.
-fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[(String, Option<&str>)]) {
+fn legend(page: &mut Page, rows: &[Row<'_>], keyed: &[Column<'_>]) {
     let is_row = |found: &Option<&str>| rows.iter().any(|(_, expected)| expected == found);
     let others = keyed
         .iter()
