@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Request;
+use crate::path::PathSpec;
 use crate::scenario::quantity::Size;
 use crate::scenario::{Scenario, Service};
 use crate::server::{Answer, Server};
@@ -37,7 +38,8 @@ impl Request {
             port: is_said_once
                 .then(|| u16::try_from(between(21, PORTS)).ok())
                 .flatten(),
-            size_percent: Some(between(43, SIZE)),
+            // A path that chooses what it drops by its size or place means the size it says.
+            size_percent: (!chooses(&scenario.path)).then(|| between(43, SIZE)),
             ..self.clone()
         }
     }
@@ -63,6 +65,10 @@ impl Request {
             resize(server, percent);
         }
     }
+}
+
+fn chooses(path: &PathSpec) -> bool {
+    !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
 }
 
 fn resize(server: &mut Server, percent: u64) {
