@@ -1,6 +1,7 @@
 //! What can listen on a service's port: real nginx, haproxy, Redis, PostgreSQL and dnsmasq, and
 //! small servers of our own for what none of them does. This is their description.
 
+mod accept;
 mod answer;
 pub(crate) mod dns;
 pub(crate) mod dnsmasq;

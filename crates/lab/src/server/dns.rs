@@ -6,8 +6,6 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::LONGEST_SLEEP;
+use super::accept::serve_all;
 use crate::error::Error;
 use crate::link;
 use crate::scenario::quantity::duration;
@@ -117,23 +116,16 @@ fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
 }
 
 fn serve_streams(listener: &TcpListener, dns: &SlowDns) {
-    let open = Arc::new(AtomicUsize::new(0));
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else {
-            thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (still_open, dns) = (Arc::clone(&open), dns.clone());
-        thread::spawn(move || {
+    let dns = dns.clone();
+    serve_all(
+        listener,
+        MOST_CONNECTIONS,
+        Duration::ZERO,
+        move |connection| {
             // Whatever ends a connection, the next one is served.
-            let _ = serve_stream(&connection, &dns);
-            still_open.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
+            let _ = serve_stream(connection, &dns);
+        },
+    );
 }
 
 /// Messages with their length before them (RFC 1035 §4.2.2), one after the other.

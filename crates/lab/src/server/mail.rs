@@ -6,13 +6,11 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::accept::serve_all;
 use crate::error::Error;
 
 /// So many connections are served at a time; further ones are closed.
@@ -65,23 +63,10 @@ pub(crate) fn run(plan: MailPlan) -> Result<(), Error> {
         defer_accept(&listener, time.into())
             .map_err(Error::file("defer connections on", address.to_string()))?;
     }
-    let open = Arc::new(AtomicUsize::new(0));
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else {
-            thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let still_open = Arc::clone(&open);
-        thread::spawn(move || {
-            // Whatever ends a connection, the next one is served.
-            let _ = converse(&connection);
-            still_open.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
+    serve_all(&listener, MOST_CONNECTIONS, Duration::ZERO, |connection| {
+        // Whatever ends a connection, the next one is served.
+        let _ = converse(connection);
+    });
     Ok(())
 }
 

@@ -11,8 +11,6 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +22,7 @@ use self::answer::Answer;
 pub(crate) use self::answer::text;
 use self::options::{Accepting, OwnServer, SocketOptions};
 use self::process::Process;
+use super::accept::serve_all;
 use super::request::Requests;
 use super::stamp::Stamp;
 use super::{Server, request};
@@ -61,14 +60,22 @@ pub(crate) fn run(plan: ServePlan) -> Result<(), Error> {
         file.map_err(Error::file("create", path))
     });
     let between_accepts = own.accepting.every;
-    let service = Arc::new(Service {
+    let service = Service {
         server: plan.server,
         answer: Answer::new(&own.response, own.socket.hold),
         process: Process::new(&own),
         own,
         stamps: stamps.transpose()?,
-    });
-    accept_all(&listener, between_accepts, &service);
+    };
+    serve_all(
+        &listener,
+        MOST_CONNECTIONS,
+        between_accepts,
+        move |connection| {
+            // Whatever ends a connection, the next one is served.
+            let _ = service.serve(connection);
+        },
+    );
     Ok(())
 }
 
@@ -106,33 +113,6 @@ fn set_buffers(socket: &Socket, options: &SocketOptions) -> io::Result<()> {
         socket.set_recv_buffer_size(size)?;
     }
     Ok(())
-}
-
-fn accept_all(listener: &TcpListener, between: Duration, service: &Arc<Service>) {
-    let open = Arc::new(AtomicUsize::new(0));
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else {
-            // A client that was gone before it was accepted, or too many open files: which
-            // would be so again at once.
-            thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (service, still_open) = (Arc::clone(service), Arc::clone(&open));
-        let serve = move || {
-            // Whatever ends a connection, the next one is served.
-            let _ = service.serve(&connection);
-            still_open.fetch_sub(1, Ordering::Relaxed);
-        };
-        let builder = thread::Builder::new().stack_size(128 << 10);
-        if builder.spawn(serve).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
-        thread::sleep(between);
-    }
 }
 
 struct Service {

@@ -1,0 +1,42 @@
+//! Taking connections, each on a thread of its own: what our own servers share.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// A connection's thread needs little.
+const STACK: usize = 128 << 10;
+
+/// Serves each connection on a thread of its own, for as long as the process lives; of
+/// connections beyond `most` at a time, further ones are closed. After each one that was taken
+/// the listener rests for `between`.
+pub(super) fn serve_all<S>(listener: &TcpListener, most: usize, between: Duration, serve: S)
+where
+    S: Fn(&TcpStream) + Send + Sync + 'static,
+{
+    let serve = Arc::new(serve);
+    let open = Arc::new(AtomicUsize::new(0));
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else {
+            // A client that was gone before it was accepted, or too many open files: which
+            // would be so again at once.
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= most {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (serve, still_open) = (Arc::clone(&serve), Arc::clone(&open));
+        let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
+            serve(&connection);
+            still_open.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+        thread::sleep(between);
+    }
+}
