@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::run::Requests;
+use crate::load::requests::Requests;
 use crate::scenario::{Truth, quantity};
 
 /// The version of the label's form.

@@ -68,7 +68,7 @@ pub use helper::{Helper, helper_main};
 pub use host::{Host, Side};
 pub use lab::{Family, Lab};
 pub use label::{Compared, Label, Shown};
-pub use load::run::Requests;
+pub use load::requests::Requests;
 pub use path::PathCounters;
 pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};

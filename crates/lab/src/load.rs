@@ -1,6 +1,9 @@
 //! What asks while a service is recorded: real clients, each telling how long its own requests
 //! took. This is their description; the module `run` runs them.
 
+pub(crate) mod background;
+mod child;
+pub(crate) mod requests;
 pub(crate) mod run;
 
 use std::collections::BTreeMap;

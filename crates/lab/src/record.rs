@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::helper::Helper;
 use crate::lab::{Family, Lab};
 use crate::label::{Compared, Label, SCHEMA, Shown, variant};
-use crate::load::run::Requests;
+use crate::load::requests::Requests;
 use crate::scenario::{Proof, Scenario, Service, Witness};
 use side::Side;
 

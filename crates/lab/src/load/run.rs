@@ -1,23 +1,19 @@
 //! Running a load on the client, and what its clients say of their own requests.
 
 use std::fs;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use regex_lite::Regex;
-use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
+use super::child::{Output, run_to_end};
+use super::requests::{Requests, Times};
 use super::{Curl, Load, Program};
 use crate::client::{AskPlan, Asked, OwnClient};
 use crate::error::Error;
 use crate::helper::Helper;
 use crate::lab::{Family, Lab};
-use crate::process::Process;
 use crate::scenario::Service;
 use crate::tool;
 
@@ -29,24 +25,6 @@ const CURL_LIMIT_S: &str = "30";
 
 /// What curl says after each transfer: the status, 000 if there was none, and the seconds.
 const CURL_SAYS: &str = "%{http_code} %{time_total}\n";
-
-/// What the clients say of their own requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requests {
-    /// Requests that were answered.
-    pub count: u64,
-    /// Requests that were not.
-    pub errors: u64,
-    /// Mean time of an answered request, in nanoseconds.
-    pub mean_ns: u64,
-    /// Its median.
-    pub p50_ns: u64,
-    /// Its 99th percentile.
-    pub p99_ns: u64,
-}
-
-/// One client after the other's words: a request's time, or that it failed.
-type Times = Vec<Result<Duration, ()>>;
 
 /// Runs a service's load to its end.
 pub(crate) fn run(
@@ -65,7 +43,7 @@ pub(crate) fn run(
             own_client(lab, &own.client, to, helper, deadline)?
         }
     };
-    Ok(summarise(&times))
+    Ok(Requests::of(&times))
 }
 
 /// What a load's arguments may ask to have filled in.
@@ -212,7 +190,7 @@ fn own_client(
 }
 
 /// Lays the files that a load's arguments name.
-fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
+pub(super) fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
     let files = match load {
         Load::Curl(curl) => &curl.files,
         Load::Command(program) => &program.files,
@@ -223,13 +201,6 @@ fn lay_files(folder: &Path, load: &Load) -> Result<(), Error> {
         fs::write(&path, text).map_err(Error::file("write", &path))?;
     }
     Ok(())
-}
-
-/// What one run of a program said.
-struct Output {
-    text: String,
-    is_success: bool,
-    took: Duration,
 }
 
 /// So many clients at a time, each of which does all the runs, one after the other.
@@ -270,147 +241,6 @@ fn run_one(
     run_to_end(command, program, deadline)
 }
 
-fn run_to_end(command: Command, program: &str, deadline: Instant) -> Result<Output, Error> {
-    let begun = Instant::now();
-    let mut child = start(command, program)?;
-    let mut stdout = child.stdout.take().expect("its stdout was piped");
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        // What a program says before it is ended counts.
-        let _ = stdout.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let is_success = wait_until(&mut child, deadline);
-    let took = begun.elapsed();
-    let text = reader
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    Ok(Output {
-        text,
-        is_success,
-        took,
-    })
-}
-
-fn start(mut command: Command, program: &str) -> Result<Child, Error> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|source| Error::Start {
-            program: program.to_owned(),
-            source,
-        })
-}
-
-/// Waits for a program's end, and brings it about at the deadline; whether it ended well.
-fn wait_until(child: &mut Child, deadline: Instant) -> bool {
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if Instant::now() < deadline => sleep(Duration::from_millis(1)),
-            _ => {
-                end(child);
-                return false;
-            }
-        }
-    }
-}
-
-/// Ends a program: with a word first, by force a little later.
-fn end(child: &mut Child) {
-    let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
-    if let Some(process) = process {
-        process.signal(Signal::TERM);
-        if process.wait_for_end(Duration::from_millis(500)) {
-            let _ = child.wait();
-            return;
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// Programs that run beside a load until this is dropped.
-pub(crate) struct Background {
-    running: Vec<Child>,
-}
-
-impl Background {
-    /// Lays the files of the service's load, which these programs may use as well, and starts
-    /// them.
-    pub(crate) fn start(lab: &Lab, service: &Service, family: Family) -> Result<Self, Error> {
-        lay_files(&lab.run().folder(), &service.load)?;
-        let words = Words::of(lab, service, family);
-        let mut background = Self {
-            running: Vec::new(),
-        };
-        for line in &service.background {
-            let Some((program, arguments)) = line.split_first() else {
-                continue;
-            };
-            if tool::find(program).is_none() {
-                return Err(Error::MissingProgram {
-                    program: program.clone(),
-                    package: package_of(program).to_owned(),
-                });
-            }
-            let mut command = lab.client().command(program)?;
-            command
-                .args(arguments.iter().map(|word| words.fill(word)))
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let child = command.spawn().map_err(|source| Error::Start {
-                program: program.clone(),
-                source,
-            })?;
-            background.running.push(child);
-        }
-        Ok(background)
-    }
-}
-
-/// The Debian package of a program: most are called as their program is.
-fn package_of(program: &str) -> &str {
-    match program {
-        "psql" => "postgresql-client",
-        "redis-cli" | "redis-benchmark" => "redis-tools",
-        "python3" => "python3-minimal",
-        _ => program,
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.running.iter_mut().for_each(end);
-    }
-}
-
-fn summarise(times: &Times) -> Requests {
-    let mut answered: Vec<u64> = times
-        .iter()
-        .flatten()
-        .map(|took| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))
-        .collect();
-    answered.sort_unstable();
-    let count = answered.len();
-    // The smallest time that so many of a hundred do not exceed.
-    let percentile = |share: usize| {
-        let rank = (count * share).div_ceil(100).max(1);
-        answered.get(rank - 1).copied().unwrap_or(0)
-    };
-    let sum: u128 = answered.iter().map(|&ns| u128::from(ns)).sum();
-    Requests {
-        count: count as u64,
-        errors: (times.len() - count) as u64,
-        mean_ns: u64::try_from(sum / count.max(1) as u128).unwrap_or(u64::MAX),
-        p50_ns: percentile(50),
-        p99_ns: percentile(99),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,19 +271,5 @@ mod tests {
             said,
             [Ok(Duration::from_micros(1500)), Ok(12 * MS), Err(())]
         );
-    }
-
-    #[test]
-    fn times_are_summed_up() {
-        let mut times: Times = (1..=100).map(|n| Ok(n * MS)).collect();
-        times.push(Err(()));
-        let requests = summarise(&times);
-        assert_eq!((requests.count, requests.errors), (100, 1));
-        assert_eq!(
-            (requests.mean_ns, requests.p50_ns),
-            (50_500_000, 50_000_000)
-        );
-        assert_eq!(requests.p99_ns, 99_000_000);
-        assert_eq!(summarise(&Vec::new()), Requests::default());
     }
 }

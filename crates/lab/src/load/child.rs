@@ -1,0 +1,84 @@
+//! One program run to its end, or to its deadline.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::process::Process;
+
+/// What one run of a program said.
+pub(super) struct Output {
+    pub(super) text: String,
+    pub(super) is_success: bool,
+    pub(super) took: Duration,
+}
+
+pub(super) fn run_to_end(
+    command: Command,
+    program: &str,
+    deadline: Instant,
+) -> Result<Output, Error> {
+    let begun = Instant::now();
+    let mut child = start(command, program)?;
+    let mut stdout = child.stdout.take().expect("its stdout was piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // What a program says before it is ended counts.
+        let _ = stdout.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let is_success = wait_until(&mut child, deadline);
+    let took = begun.elapsed();
+    let text = reader
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok(Output {
+        text,
+        is_success,
+        took,
+    })
+}
+
+fn start(mut command: Command, program: &str) -> Result<Child, Error> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|source| Error::Start {
+            program: program.to_owned(),
+            source,
+        })
+}
+
+/// Waits for a program's end, and brings it about at the deadline; whether it ended well.
+fn wait_until(child: &mut Child, deadline: Instant) -> bool {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < deadline => sleep(Duration::from_millis(1)),
+            _ => {
+                end(child);
+                return false;
+            }
+        }
+    }
+}
+
+/// Ends a program: with a word first, by force a little later.
+pub(super) fn end(child: &mut Child) {
+    let process = i32::try_from(child.id()).ok().and_then(Process::with_pid);
+    if let Some(process) = process {
+        process.signal(Signal::TERM);
+        if process.wait_for_end(Duration::from_millis(500)) {
+            let _ = child.wait();
+            return;
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
