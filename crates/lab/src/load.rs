@@ -87,6 +87,10 @@ pub struct Program {
     /// milliseconds. Without it a run is a request, and its wall time counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
+    /// How many requests each of those times stands for, where the program prints a median of
+    /// many.
+    #[serde(default = "one")]
+    pub each: u32,
     /// Files that the arguments name as `{folder}/NAME`: name and content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
@@ -169,7 +173,10 @@ impl Load {
     pub(crate) fn check(&self) -> Result<(), String> {
         let (clients, requests, files) = match self {
             Self::Curl(curl) => (curl.connections, curl.requests, &curl.files),
-            Self::Command(program) => (program.processes, program.times, &program.files),
+            Self::Command(program) => {
+                let most = program.times.max(program.each);
+                (program.processes, most, &program.files)
+            }
             Self::Own(own) => return own.client.check(),
         };
         if !(1..=MOST_CLIENTS).contains(&clients) || !(1..=MOST_REQUESTS).contains(&requests) {

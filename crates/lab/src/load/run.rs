@@ -138,7 +138,7 @@ fn programs(lab: &Lab, load: &Program, words: &Words, deadline: Instant) -> Resu
     Ok(match pattern {
         Some(pattern) => outputs
             .iter()
-            .flat_map(|output| program_said(&pattern, output))
+            .flat_map(|output| program_said(&pattern, load.each, output))
             .collect(),
         None => outputs
             .iter()
@@ -147,13 +147,14 @@ fn programs(lab: &Lab, load: &Program, words: &Words, deadline: Instant) -> Resu
     })
 }
 
-/// The requests of one run: a time for each match, and a failure if the run failed.
-fn program_said(pattern: &Regex, output: &Output) -> Times {
+/// The requests of one run: `each` for a match, and a failure if the run failed.
+fn program_said(pattern: &Regex, each: u32, output: &Output) -> Times {
     let times = pattern.captures_iter(&output.text).filter_map(|found| {
         let millis: f64 = found.get(1)?.as_str().parse().ok()?;
         Duration::try_from_secs_f64(millis / 1e3).ok().map(Ok)
     });
-    let mut times: Times = times.collect();
+    let stands_for = |time| std::iter::repeat_n(time, each as usize);
+    let mut times: Times = times.flat_map(stands_for).collect();
     if !output.is_success {
         times.push(Err(()));
     }
@@ -266,7 +267,7 @@ mod tests {
             is_success: false,
             took: MS,
         };
-        let said = program_said(&pattern, &output);
+        let said = program_said(&pattern, 1, &output);
         assert_eq!(
             said,
             [Ok(Duration::from_micros(1500)), Ok(12 * MS), Err(())]
