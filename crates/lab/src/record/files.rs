@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 use crate::label::Label;
@@ -20,7 +21,10 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn new(corpus: &Path) -> Result<Self, Error> {
-        let path = corpus.join(format!(".recording-{}", std::process::id()));
+        // Threads of one process may record side by side.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = corpus.join(format!(".recording-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).map_err(Error::file("create", &path))?;
         let path = fs::canonicalize(&path).map_err(Error::file("find", &path))?;
         Ok(Self { path })
