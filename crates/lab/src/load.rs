@@ -147,17 +147,27 @@ impl Load {
     }
 
     /// Whether any client that asks a web server for a page would meet the same: the fault does
-    /// not lie in what is asked, or how.
+    /// not lie in what is asked, or how. How many ask, how often and how patiently, is theirs.
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Curl(curl) => {
-                !curl.fresh
-                    && curl.every.is_none()
-                    && curl.path == "/"
+                let is_patience = curl
+                    .arguments
+                    .first()
+                    .is_some_and(|word| word == "--max-time");
+                curl.path == "/"
                     && curl.host.is_none()
-                    && curl.arguments.is_empty()
+                    && (curl.arguments.is_empty() || (is_patience && curl.arguments.len() == 2))
             }
-            Self::Command(_) | Self::Own(_) => false,
+            Self::Own(own) => {
+                let usual = OwnClient {
+                    connections: own.client.connections,
+                    requests: own.client.requests,
+                    ..OwnClient::default()
+                };
+                *own.client == usual
+            }
+            Self::Command(_) => false,
         }
     }
 
