@@ -1,4 +1,5 @@
-//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP.
+//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; and
+//! the [`IcmpError`]s about them.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
 //! yields [`Record`]s; [`packet`] turns a record of a file or of a live capture
@@ -10,6 +11,7 @@
 mod byte_order;
 mod container;
 mod damage;
+mod icmp;
 mod ip;
 mod link;
 mod pcap;
@@ -22,7 +24,10 @@ pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
 
+use ip::protocol;
+
 use crate::event::PointId;
+use crate::icmp::IcmpError;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -56,6 +61,8 @@ impl Record<'_> {
 pub enum Packet<'a> {
     /// A TCP segment and what was captured of its payload.
     Tcp(Segment, &'a [u8]),
+    /// What a router or host says about a packet of a TCP or UDP flow.
+    Icmp(IcmpError),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
     Other,
@@ -68,17 +75,28 @@ pub enum Packet<'a> {
 /// sending host they are mostly filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
-    segment(record, point).map_or(Packet::Other, |(segment, payload)| {
-        Packet::Tcp(segment, payload)
-    })
+    read(record, point).unwrap_or(Packet::Other)
 }
 
 #[inline]
-fn segment<'a>(record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8])> {
-    let at = record.at?;
+fn read<'a>(record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
     let datagram = ip::read(link::network(record)?)?;
-    let (header, payload) = tcp::read(&datagram)?;
-    let (flow, direction) = header.flow(&datagram);
+    match datagram.protocol {
+        protocol::TCP => segment(record, point, &datagram),
+        protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram).map(Packet::Icmp),
+        _ => None,
+    }
+}
+
+#[inline]
+fn segment<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    datagram: &ip::Datagram<'a>,
+) -> Option<Packet<'a>> {
+    let at = record.at?;
+    let (header, payload) = tcp::read(datagram)?;
+    let (flow, direction) = header.flow(datagram);
     let segment = Segment {
         at,
         number: record.number,
@@ -93,5 +111,5 @@ fn segment<'a>(record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8]
         options: header.options,
         ip: datagram.facts,
     };
-    Some((segment, payload))
+    Some(Packet::Tcp(segment, payload))
 }

@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers in front of TCP.
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
 
 use core::net::IpAddr;
 
@@ -6,22 +6,27 @@ use super::byte_order::ByteOrder;
 use crate::segment::IpFacts;
 
 /// IANA protocol numbers.
-mod protocol {
-    pub(super) const HOP_BY_HOP: u8 = 0;
-    pub(super) const TCP: u8 = 6;
-    pub(super) const ROUTING: u8 = 43;
-    pub(super) const FRAGMENT: u8 = 44;
-    pub(super) const AUTHENTICATION: u8 = 51;
-    pub(super) const DESTINATION_OPTIONS: u8 = 60;
+pub(super) mod protocol {
+    pub(in crate::decode) const HOP_BY_HOP: u8 = 0;
+    pub(in crate::decode) const ICMP: u8 = 1;
+    pub(in crate::decode) const TCP: u8 = 6;
+    pub(in crate::decode) const UDP: u8 = 17;
+    pub(in crate::decode) const ROUTING: u8 = 43;
+    pub(in crate::decode) const FRAGMENT: u8 = 44;
+    pub(in crate::decode) const AUTHENTICATION: u8 = 51;
+    pub(in crate::decode) const ICMPV6: u8 = 58;
+    pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
 }
 
 /// RFC 8200 §4.1 has each once, destination options twice: real chains are
 /// shorter than this.
 const MAX_EXTENSIONS: usize = 8;
 
-/// An IP packet that carries TCP.
+/// An IP packet, or the first fragment of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Datagram<'a> {
+    /// What its payload is.
+    pub(super) protocol: u8,
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) facts: IpFacts,
@@ -32,7 +37,7 @@ pub(super) struct Datagram<'a> {
 }
 
 /// Reads the packet that begins `bytes`; `wire_len` is what the frame had for
-/// it on the wire. `None` when it is not the begin of a TCP segment.
+/// it on the wire. `None` when it is not the begin of what a transport sent.
 ///
 /// The header's own length is believed over the frame's: frames are padded,
 /// and some capturing programs forget how long a cut frame was. It is zero in
@@ -57,11 +62,12 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         len => len,
     };
     let fragment_offset = half(6)? & 0x1fff;
-    if header_len < 20 || protocol != protocol::TCP || fragment_offset != 0 {
+    if header_len < 20 || fragment_offset != 0 {
         return None;
     }
     let payload_len = total_len.checked_sub(header_len)?;
     Some(Datagram {
+        protocol,
         source: IpAddr::from(*header.get(12..)?.first_chunk::<4>()?),
         destination: IpAddr::from(*header.last_chunk::<4>()?),
         facts: IpFacts {
@@ -86,6 +92,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let chain = pass_extensions(*next, at_most(rest, body_len))?;
     let payload_len = body_len.checked_sub(u32::try_from(chain.len).ok()?)?;
     Some(Datagram {
+        protocol: chain.protocol,
         source: IpAddr::from(*addresses.first_chunk::<16>()?),
         destination: IpAddr::from(*addresses.last_chunk::<16>()?),
         facts: IpFacts {
@@ -98,8 +105,10 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     })
 }
 
-/// The extension headers in front of a TCP header.
+/// The extension headers in front of a transport's header.
 struct Chain {
+    /// What follows them.
+    protocol: u8,
     /// Their length in bytes.
     len: usize,
     /// The lower half of the fragment header's identification.
@@ -109,11 +118,13 @@ struct Chain {
 #[inline]
 fn pass_extensions(mut next: u8, bytes: &[u8]) -> Option<Chain> {
     let mut chain = Chain {
+        protocol: next,
         len: 0,
         fragment_id: None,
     };
     for _ in 0..=MAX_EXTENSIONS {
-        if next == protocol::TCP {
+        if matches!(next, protocol::TCP | protocol::UDP | protocol::ICMPV6) {
+            chain.protocol = next;
             return Some(chain);
         }
         let header: &[u8; 8] = bytes.get(chain.len..)?.first_chunk()?;

@@ -2,6 +2,7 @@
 
 mod container;
 mod headers;
+mod icmp;
 mod writing;
 
 use super::*;
