@@ -204,7 +204,7 @@ impl Connection {
             _ => false,
         };
         if matches!(arrival, Arrival::Repeat | Arrival::Fill | Arrival::PastHole) || skipped > 0 {
-            flight.cut();
+            flight.cut(segment.at);
         }
         after_cut
     }

@@ -46,8 +46,9 @@ impl Flight {
         is_held
     }
 
-    /// Bytes had to be sent again.
-    pub(crate) fn cut(&mut self) {
+    /// Bytes had to be sent again, or what passes at `at` shows that they must.
+    pub(crate) fn cut(&mut self, at: Timestamp) {
+        self.last = Some(at);
         self.is_cut = true;
     }
 
@@ -72,12 +73,12 @@ mod tests {
         };
         assert!(!take(&mut flight, 0, 10_000, true));
         assert!(!take(&mut flight, 20, 1_000, false), "no loss yet");
-        flight.cut();
+        flight.cut(Timestamp::from_nanos(20_000_000));
         assert!(take(&mut flight, 40, 2_000, false));
         assert!(take(&mut flight, 60, 30_000, false), "after 2,000 bytes");
         assert!(!take(&mut flight, 61, 10_000, false));
         assert!(!take(&mut flight, 81, 1_000, false), "it has grown back");
-        flight.cut();
+        flight.cut(Timestamp::from_nanos(81_000_000));
         assert!(!take(&mut flight, 400, 1_000, true), "idle in between");
     }
 }
