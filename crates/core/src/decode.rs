@@ -1,15 +1,16 @@
 //! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
-//! yields [`Record`]s; [`packet`] turns a record of a file or of a live capture
-//! into a segment and its payload, borrowed from the record. Nothing here
-//! allocates per packet or does I/O, and no byte sequence makes it panic or
+//! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
+//! capture into a segment and its payload, borrowed from the record. Tunnels
+//! are looked into: what counts is the innermost packet. Nothing here allocates per packet or does I/O, and no byte sequence makes it panic or
 //! keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
 mod container;
 mod damage;
+mod fragment;
 mod ip;
 mod link;
 mod pcap;
@@ -17,10 +18,13 @@ mod pcapng;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
+
+use fragment::Fragments;
 
 use crate::event::PointId;
 use crate::segment::Segment;
@@ -61,37 +65,77 @@ pub enum Packet<'a> {
     Other,
 }
 
-/// Reads the headers of a record seen at `point`.
+/// Reads the headers of a record seen at `point`, without regard to others.
 ///
 /// A first fragment counts as a segment of what it holds; later fragments have
 /// no TCP header and are [`Packet::Other`]. Checksums are not verified: on the
 /// sending host they are mostly filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
-    segment(record, point).map_or(Packet::Other, |(segment, payload)| {
-        Packet::Tcp(segment, payload)
-    })
+    Decoder::default().packet(record, point)
 }
 
-#[inline]
-fn segment<'a>(record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8])> {
-    let at = record.at?;
-    let datagram = ip::read(link::network(record)?)?;
-    let (header, payload) = tcp::read(&datagram)?;
-    let (flow, direction) = header.flow(&datagram);
-    let segment = Segment {
-        at,
-        number: record.number,
-        point,
-        flow,
-        direction,
-        seq: header.seq,
-        ack: header.ack,
-        flags: header.flags,
-        window: header.window,
-        payload_len: header.payload_len,
-        options: header.options,
-        ip: datagram.facts,
-    };
-    Some((segment, payload))
+/// Reads the headers of one source's records, one after the other.
+///
+/// Unlike [`packet`] it knows the first fragments of segments, so that the
+/// later ones count as segments that go on where the first one ended.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    fragments: Fragments,
+}
+
+impl Decoder {
+    /// A decoder that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the headers of a record seen at `point`.
+    #[inline]
+    pub fn packet<'a>(&mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
+        self.segment(record, point)
+            .map_or(Packet::Other, |(segment, payload)| {
+                Packet::Tcp(segment, payload)
+            })
+    }
+
+    #[inline]
+    fn segment<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8])> {
+        let at = record.at?;
+        let mut datagram = ip::read(link::network(record)?)?;
+        for _ in 0..tunnel::MAX_NESTING {
+            if datagram.protocol == ip::protocol::TCP || !datagram.has_header() {
+                break;
+            }
+            datagram = ip::read(tunnel::inner(&datagram)?)?;
+        }
+        if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
+            let mut segment = self.fragments.go_on(&datagram, part)?;
+            (segment.at, segment.number, segment.point) = (at, record.number, point);
+            return Some((segment, datagram.payload));
+        }
+        if datagram.protocol != ip::protocol::TCP {
+            return None;
+        }
+        let (header, payload) = tcp::read(&datagram)?;
+        let (flow, direction) = header.flow(&datagram);
+        let segment = Segment {
+            at,
+            number: record.number,
+            point,
+            flow,
+            direction,
+            seq: header.seq,
+            ack: header.ack,
+            flags: header.flags,
+            window: header.window,
+            payload_len: header.payload_len,
+            options: header.options,
+            ip: datagram.facts,
+        };
+        if datagram.fragment.is_some() {
+            return Some((self.fragments.begin(segment, &datagram), payload));
+        }
+        Some((segment, payload))
+    }
 }

@@ -1,7 +1,9 @@
 //! Containers and packets built byte by byte, and arbitrary ones.
 
 mod container;
+mod fragments;
 mod headers;
+mod tunnels;
 mod writing;
 
 use super::*;
