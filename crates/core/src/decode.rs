@@ -1,9 +1,11 @@
-//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP.
+//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; and
+//! the [`IcmpError`]s about them.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
 //! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
 //! capture into a segment and its payload, borrowed from the record. Tunnels
-//! are looked into: what counts is the innermost packet. Nothing here allocates per packet or does I/O, and no byte sequence makes it panic or
+//! are looked into: what counts is the innermost packet. Nothing here allocates
+//! per packet or does I/O, and no byte sequence makes it panic or
 //! keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
@@ -11,6 +13,7 @@ mod byte_order;
 mod container;
 mod damage;
 mod fragment;
+mod icmp;
 mod ip;
 mod link;
 mod pcap;
@@ -25,8 +28,10 @@ pub use damage::{Damage, Fault};
 pub use link::LinkType;
 
 use fragment::Fragments;
+use ip::protocol;
 
 use crate::event::PointId;
+use crate::icmp::IcmpError;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -60,6 +65,8 @@ impl Record<'_> {
 pub enum Packet<'a> {
     /// A TCP segment and what was captured of its payload.
     Tcp(Segment, &'a [u8]),
+    /// What a router or host says about a packet of a TCP or UDP flow.
+    Icmp(IcmpError),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
     Other,
@@ -93,32 +100,36 @@ impl Decoder {
     /// Reads the headers of a record seen at `point`.
     #[inline]
     pub fn packet<'a>(&mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
-        self.segment(record, point)
-            .map_or(Packet::Other, |(segment, payload)| {
-                Packet::Tcp(segment, payload)
-            })
+        self.read(record, point).unwrap_or(Packet::Other)
     }
 
     #[inline]
-    fn segment<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<(Segment, &'a [u8])> {
-        let at = record.at?;
-        let mut datagram = ip::read(link::network(record)?)?;
-        for _ in 0..tunnel::MAX_NESTING {
-            if datagram.protocol == ip::protocol::TCP || !datagram.has_header() {
-                break;
-            }
-            datagram = ip::read(tunnel::inner(&datagram)?)?;
-        }
+    fn read<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
+        let datagram = tunnel::innermost(ip::read(link::network(record)?)?)?;
         if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
             let mut segment = self.fragments.go_on(&datagram, part)?;
-            (segment.at, segment.number, segment.point) = (at, record.number, point);
-            return Some((segment, datagram.payload));
+            (segment.at, segment.number, segment.point) = (record.at?, record.number, point);
+            return Some(Packet::Tcp(segment, datagram.payload));
         }
-        if datagram.protocol != ip::protocol::TCP {
-            return None;
+        match datagram.protocol {
+            protocol::TCP => self.segment(record, point, &datagram),
+            protocol::ICMP | protocol::ICMPV6 => {
+                icmp::read(record, point, &datagram).map(Packet::Icmp)
+            }
+            _ => None,
         }
-        let (header, payload) = tcp::read(&datagram)?;
-        let (flow, direction) = header.flow(&datagram);
+    }
+
+    #[inline]
+    fn segment<'a>(
+        &mut self,
+        record: &Record<'a>,
+        point: PointId,
+        datagram: &ip::Datagram<'a>,
+    ) -> Option<Packet<'a>> {
+        let at = record.at?;
+        let (header, payload) = tcp::read(datagram)?;
+        let (flow, direction) = header.flow(datagram);
         let segment = Segment {
             at,
             number: record.number,
@@ -134,8 +145,9 @@ impl Decoder {
             ip: datagram.facts,
         };
         if datagram.fragment.is_some() {
-            return Some((self.fragments.begin(segment, &datagram), payload));
+            let segment = self.fragments.begin(segment, datagram);
+            return Some(Packet::Tcp(segment, payload));
         }
-        Some((segment, payload))
+        Some(Packet::Tcp(segment, payload))
     }
 }

@@ -8,6 +8,7 @@ use crate::segment::IpFacts;
 /// IANA protocol numbers.
 pub(super) mod protocol {
     pub(in crate::decode) const HOP_BY_HOP: u8 = 0;
+    pub(in crate::decode) const ICMP: u8 = 1;
     pub(in crate::decode) const IPV4: u8 = 4;
     pub(in crate::decode) const TCP: u8 = 6;
     pub(in crate::decode) const UDP: u8 = 17;
@@ -16,6 +17,7 @@ pub(super) mod protocol {
     pub(in crate::decode) const FRAGMENT: u8 = 44;
     pub(in crate::decode) const GRE: u8 = 47;
     pub(in crate::decode) const AUTHENTICATION: u8 = 51;
+    pub(in crate::decode) const ICMPV6: u8 = 58;
     pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
 }
 

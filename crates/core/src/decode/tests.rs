@@ -3,6 +3,7 @@
 mod container;
 mod fragments;
 mod headers;
+mod icmp;
 mod tunnels;
 mod writing;
 

@@ -4,12 +4,12 @@
 //! protocol is one that carries others. The flow that counts is the innermost.
 
 use super::byte_order::ByteOrder;
-use super::ip::{Datagram, protocol};
+use super::ip::{self, Datagram, protocol};
 use super::link::{behind, ethernet};
 
 /// Tunnels within tunnels that are followed: an overlay within IPsec-less
 /// site links needs two.
-pub(super) const MAX_NESTING: usize = 4;
+const MAX_NESTING: usize = 4;
 
 /// UDP ports that say what a datagram carries.
 mod port {
@@ -41,9 +41,24 @@ const ERSPAN_III_SUBHEADER: usize = 8;
 /// A packet's bytes and its length on the wire.
 type Bytes<'a> = (&'a [u8], u32);
 
-/// The IP packet within `outer`; `None` where it is no tunnel that is known.
+/// The packet within all the tunnels that `outer` is, itself if it is none;
+/// `None` where what they carry is no IP.
 #[inline]
-pub(super) fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
+pub(super) fn innermost(mut datagram: Datagram<'_>) -> Option<Datagram<'_>> {
+    for _ in 0..MAX_NESTING {
+        if datagram.protocol == protocol::TCP || !datagram.has_header() {
+            return Some(datagram);
+        }
+        match inner(&datagram) {
+            Some(bytes) => datagram = ip::read(bytes)?,
+            None => return Some(datagram),
+        }
+    }
+    Some(datagram)
+}
+
+/// The IP packet within `outer`; `None` where it is no tunnel that is known.
+fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
     let whole = (outer.payload, outer.payload_len);
     match outer.protocol {
         protocol::UDP => in_udp(whole),
