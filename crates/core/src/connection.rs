@@ -40,6 +40,20 @@ pub(crate) struct Closed {
     pub(crate) connections: Vec<(PointId, usize)>,
 }
 
+impl Closed {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
+    }
+
+    /// Forgets all and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.exchanges.clear();
+        self.setups.clear();
+        self.connections.clear();
+    }
+}
+
 /// A connection at one observation point.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -82,6 +96,22 @@ impl Connection {
             windows: [None, None],
             windows_before: [None, None],
         }
+    }
+
+    /// Where it was seen, and between whom.
+    pub(crate) fn key(&self) -> (PointId, FlowKey) {
+        (self.point, self.flow)
+    }
+
+    /// Whether it is that flow, seen there.
+    #[inline]
+    pub(crate) fn is_at(&self, point: PointId, flow: &FlowKey) -> bool {
+        self.flow == *flow && self.point == point
+    }
+
+    /// Where one direction's sequence numbers begin, the SYN not counted.
+    pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
+        self.half(direction).base()
     }
 
     /// Whether this SYN opens another connection with the same 5-tuple.
