@@ -18,7 +18,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount, WaitShare,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Shares, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -139,6 +139,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
@@ -149,6 +153,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -243,7 +248,41 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    put_particular_first(findings);
     findings.truncate(MAX_FINDINGS);
+}
+
+/// Where a connection's making is slow for a reason of its own, that there are
+/// many of them comes behind it, whatever the whole of them costs; likewise
+/// slow start behind what makes it matter.
+fn particular(general: &str) -> &'static [&'static str] {
+    match general {
+        "connection-not-reused" => &[
+            "tls-round-trips",
+            "tls-large-certificate",
+            "tls-revocation-fetch",
+            "tls-slow-handshake",
+            "tls-record-buffering",
+        ],
+        "slow-start" => &["tls-large-certificate", "tls-record-buffering"],
+        _ => &[],
+    }
+}
+
+/// Moves what is particular right before the general finding it belongs to.
+fn put_particular_first(findings: &mut Vec<Finding>) {
+    let mut at = 0;
+    while let Some(general) = findings.get(at) {
+        let behind = findings.iter().enumerate().skip(at + 1).find(|(_, finding)| {
+            finding.service == general.service
+                && particular(&general.cause).contains(&finding.cause.as_str())
+        });
+        if let Some((from, _)) = behind {
+            let finding = findings.remove(from);
+            findings.insert(at, finding);
+        }
+        at += 1;
+    }
 }
 
 /// The figures of a target, or of every service of a capture.

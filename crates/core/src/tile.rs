@@ -56,6 +56,11 @@ impl Trace<'_> {
         }
     }
 
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
+    }
+
     fn span(&self, sender: Side) -> Span {
         match sender {
             Side::Client => self.request,
