@@ -21,6 +21,7 @@ pub mod flow;
 pub mod handshake;
 pub mod histogram;
 mod http;
+pub mod icmp;
 mod mark;
 mod own;
 mod protocol;

@@ -62,8 +62,8 @@ pub(crate) fn report(
 ) -> Result<Option<Report>> {
     let mut captures = open(files, progress, interrupt)?;
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
-    merge::drain(&mut captures, limit, interrupt, |segment, payload| {
-        analyzer.segment(segment, payload);
+    merge::drain(&mut captures, limit, interrupt, |packet| {
+        analyzer.packet(packet);
     });
     progress.finish_and_clear();
     for (index, capture) in captures.iter().enumerate() {
