@@ -10,7 +10,7 @@ use crate::wait::{Wait, WaitKind};
 ///
 /// Begins at the first byte of the ClientHello; ends when the client may send
 /// its request: with its own Finished or, in a full handshake up to TLS 1.2,
-/// when it has the server's.
+/// when it has the server's, and that could be known where it was seen.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     /// When it began.
@@ -52,6 +52,9 @@ pub struct Leg {
     pub client_think: Duration,
     /// What the server took before its answer, travel excluded.
     pub server_think: Duration,
+    /// From the observation point to the client and back, which every answer
+    /// takes that was not seen at the client; part of no leg.
+    pub travel: Duration,
     /// From the answer's first byte to its last, losses excluded.
     pub spread: Duration,
     /// The longest gap between two segments of the answer.

@@ -7,6 +7,7 @@ use super::secured::Secured;
 use super::tally::{Cost, nanos};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
+use crate::handshake::Leg;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::service::Stretches;
 use crate::wait::Owner;
@@ -35,10 +36,7 @@ impl super::Rule for Rule {
         let Some(leg) = paused.filter(|leg| leg.client_think >= NOTABLE) else {
             return self.secured.add(exchange, Cost::default());
         };
-        let cost = Cost {
-            low: nanos(leg.client_think.saturating_sub(NOTABLE)),
-            ..Cost::exactly(leg.client_think)
-        };
+        let cost = cost_of(exchange, leg);
         self.secured.add(exchange, cost);
         self.pauses.add(exchange.client.addr, leg.begin - leg.client_think, leg.begin);
         self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
@@ -57,6 +55,25 @@ impl super::Rule for Rule {
             true => Conclusion::Finding(Box::new(self.finding(case, fetched))),
             false => Conclusion::Nothing,
         }
+    }
+}
+
+/// All of the pause. Where Nagle's algorithm holds the client's request for
+/// the ACK of its Finished, it would have held the Finished for the ACK of the
+/// ChangeCipherSpec before it, fetch or no fetch: a round trip.
+fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
+    let pause = leg.client_think;
+    let (end, trip) = exchange
+        .handshake
+        .as_ref()
+        .map_or((exchange.begin, None), |h| (h.end, h.round_trip));
+    let trip = trip.unwrap_or_default();
+    let is_held = trip > NOTABLE && exchange.begin.since(end) >= trip * 3 / 4;
+    let rest = pause.saturating_sub(trip);
+    Cost {
+        low: nanos(rest.min(pause.saturating_sub(NOTABLE))),
+        likely: nanos(if is_held { rest } else { pause }),
+        high: nanos(pause),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `tls-round-trips`.
 
+use core::time::Duration;
+
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::{Secured, version_name};
 use super::tally::{Cost, nanos};
@@ -31,8 +33,8 @@ pub(crate) struct Rule {
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
-        let extra: Vec<&Leg> = handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
-        let cost = extra.iter().fold(Cost::default(), |sum, leg| sum.plus(cost_of(leg)));
+        let extra: Vec<(&Leg, Duration)> = handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
+        let cost = extra.iter().fold(Cost::default(), |sum, (leg, new_key)| sum.plus(cost_of(leg, *new_key)));
         self.secured.add(exchange, cost);
         let (Some(handshake), Some(first)) = (handshake, extra.first()) else {
             return;
@@ -44,7 +46,8 @@ impl super::Rule for Rule {
         let is_clients = !offers_better && !handshake.offers_session && !handshake.is_retried;
         self.by_client += u64::from(is_clients);
         self.version = self.version.max(handshake.version);
-        self.packets = Some(self.packets.map_or(first.packets, |p| p.min(first.packets)));
+        let packets = first.0.packets;
+        self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
     }
 
     fn merge(&mut self, other: Self) {
@@ -71,23 +74,27 @@ fn is_full(handshake: &Handshake) -> bool {
     is_older && !handshake.is_resumed && handshake.round_trips() > 1
 }
 
-/// The round trips that a handshake of TLS 1.3, or one that resumes, spares.
-fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = &Leg> {
+/// The round trips that a handshake of TLS 1.3, or one that resumes, spares:
+/// each with the time that the client took for another key behind it.
+fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
     let is_full = is_full(handshake);
-    let answered = handshake.legs.iter().filter(|leg| leg.answer_bytes > 0);
-    let last = answered.clone().count().saturating_sub(1);
-    answered
-        .enumerate()
-        .filter(move |(at, leg)| leg.is_retry || (is_full && *at == last))
-        .map(|(_, leg)| leg)
+    let last = handshake.round_trips().saturating_sub(1);
+    let behind = handshake.legs.iter().skip(1).map(|leg| leg.client_think);
+    let behind = behind.chain([Duration::ZERO]);
+    let legs = handshake.legs.iter().zip(behind).enumerate();
+    legs.filter(move |(at, (leg, _))| leg.is_retry || (is_full && *at == last))
+        .map(|(_, (leg, behind))| match leg.is_retry {
+            true => (leg, behind),
+            false => (leg, Duration::ZERO),
+        })
 }
 
-/// All of the leg; the least is what its travel took.
-fn cost_of(leg: &Leg) -> Cost {
-    let whole = leg.end.since(leg.begin);
+/// All of the leg and the answer's way; the least is what its travel took.
+fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
+    let whole = leg.end.since(leg.begin) + leg.travel;
     Cost {
         low: nanos(whole.saturating_sub(leg.server_think + leg.spread)),
-        ..Cost::exactly(whole)
+        ..Cost::exactly(whole + new_key)
     }
 }
 

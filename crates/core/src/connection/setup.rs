@@ -152,9 +152,8 @@ impl Setup {
         begin: Timestamp,
         handshake: Option<&Handshake>,
     ) -> Option<Duration> {
-        let is_prompt = |from: Timestamp, to: Timestamp, trip: Duration| {
-            to.since(from) <= PROMPT.max(trip)
-        };
+        let is_prompt =
+            |from: Timestamp, to: Timestamp, trip: Duration| to.since(from) <= PROMPT.max(trip);
         let mut connected = self
             .end
             .filter(|_| !self.is_charged && self.outcome == Some(SetupOutcome::Established));
@@ -167,7 +166,9 @@ impl Setup {
         };
         connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
         let from = connected.map_or(handshake.begin, |_| self.last_syn);
-        is_prompt(handshake.end, begin, trip).then(|| handshake.end.since(from))
+        // Nagle's algorithm may hold the request for the Finished's ACK.
+        let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
+        is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
     /// From the first SYN to the end.

@@ -155,6 +155,9 @@ impl Flights {
             recoveries: Vec::new(),
         };
         let legs: Vec<Leg> = self.legs.iter().map(|leg| whole.leg(leg)).collect();
+        if legs.last().is_some_and(|leg| leg.answer_bytes > 0) {
+            whole.travel();
+        }
         let hello = |hello: &Option<Box<Hello>>| hello.as_ref().map(|hello| hello.version);
         let version = hello(&self.server);
         let chose_key = self.server.as_ref().is_some_and(|hello| hello.resumes);
@@ -209,6 +212,7 @@ impl Tiled<'_> {
             end,
             client_think,
             server_think: of_kind(WaitKind::ServerThink) + of_kind(WaitKind::ServerPause),
+            travel: self.view.to_client.floor().unwrap_or_default(),
             spread: of_kind(WaitKind::ResponseTransfer),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
@@ -257,6 +261,13 @@ impl Tiled<'_> {
         self.push(to, WaitKind::RequestPause, Owner::Client, bound);
         self.push(until, WaitKind::RoundTrip, Owner::Path, bound);
         whole - travel
+    }
+
+    /// The last answer's way to the client.
+    fn travel(&mut self) {
+        let travel = self.view.to_client.floor().unwrap_or_default();
+        let bound = Bound::Inferred(self.view.to_client.split_error());
+        self.push(self.cursor + travel, WaitKind::RoundTrip, Owner::Path, bound);
     }
 
     fn push(&mut self, end: Timestamp, kind: WaitKind, owner: Owner, bound: Bound) {

@@ -226,7 +226,11 @@ impl Pairing {
                     tls.phase = Phase::Application;
                     return;
                 }
-                flights.began(by, record.start, at, number);
+                // For the sake of middleboxes: it may come long before the rest.
+                let means_nothing = record.content == Content::ChangeCipherSpec && tls.is_1_3;
+                if !means_nothing {
+                    flights.began(by, record.start, at, number);
+                }
             }
             Phase::Torn => {
                 let is_finished = FINISHED_RECORDS.contains(&record.length);
@@ -253,7 +257,9 @@ impl Pairing {
     ) {
         match &mut tls.phase {
             Phase::Handshake(flights) => {
-                flights.ended(by, record.content, record.end, mark);
+                if record.content != Content::ChangeCipherSpec || !tls.is_1_3 {
+                    flights.ended(by, record.content, record.end, mark);
+                }
                 let is_finished = by == Side::Client
                     && tls.is_1_3
                     && record.content == Content::ApplicationData
