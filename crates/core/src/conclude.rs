@@ -2,6 +2,7 @@
 
 mod consequence;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
@@ -19,7 +20,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount, WaitShare,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Shares, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -140,6 +141,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
@@ -150,6 +155,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -211,6 +217,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 
