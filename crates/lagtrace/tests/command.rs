@@ -3,6 +3,8 @@
 
 mod command {
     mod captures;
+    mod corpus;
+    mod exchanges;
     mod interrupts;
     mod lab;
     mod privileges;
