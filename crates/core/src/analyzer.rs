@@ -8,11 +8,13 @@ use hashbrown::HashMap;
 
 use crate::conclude::{self, Evidence};
 use crate::connection::{Closed, Setup};
+use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
 use crate::flow::{Endpoint, FlowKey, Transport};
+use crate::icmp::IcmpError;
 use crate::report::{Capture, CapturePoint, Report};
 use crate::segment::Segment;
 use crate::service::Service;
@@ -90,6 +92,23 @@ impl Analyzer {
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.sink = Some(sink);
         self
+    }
+
+    /// Takes in one decoded packet. Packets of one point come in its order.
+    pub fn packet(&mut self, packet: &Packet<'_>) {
+        match packet {
+            Packet::Tcp(segment, payload) => self.segment(segment, payload),
+            Packet::Icmp(error) => self.icmp(error),
+            Packet::Other => {}
+        }
+    }
+
+    /// Takes in what a router or host says about a packet of a flow.
+    pub fn icmp(&mut self, error: &IcmpError) {
+        let place = shard::place(&self.hasher, &error.flow);
+        if let Some(shard) = self.shards.get_mut(place) {
+            shard.take_icmp(error);
+        }
     }
 
     /// Takes in one TCP segment and as much of its payload as was captured.

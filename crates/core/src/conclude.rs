@@ -1,5 +1,6 @@
 //! Turns what was folded into the report.
 
+mod consequence;
 mod display_filter;
 mod layers;
 mod tables;
@@ -44,7 +45,7 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
-    fold_consequences(&mut findings);
+    consequence::fold(&mut findings);
     rank(&mut findings);
     if evidence.capture.is_some() {
         for finding in &mut findings {
@@ -205,39 +206,6 @@ fn twin_remark(finding: &Finding) -> Remark {
             "The control {} is no healthy twin: {} ({}).",
             finding.service, finding.title, finding.cause
         ),
-    }
-}
-
-/// What follows from a cause is its evidence, not a second cause: a path that
-/// loses data segments loses SYNs too.
-fn fold_consequences(findings: &mut Vec<Finding>) {
-    const FOLLOWS: [(&str, &str); 3] = [
-        ("syn-loss", "packet-loss"),
-        ("syn-loss", "retransmission-timeout"),
-        ("syn-loss", "fast-retransmit"),
-    ];
-    for (consequence, cause) in FOLLOWS {
-        let found = |f: &Finding, id: &str, service: &str| f.cause == id && f.service == service;
-        let services: Vec<String> = findings
-            .iter()
-            .filter(|f| f.cause == cause)
-            .map(|f| f.service.clone())
-            .collect();
-        for service in services {
-            let Some(at) = findings
-                .iter()
-                .position(|f| found(f, consequence, &service))
-            else {
-                continue;
-            };
-            let folded = findings.remove(at);
-            if let Some(root) = findings.iter_mut().find(|f| found(f, cause, &service)) {
-                root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
-                root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
-                root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
-                root.evidence.extend(folded.evidence);
-            }
-        }
     }
 }
 

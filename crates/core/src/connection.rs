@@ -20,6 +20,7 @@ use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
 use crate::http;
+use crate::icmp::{IcmpError, IcmpKind};
 use crate::mark::{Data, Mark};
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
@@ -133,6 +134,13 @@ impl Connection {
             self.take_fin(segment, by, data);
         }
         self.collect(closed);
+    }
+
+    /// Takes in what a router says about one of its packets.
+    pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
+        if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {
+            self.half_mut(error.direction).told_too_big(seq);
+        }
     }
 
     /// The capture ends, or the connection is given up: closes what is open.
@@ -367,12 +375,14 @@ impl Connection {
         let before = half.next;
         let in_flight = before.saturating_sub(half.acked);
         let (span, arrival) = half.take(segment);
+        let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
         let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
         Some(Data {
             span,
             arrival,
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
+            was_too_big,
             in_flight,
             filled_window,
         })

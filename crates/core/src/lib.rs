@@ -20,6 +20,7 @@ mod facts;
 pub mod flow;
 pub mod histogram;
 mod http;
+pub mod icmp;
 pub mod joined;
 mod mark;
 mod modes;

@@ -37,6 +37,9 @@ pub(crate) struct Data {
     /// No multiple of the MSS: a partial segment ends it.
     pub(crate) is_small: bool,
     pub(crate) has_fin: bool,
+    /// A router had said that the packet which brought these bytes before was
+    /// too big for it.
+    pub(crate) was_too_big: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
     /// Whether the receiver's window had no room for it and one more when the

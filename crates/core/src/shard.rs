@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use crate::connection::{Closed, Connection};
 use crate::event::PointId;
 use crate::flow::FlowKey;
+use crate::icmp::IcmpError;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -65,6 +66,13 @@ impl Shard {
             **connection = Connection::new(segment);
         }
         connection.take(segment, payload, closed);
+    }
+
+    /// Takes in an ICMP error; one about no connection that was seen is idle talk.
+    pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
+        if let Some(connection) = self.connections.get_mut(&(error.point, error.flow)) {
+            connection.take_icmp(error);
+        }
     }
 
     /// Closes everything, in an order that does not depend on the hash.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
 use lagtrace_core::time::{ClockId, Timestamp};
@@ -179,9 +180,9 @@ fn reading(
     if let Some(sink) = sink {
         analyzer = analyzer.with_sink(sink);
     }
-    merge::drain(&mut captures, limit, interrupt, |segment, payload| {
-        analyzer.segment(segment, payload);
-        if let Some(listing) = listing {
+    merge::drain(&mut captures, limit, interrupt, |packet| {
+        analyzer.packet(packet);
+        if let (Some(listing), Packet::Tcp(segment, _)) = (listing, packet) {
             listing.number(segment);
             if listing.has_failed() {
                 interrupt.request();

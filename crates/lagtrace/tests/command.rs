@@ -12,4 +12,5 @@ mod command {
     mod score;
     mod server;
     mod targets;
+    mod two_captures;
 }

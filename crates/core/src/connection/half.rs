@@ -73,6 +73,9 @@ pub(crate) struct Half {
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
     identification: Identification,
+    /// Bytes that a router said came in too big packets: it dropped them, and
+    /// they are sent again in smaller ones at once.
+    too_big: Option<Span>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
 }
@@ -126,6 +129,33 @@ impl Half {
         self.window_scale = syn.options.window_scale;
         self.has_timestamps = syn.options.timestamps.is_some();
         self.identification.meet(syn);
+    }
+
+    /// A router refused the packet at `seq`: what is in flight from there on
+    /// is as big, or comes again with it (`tcp_simple_retransmit()` in
+    /// `net/ipv4/tcp_input.c`).
+    pub(crate) fn told_too_big(&mut self, seq: u32) {
+        if self.base.is_none() {
+            return;
+        }
+        let start = self.offset(seq);
+        if start >= self.next || start < self.acked {
+            return;
+        }
+        let end = self.next;
+        self.too_big = match self.too_big {
+            Some(told) if told.end > start => Some(Span {
+                start: told.start.min(start),
+                end: told.end.max(end),
+            }),
+            _ => Some(Span { start, end }),
+        };
+    }
+
+    /// Whether a router refused these bytes.
+    pub(crate) fn was_too_big(&self, span: Span) -> bool {
+        self.too_big
+            .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
     /// Whether this SYN opens another connection than the one seen so far.

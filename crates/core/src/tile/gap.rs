@@ -74,6 +74,10 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
 
 /// A retransmission at its sender.
 fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+    if data.was_too_big {
+        // Cut to size as soon as a router said so: nothing was lost unawares.
+        return Gap::named(transfer(mark.by), Owner::Path);
+    }
     let original = trace.marks.iter().rev().find(|m| {
         m.at < mark.at
             && m.by == mark.by

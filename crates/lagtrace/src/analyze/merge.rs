@@ -1,6 +1,9 @@
 //! Several captures read as one, in time order.
 
-use lagtrace_core::segment::Segment;
+use std::collections::VecDeque;
+
+use lagtrace_core::decode::Packet;
+use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::time::Timestamp;
 use lagtrace_sources::capture::FileCapture;
 
@@ -10,21 +13,23 @@ use crate::packets::Packets;
 /// How many packets of a file are read ahead while others are due.
 const AHEAD: usize = 1024;
 
-/// Hands at most `limit` segments of each capture to `visit`, in time order
-/// across captures that are each in time order.
+/// Hands at most `limit` segments of each capture to `visit`, and what else
+/// bears on flows between them, in time order across captures that are each in time order.
 pub(super) fn drain(
     captures: &mut [FileCapture],
     limit: u64,
     interrupt: &Interrupt,
-    mut visit: impl FnMut(&Segment, &[u8]),
+    mut visit: impl FnMut(&Packet<'_>),
 ) {
     if let [only] = captures {
         // Nothing to be merged with: no need to keep anything.
-        for _ in 0..limit {
-            match only.next_segment() {
-                Some((segment, payload)) if !interrupt.is_requested() => visit(&segment, payload),
-                _ => break,
-            }
+        let mut left = limit;
+        while left > 0 && !interrupt.is_requested() {
+            let Some(packet) = only.next_packet() else {
+                break;
+            };
+            left -= u64::from(matches!(packet, Packet::Tcp(..)));
+            visit(&packet);
         }
         return;
     }
@@ -37,12 +42,17 @@ pub(super) fn drain(
         let Some((_, lane)) = due else { break };
         lane.take(&mut visit);
     }
+    for lane in &mut lanes {
+        lane.say(usize::MAX, &mut visit);
+    }
 }
 
 /// One capture and what was read of it ahead of its time.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
     ahead: Packets,
+    /// ICMP errors read ahead, each with how many segments go before it.
+    errors: VecDeque<(usize, IcmpError)>,
     next: usize,
     left: u64,
 }
@@ -52,6 +62,7 @@ impl<'a> Lane<'a> {
         Self {
             capture,
             ahead: Packets::default(),
+            errors: VecDeque::new(),
             next: 0,
             left: limit,
         }
@@ -65,23 +76,45 @@ impl<'a> Lane<'a> {
         self.ahead.at(self.next).map(|(segment, _)| segment.at)
     }
 
-    fn take(&mut self, visit: &mut impl FnMut(&Segment, &[u8])) {
+    fn take(&mut self, visit: &mut impl FnMut(&Packet<'_>)) {
+        self.say(self.next, visit);
         if let Some((segment, payload)) = self.ahead.at(self.next) {
-            visit(segment, payload);
+            visit(&Packet::Tcp(*segment, payload));
             self.next += 1;
         }
     }
 
+    /// Hands on the errors before segment `next`.
+    fn say(&mut self, next: usize, visit: &mut impl FnMut(&Packet<'_>)) {
+        while self
+            .errors
+            .front()
+            .is_some_and(|(before, _)| *before <= next)
+        {
+            if let Some((_, error)) = self.errors.pop_front() {
+                visit(&Packet::Icmp(error));
+            }
+        }
+    }
+
+    /// Errors behind the last segment go with the next one: nothing waits for
+    /// them.
     fn refill(&mut self) {
         self.ahead.clear();
         self.next = 0;
-        while self.left > 0 && self.ahead.len() < AHEAD {
-            let Some((segment, payload)) = self.capture.next_segment() else {
-                self.left = 0;
-                break;
-            };
-            self.ahead.push(&segment, payload);
-            self.left -= 1;
+        for (before, _) in &mut self.errors {
+            *before = 0;
+        }
+        while self.left > 0 && self.ahead.len() < AHEAD && self.errors.len() < AHEAD {
+            match self.capture.next_packet() {
+                Some(Packet::Tcp(segment, payload)) => {
+                    self.ahead.push(&segment, payload);
+                    self.left -= 1;
+                }
+                Some(Packet::Icmp(error)) => self.errors.push_back((self.ahead.len(), error)),
+                Some(Packet::Other) => {}
+                None => self.left = 0,
+            }
         }
     }
 }

@@ -7,8 +7,9 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
+use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
+use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
@@ -32,6 +33,7 @@ pub struct FileCapture {
     /// What of the buffer is read and not yet consumed.
     unread: Range<usize>,
     container: Container,
+    decoder: Decoder,
     point: PointId,
     is_over: bool,
     summary: CaptureSummary,
@@ -73,6 +75,7 @@ impl FileCapture {
             buffer: vec![0; BLOCK],
             unread: 0..0,
             container: Container::new(),
+            decoder: Decoder::new(),
             point,
             is_over: false,
             summary: CaptureSummary {
@@ -85,10 +88,24 @@ impl FileCapture {
     }
 
     /// The next TCP segment and what was captured of its payload; `None` at
-    /// the end. Records that are none are counted and passed over.
+    /// the end. Records that are none are passed over.
     pub fn next_segment(&mut self) -> Option<(Segment, &[u8])> {
-        let (segment, payload) = self.advance()?;
-        Some((segment, self.buffer.get(payload).unwrap_or_default()))
+        loop {
+            if let Next::Segment(segment, payload) = self.advance()? {
+                return Some((segment, self.buffer.get(payload).unwrap_or_default()));
+            }
+        }
+    }
+
+    /// The next packet that bears on a flow; `None` at the end. Records that
+    /// hold none are counted and passed over: it never is [`Packet::Other`].
+    pub fn next_packet(&mut self) -> Option<Packet<'_>> {
+        Some(match self.advance()? {
+            Next::Segment(segment, payload) => {
+                Packet::Tcp(segment, self.buffer.get(payload).unwrap_or_default())
+            }
+            Next::Icmp(error) => Packet::Icmp(error),
+        })
     }
 
     /// Hands all segments that are left to `visit`.
@@ -134,7 +151,7 @@ impl FileCapture {
     }
 
     #[inline]
-    fn advance(&mut self) -> Option<(Segment, Range<usize>)> {
+    fn advance(&mut self) -> Option<Next> {
         while !self.is_over {
             let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
             let step = self.container.next(unread);
@@ -143,10 +160,14 @@ impl FileCapture {
                 Found::Record(record) => {
                     count(&mut self.summary, &record);
                     let point = self.point.0.saturating_add(record.interface);
-                    if let Packet::Tcp(segment, payload) = decode::packet(&record, PointId(point)) {
-                        return Some((segment, range_within(&self.buffer, payload)));
+                    match self.decoder.packet(&record, PointId(point)) {
+                        Packet::Tcp(segment, payload) => {
+                            let payload = range_within(&self.buffer, payload);
+                            return Some(Next::Segment(segment, payload));
+                        }
+                        Packet::Icmp(error) => return Some(Next::Icmp(error)),
+                        Packet::Other => self.summary.undecoded += 1,
                     }
-                    self.summary.undecoded += 1;
                 }
                 Found::NeedMore(_) => self.read_block(),
                 Found::Damaged(damage) => self.end(Some(damage)),
@@ -183,6 +204,12 @@ impl FileCapture {
         self.is_over = true;
         self.summary.damage = damage.map(|damage| damage.to_string());
     }
+}
+
+/// What was read next, a payload by its place in the buffer.
+enum Next {
+    Segment(Segment, Range<usize>),
+    Icmp(IcmpError),
 }
 
 /// Where in `buffer` a slice of it lies; the borrow checker cannot lend the
