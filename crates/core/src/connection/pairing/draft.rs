@@ -5,8 +5,8 @@ use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::exchange::FirstRecord;
+use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::RequestLine;
 use crate::mark::{Mark, Pace};
@@ -84,10 +84,7 @@ impl Draft {
             (None, false) => start,
         };
         self.aside = Some((Span { start, end }, mark.at, mark.number));
-        self.response = Span {
-            start: end,
-            end,
-        };
+        self.response = Span { start: end, end };
         self.first_record = None;
     }
 
