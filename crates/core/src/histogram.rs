@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bits of a value that a bucket keeps: a value is off by less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
@@ -13,10 +13,26 @@ const SIGNIFICANT_BITS: u32 = 10;
 /// A value stands for the bucket that holds it: the bucket's upper end, at
 /// most 0.1 % above the true duration. Bounded: about 1,024 buckets for each
 /// power of two that occurs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    buckets: Vec<(u64, u64)>,
+    /// The pairs, sorted, by how many bits their values have: so that a new one
+    /// moves no more than those of its own power of two.
+    octaves: Vec<Vec<(u64, u64)>>,
+}
+
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Distribution {}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
+        into.collect_seq(self.iter())
+    }
 }
 
 /// A report may come from anywhere: its pairs are sorted and joined again, so
@@ -30,32 +46,33 @@ impl<'de> Deserialize<'de> for Distribution {
 impl Distribution {
     /// The distribution of the given buckets, in any order.
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut sorted: Vec<(u64, u64)> = buckets
-            .into_iter()
-            .map(|(value, count)| (round_up(value), count))
-            .collect();
-        sorted.sort_unstable();
-        sorted.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 = kept.1.saturating_add(next.1);
-            }
-            same
-        });
-        sorted.retain(|&(_, count)| count > 0);
-        Self { buckets: sorted }
+        let mut all = Self::default();
+        for (value, count) in buckets {
+            all.record_many(Duration::from_nanos(value), count);
+        }
+        all
     }
 
     /// Adds `count` observations of `value`.
     pub fn record_many(&mut self, value: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
         let value = round_up(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
-        match self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
+        let bits = (u64::BITS - value.leading_zeros()) as usize;
+        if self.octaves.len() <= bits {
+            self.octaves.resize_with(bits + 1, Vec::new);
+        }
+        let Some(octave) = self.octaves.get_mut(bits) else {
+            return;
+        };
+        match octave.binary_search_by_key(&value, |&(v, _)| v) {
             Ok(at) => {
-                if let Some(bucket) = self.buckets.get_mut(at) {
+                if let Some(bucket) = octave.get_mut(at) {
                     bucket.1 = bucket.1.saturating_add(count);
                 }
             }
-            Err(at) => self.buckets.insert(at, (value, count)),
+            Err(at) => octave.insert(at, (value, count)),
         }
     }
 
@@ -66,41 +83,52 @@ impl Distribution {
 
     /// Adds all of `other`'s observations.
     pub fn merge(&mut self, other: &Self) {
-        *self = Self::from_buckets(self.buckets.iter().chain(&other.buckets).copied());
+        if self.is_empty() {
+            self.octaves.clone_from(&other.octaves);
+            return;
+        }
+        for (value, count) in other.iter() {
+            self.record_many(Duration::from_nanos(value), count);
+        }
     }
 
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
-        for &(value, count) in &other.buckets {
-            if let Ok(at) = self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
-                if let Some(bucket) = self.buckets.get_mut(at) {
-                    bucket.1 = bucket.1.saturating_sub(count);
+        for (mine, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
+            for &(value, count) in theirs {
+                if let Ok(at) = mine.binary_search_by_key(&value, |&(v, _)| v) {
+                    if let Some(bucket) = mine.get_mut(at) {
+                        bucket.1 = bucket.1.saturating_sub(count);
+                    }
                 }
             }
+            mine.retain(|&(_, count)| count > 0);
         }
-        self.buckets.retain(|&(_, count)| count > 0);
     }
 
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        self.buckets
-            .iter()
-            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
+        self.iter()
+            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count))
     }
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
+        self.octaves.iter().all(Vec::is_empty)
     }
 
     /// The `(value in ns, count)` pairs, ascending.
-    pub fn buckets(&self) -> &[(u64, u64)] {
-        &self.buckets
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.iter().collect()
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        self.octaves.iter().flatten().copied()
     }
 
     /// Sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
-        self.buckets.iter().fold(0, |sum: u128, &(value, count)| {
+        self.iter().fold(0, |sum: u128, (value, count)| {
             sum.saturating_add(u128::from(value) * u128::from(count))
         })
     }
@@ -121,7 +149,7 @@ impl Distribution {
             .ceil()
             .max(1.0) as u64;
         let mut seen = 0_u64;
-        for &(value, count) in &self.buckets {
+        for (value, count) in self.iter() {
             seen = seen.saturating_add(count);
             if seen >= wanted {
                 return Some(Duration::from_nanos(value));
@@ -132,26 +160,25 @@ impl Distribution {
 
     /// The least value; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
-        self.buckets
-            .first()
-            .map(|&(value, _)| Duration::from_nanos(value))
+        self.iter()
+            .next()
+            .map(|(value, _)| Duration::from_nanos(value))
     }
 
     /// The greatest value; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
-        self.buckets
-            .last()
-            .map(|&(value, _)| Duration::from_nanos(value))
+        self.iter()
+            .next_back()
+            .map(|(value, _)| Duration::from_nanos(value))
     }
 
     /// Share of the observations that lie above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
         let limit = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
         let above = self
-            .buckets
             .iter()
-            .filter(|&&(value, _)| value > limit)
-            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count));
+            .filter(|&(value, _)| value > limit)
+            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
         let count = self.count();
         if count == 0 {
             0.0
