@@ -1,12 +1,18 @@
 //! Distributions of durations.
 
+mod octave;
+
 use core::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use octave::Octave;
+
 /// Bits of a value that a bucket keeps: a value is off by less than 1/1024.
-const SIGNIFICANT_BITS: u32 = 10;
+const SIGNIFICANT_BITS: usize = 10;
+/// What of a value's leading bits is its bucket's index.
+const INDEX: u16 = octave::BUCKETS as u16 - 1;
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
@@ -16,9 +22,8 @@ const SIGNIFICANT_BITS: u32 = 10;
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    /// The pairs, sorted, by how many bits their values have: so that a new one
-    /// moves no more than those of its own power of two.
-    octaves: Vec<Vec<(u64, u64)>>,
+    /// By how many bits the values have.
+    octaves: Vec<Octave>,
 }
 
 impl PartialEq for Distribution {
@@ -58,21 +63,13 @@ impl Distribution {
         if count == 0 {
             return;
         }
-        let value = round_up(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
+        let value = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
         let bits = (u64::BITS - value.leading_zeros()) as usize;
         if self.octaves.len() <= bits {
-            self.octaves.resize_with(bits + 1, Vec::new);
+            self.octaves.resize_with(bits + 1, Octave::default);
         }
-        let Some(octave) = self.octaves.get_mut(bits) else {
-            return;
-        };
-        match octave.binary_search_by_key(&value, |&(v, _)| v) {
-            Ok(at) => {
-                if let Some(bucket) = octave.get_mut(at) {
-                    bucket.1 = bucket.1.saturating_add(count);
-                }
-            }
-            Err(at) => octave.insert(at, (value, count)),
+        if let Some(octave) = self.octaves.get_mut(bits) {
+            octave.add((value >> unused_bits(bits)) as u16 & INDEX, count);
         }
     }
 
@@ -95,14 +92,9 @@ impl Distribution {
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
         for (mine, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
-            for &(value, count) in theirs {
-                if let Ok(at) = mine.binary_search_by_key(&value, |&(v, _)| v) {
-                    if let Some(bucket) = mine.get_mut(at) {
-                        bucket.1 = bucket.1.saturating_sub(count);
-                    }
-                }
+            for (index, count) in theirs.iter() {
+                mine.subtract(index, count);
             }
-            mine.retain(|&(_, count)| count > 0);
         }
     }
 
@@ -114,7 +106,7 @@ impl Distribution {
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.octaves.iter().all(Vec::is_empty)
+        self.octaves.iter().all(Octave::is_empty)
     }
 
     /// The `(value in ns, count)` pairs, ascending.
@@ -123,7 +115,11 @@ impl Distribution {
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.octaves.iter().flatten().copied()
+        let octaves = self.octaves.iter().enumerate();
+        octaves.flat_map(|(bits, octave)| {
+            let pair = move |(index, count)| (upper_end(bits, index), count);
+            octave.iter().map(pair)
+        })
     }
 
     /// Sum of all observations in nanoseconds; saturates.
@@ -188,11 +184,19 @@ impl Distribution {
     }
 }
 
-/// Upper end of the bucket that holds `value`.
-fn round_up(value: u64) -> u64 {
-    let bits = u64::BITS - value.leading_zeros();
-    let low = bits.saturating_sub(SIGNIFICANT_BITS + 1);
-    value | ((1_u64 << low) - 1)
+/// How many of the lowest bits of a value of `bits` bits its bucket ignores.
+fn unused_bits(bits: usize) -> usize {
+    bits.saturating_sub(SIGNIFICANT_BITS + 1)
+}
+
+/// Upper end of a bucket of the values with `bits` bits.
+fn upper_end(bits: usize, index: u16) -> u64 {
+    let unused = unused_bits(bits);
+    let leading = match bits > SIGNIFICANT_BITS {
+        true => 1 << SIGNIFICANT_BITS,
+        false => 0,
+    };
+    (leading | u64::from(index)) << unused | ((1 << unused) - 1)
 }
 
 #[cfg(test)]
