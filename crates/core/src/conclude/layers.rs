@@ -51,7 +51,9 @@ fn layer_of(cause: &str) -> &'static str {
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
-        | "fast-retransmit" => "transport",
+        | "fast-retransmit"
+        | "tail-loss-probe"
+        | "lost-retransmission" => "transport",
         _ => "server",
     }
 }
