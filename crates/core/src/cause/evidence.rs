@@ -97,7 +97,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
         "packet-loss" | "fast-retransmit" | "retransmission-timeout" | "tail-loss-probe"
-        | "lost-retransmission" => vec![WaitKind::Recovery],
+        | "lost-retransmission" | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }

@@ -21,8 +21,23 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["packet-loss", "retransmission-timeout", "fast-retransmit"],
         Time::Besides,
     ),
-    // Losses on one member of the path are not losses of the path.
-    ("packet-loss", &["path-member-fault"], Time::Within),
+    // Losses on one member of the path, or of one size of packet, are not
+    // losses of the path.
+    (
+        "packet-loss",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "retransmission-timeout",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "lost-retransmission",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
 ];

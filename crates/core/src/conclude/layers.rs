@@ -53,7 +53,8 @@ fn layer_of(cause: &str) -> &'static str {
         | "retransmission-timeout"
         | "fast-retransmit"
         | "tail-loss-probe"
-        | "lost-retransmission" => "transport",
+        | "lost-retransmission"
+        | "mtu-black-hole" => "transport",
         _ => "server",
     }
 }

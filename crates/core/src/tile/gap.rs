@@ -147,7 +147,7 @@ fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     };
     if is_overtaken {
         return Gap {
-            overtaken: Some(late),
+            overtaken: Some(late.min(mark.at.since(before.at))),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
