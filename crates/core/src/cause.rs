@@ -8,6 +8,7 @@ mod attempts;
 pub(crate) mod evidence;
 mod held;
 mod loss;
+pub(crate) mod rhythm;
 pub(crate) mod tally;
 
 use core::fmt;
@@ -19,6 +20,7 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::Ledger;
+use rhythm::Rhythm;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(crate) struct Case<'a> {
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
     pub(crate) facts: &'a Facts,
+    /// How the server worked through its requests.
+    pub(crate) rhythm: &'a Rhythm,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -129,6 +133,11 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    rate_limit "rate-limit" "The server lets requests through at a limited rate";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

@@ -29,4 +29,5 @@ mod service;
 mod shard;
 mod tile;
 pub mod time;
+mod timeline;
 pub mod wait;

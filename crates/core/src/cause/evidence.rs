@@ -6,7 +6,7 @@ use super::tally::{Tally, nanos};
 use super::{Case, by_id};
 use crate::histogram::Distribution;
 use crate::report::{
-    Affected, Evidence, EvidenceKind, Figures, Finding, Fix, PredictedLatency, Prediction,
+    Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency, Prediction,
     RuledOut, Verdict,
 };
 use crate::wait::{Owner, WaitKind};
@@ -92,7 +92,8 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" => vec![WaitKind::ServerThink],
+        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
+        | "cold-start" => vec![WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
@@ -202,6 +203,11 @@ impl Evidence {
         self.location = location;
         self
     }
+}
+
+/// The last packets of these exchanges: where their answers ended.
+pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
+    exemplars.iter().filter_map(|exemplar| exemplar.last_packet).collect()
 }
 
 pub(crate) fn ruled_out(cause: &str, because: impl Into<String>) -> RuledOut {
