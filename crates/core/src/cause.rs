@@ -9,6 +9,7 @@ pub(crate) mod evidence;
 mod held;
 mod loss;
 pub(crate) mod rhythm;
+mod sequence;
 pub(crate) mod tally;
 
 use core::fmt;
@@ -127,7 +128,13 @@ causes! {
     delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
     server_think "server-think" "The server takes its time before it answers";
     server_pause "server-pause" "The server pauses in the middle of its answer";
-    client_think "client-think" "The client pauses within its request";
+    slow_request_upload "slow-request-upload" "The client takes its time to send its request";
+    expect_continue "expect-continue" "The client waits for leave to send its request's body";
+    close_delimited_body "close-delimited-body" "Only the connection's end tells that the response is whole";
+    head_of_line_blocking "head-of-line-blocking" "Responses wait behind a slower one on their connection";
+    client_think "client-think" "The client pauses between requests that belong together";
+    chatty_round_trips "chatty-round-trips" "One action takes many round trips one after the other";
+    redirect_chain "redirect-chain" "Redirects lead to redirects";
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";

@@ -574,7 +574,10 @@ mod tests {
         assert!(head(&mut messages, request).expects_continue);
         let mut messages = Messages::new(Role::Response);
         let response = b"HTTP/1.1 302 Found\r\nLocation: http://a/b\r\nContent-Length: 0\r\n\r\n";
-        assert_eq!(head(&mut messages, response).location, Some(fingerprint("/b")));
+        assert_eq!(
+            head(&mut messages, response).location,
+            Some(fingerprint("/b"))
+        );
         let mut messages = Messages::new(Role::Response);
         let response =
             b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";

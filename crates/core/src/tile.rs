@@ -220,6 +220,10 @@ impl Tiler<'_> {
         );
         let from = self.recover_request(request_end, first);
         if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
             self.push(
                 until,
                 WaitKind::Behind,

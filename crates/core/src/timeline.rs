@@ -51,7 +51,11 @@ impl Moment {
                 WaitKind::RequestTransfer | WaitKind::RequestPause | WaitKind::RequestHeld
             )
         };
-        let sent = waits.iter().filter(|w| is_sending(w.kind)).map(|w| w.end).next_back();
+        let sent = waits
+            .iter()
+            .filter(|w| is_sending(w.kind))
+            .map(|w| w.end)
+            .next_back();
         let sent = sent.unwrap_or(exchange.begin);
         let think = |kind: WaitKind| kind == WaitKind::ServerThink;
         let thinks = || waits.iter().filter(|w| think(w.kind) && w.start >= sent);
@@ -59,7 +63,11 @@ impl Moment {
             .iter()
             .find(|w| w.kind == WaitKind::RoundTrip && w.start >= sent)
             .map(|w| w.end);
-        let asked = thinks().map(|w| w.start).next().or(first_travel).unwrap_or(sent);
+        let asked = thinks()
+            .map(|w| w.start)
+            .next()
+            .or(first_travel)
+            .unwrap_or(sent);
         Self {
             begin: exchange.begin,
             client: exchange.client,
@@ -74,7 +82,10 @@ impl Moment {
             redirect: exchange.particulars.redirect,
             to_server: exchange.least_trip.unwrap_or_default(),
             is_clear: !waits.iter().any(|w| {
-                matches!(w.kind, WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind)
+                matches!(
+                    w.kind,
+                    WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind
+                )
             }),
         }
     }

@@ -11,7 +11,9 @@ use crate::wait::Owner;
 /// request which meets no other at once: the distance is a limit, not work.
 ///
 /// The discriminator is the quick answer: a worker that needs a turn for each
-/// request needs it for the first one too.
+/// request needs it for the first one too. And its rate is a round number, as
+/// limits are: a server that takes up connections at some pace of its own shows
+/// the same turns.
 #[derive(Debug, Default)]
 pub(crate) struct Rule;
 

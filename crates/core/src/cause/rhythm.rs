@@ -63,7 +63,12 @@ impl Rhythm {
             .then(|| nature(&clear))
             .flatten();
         let ordinary = quantile(&thinks(&clear), 0.5);
-        Self { moments, weight, nature, ordinary }
+        Self {
+            moments,
+            weight,
+            nature,
+            ordinary,
+        }
     }
 
     /// What the exchanges that `saved` names would have saved.
@@ -108,7 +113,11 @@ impl Rhythm {
     pub(super) fn rest(&self, nature: &Nature) -> Tally {
         self.tally(|moment| {
             let rest = moment.think().saturating_sub(self.saved(nature, moment));
-            if rest >= NOTABLE { rest } else { Duration::ZERO }
+            if rest >= NOTABLE {
+                rest
+            } else {
+                Duration::ZERO
+            }
         })
     }
 }
@@ -127,7 +136,7 @@ fn nature(clear: &[Moment]) -> Option<Nature> {
     match stalls.as_slice() {
         [] => None,
         [only] => stall::is_start(only, clear).then(|| Nature::Starts(only.clone())),
-        _ => stall::are_common(&stalls).then_some(Nature::Stops(stalls)),
+        _ => stall::are_common(&stalls, clear).then_some(Nature::Stops(stalls)),
     }
 }
 

@@ -134,10 +134,17 @@ impl Pairing {
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         // Where the capture has all that was sent.
-        let missing = self.responses.messages.awaited_bytes().filter(|_| position == end);
+        let missing = self
+            .responses
+            .messages
+            .awaited_bytes()
+            .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked = true;
-            draft.cut_short = missing.map(|missing| (at, missing));
+            if let Some(missing) = missing {
+                draft.cut_short = Some((at, missing));
+                draft.response.end = position.max(draft.response.start);
+            }
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;

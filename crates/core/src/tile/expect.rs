@@ -24,20 +24,31 @@ impl Tiler<'_> {
         let Some(travel) = trace.to_server.floor().filter(|_| is_there && is_clear) else {
             return false;
         };
-        let answer = trace.interim.filter(|&(at, _)| at > before.at && at <= mark.at);
+        let back = trace.to_client.floor().unwrap_or_default();
+        let answer = trace
+            .interim
+            .filter(|&(at, _)| at > before.at && at <= mark.at);
         self.tiling.expectation = Some(Expectation {
             waited: mark.at.since(before.at),
             is_answered: answer.is_some(),
-            travel,
+            travel: travel + back,
             packet: mark.number,
         });
         if let Some((at, number)) = answer {
             let travel = travel.min(at.since(before.at));
             let inferred = Bound::Inferred(trace.to_server.split_error());
-            let (path, server) = (WaitKind::RoundTrip, WaitKind::ServerThink);
-            self.push(before.at + travel / 2, path, Owner::Path, None, inferred);
+            // Leave's travel is part of getting the request across.
+            let (sending, server) = (WaitKind::RequestTransfer, WaitKind::ServerThink);
+            self.push(before.at + travel / 2, sending, Owner::Path, None, inferred);
             self.push(at - travel / 2, server, Owner::Server, None, inferred);
-            self.push(at, path, Owner::Path, Some(number), inferred);
+            self.push(at, sending, Owner::Path, Some(number), inferred);
+            self.push(
+                (at + back).min(mark.at),
+                sending,
+                Owner::Path,
+                None,
+                inferred,
+            );
         }
         let (pause, released) = (WaitKind::RequestPause, Some(mark.number));
         self.push(mark.at, pause, Owner::Client, released, Bound::Observed);

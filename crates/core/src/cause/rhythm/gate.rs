@@ -18,6 +18,8 @@ const LEAST_TURN: Duration = Duration::from_millis(2);
 /// An answer so much sooner than a turn came from a server that had only to
 /// let it through.
 const QUICK: f64 = 0.5;
+/// How far a measured rate may be off a round one.
+const ROUND: f64 = 0.015;
 /// Share of all answers that keep their distance behind a limit, quick ones too.
 const DISTANT: f64 = 0.95;
 
@@ -56,26 +58,51 @@ pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
     let mut waits = super::thinks(clear);
     waits.dedup();
     let quickest = *waits.first()?;
-    let gate = Gate { turn, even: (even, turns.len()), quickest };
+    let gate = Gate {
+        turn,
+        even: (even, turns.len()),
+        quickest,
+    };
     let part = |wait: Duration| wait.as_secs_f64() / turn.as_secs_f64();
     if part(quickest) <= QUICK {
         let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - STRAY);
         let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
-        return is_limit.then_some((gate, true));
+        return (is_limit && is_round(gate.turn)).then_some((gate, true));
     }
     let met_idle = answers.first().into_iter().chain(
-        pairs().filter(|(before, next)| next.asked >= before.answered).map(|(_, next)| next),
+        pairs()
+            .filter(|(before, next)| next.asked >= before.answered)
+            .map(|(_, next)| next),
     );
     let mut alone = met_idle.map(Moment::think);
     let is_seen = alone.any(|think| (1.0 - STRAY..=1.0 + 2.0 * STRAY).contains(&part(think)));
     is_seen.then_some((gate, false))
 }
 
+/// Whether somebody would write this rate into a configuration: a whole number
+/// of requests a second or a minute, and a round one where it is large. What
+/// paces itself for another reason hits one by chance only.
+fn is_round(turn: Duration) -> bool {
+    let second = 1.0 / turn.as_secs_f64();
+    let steps = [
+        (second, 10.0, 1.0),
+        (second, 50.0, 5.0),
+        (second, 100.0, 10.0),
+    ];
+    let coarse = [(second, f64::INFINITY, 50.0), (second * 60.0, 60.0, 5.0)];
+    steps.iter().chain(&coarse).any(|&(rate, up_to, step)| {
+        let whole = (rate / step).round() * step;
+        whole > 0.0 && whole <= up_to && (rate / whole - 1.0).abs() <= ROUND
+    })
+}
+
 /// Whether the turns are the time that responses take on their way: then the
 /// next one's first byte queues behind the bytes of this one.
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
-    let mut transfers: Vec<Duration> =
-        clear.iter().map(|moment| moment.end.since(moment.answered)).collect();
+    let mut transfers: Vec<Duration> = clear
+        .iter()
+        .map(|moment| moment.end.since(moment.answered))
+        .collect();
     transfers.sort_unstable();
     // The travel is in it; it does not vary.
     let least = quantile(&transfers, 0.0);

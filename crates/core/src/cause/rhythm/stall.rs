@@ -1,7 +1,7 @@
 //! Stand-stills: everything that a server had to answer was answered together.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{by_answer, quantile, thinks};
 use crate::flow::Endpoint;
@@ -16,6 +16,8 @@ const OUTSTANDING: u32 = 4;
 const BURST: Duration = Duration::from_millis(3);
 /// Connections that must have waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
+/// Stand-stills that must be seen: any host has a bad moment.
+const OCCASIONS: usize = 3;
 /// Share of the late answers that must be part of a stall.
 const EXPLAINED: f64 = 0.7;
 /// Share of all exchanges that may be late: more is how the server is.
@@ -71,8 +73,11 @@ pub(super) fn stalls(clear: &[Moment]) -> Vec<Stall> {
     let ordinary = quantile(&thinks(clear), 0.5);
     let least = LEAST_STALL.max(ordinary * OUTSTANDING);
     let answers = by_answer(clear);
-    let late: Vec<Moment> =
-        answers.iter().filter(|moment| moment.think() >= least).copied().collect();
+    let late: Vec<Moment> = answers
+        .iter()
+        .filter(|moment| moment.think() >= least)
+        .copied()
+        .collect();
     if late.is_empty() || late.len() as f64 > clear.len() as f64 * RARE {
         return Vec::new();
     }
@@ -85,10 +90,34 @@ pub(super) fn stalls(clear: &[Moment]) -> Vec<Stall> {
     }
 }
 
-/// Whether most of the stand-stills ended for requests that had come at
-/// different times: what each asked for cannot be what took so long.
-pub(super) fn are_common(stalls: &[Stall]) -> bool {
-    stalls.iter().filter(|stall| stall.is_common_release()).count() * 2 >= stalls.len()
+/// Whether these are the server's and not the requests': there are several,
+/// and most of them ended at once for requests that had come at different
+/// times, or all met requests for what is answered quickly at other times.
+pub(super) fn are_common(stalls: &[Stall], clear: &[Moment]) -> bool {
+    let common = stalls
+        .iter()
+        .filter(|stall| stall.is_common_release())
+        .count();
+    stalls.len() >= OCCASIONS && (common * 2 >= stalls.len() || are_usually_quick(stalls, clear))
+}
+
+/// Whether what was asked for in the stand-stills is mostly answered quickly.
+fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
+    let is_held = |moment: &Moment| stalls.iter().any(|stall| stall.holds(moment));
+    let mut quick: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut held: BTreeMap<u64, usize> = BTreeMap::new();
+    for moment in clear {
+        let counts = if is_held(moment) {
+            &mut held
+        } else {
+            &mut quick
+        };
+        *counts.entry(moment.target).or_default() += 1;
+    }
+    let is_usual = |(target, held): (&u64, &usize)| {
+        *target != 0 && quick.get(target).is_some_and(|quick| quick >= held)
+    };
+    !held.is_empty() && held.iter().all(is_usual)
 }
 
 fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
@@ -96,9 +125,9 @@ fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
     let begin = burst.iter().map(|moment| moment.asked).min()?;
     let last_asked = burst.iter().map(|moment| moment.asked).max()?;
     let clients: BTreeSet<Endpoint> = burst.iter().map(|moment| moment.client).collect();
-    let ran = answers.iter().any(|moment| {
-        moment.answered > begin + MEANWHILE && moment.answered + BURST < release
-    });
+    let ran = answers
+        .iter()
+        .any(|moment| moment.answered > begin + MEANWHILE && moment.answered + BURST < release);
     (clients.len() >= LEAST_CONNECTIONS && !ran).then(|| Stall {
         begin,
         release,
@@ -118,6 +147,9 @@ pub(super) fn is_start(stall: &Stall, clear: &[Moment]) -> bool {
         .iter()
         .filter(|moment| moment.begin < stall.release)
         .all(|moment| stall.holds(moment) && moment.ordinal == 0);
-    let after = clear.iter().filter(|moment| moment.begin >= stall.release).count();
+    let after = clear
+        .iter()
+        .filter(|moment| moment.begin >= stall.release)
+        .count();
     is_first && after >= WARM && stall.duration() >= LEAST_START.max(ordinary * COLD)
 }

@@ -41,8 +41,11 @@ pub(super) fn ticks(clear: &[Moment]) -> Option<Ticks> {
     let mut sorted = gaps.clone();
     sorted.sort_unstable();
     let guess = quantile(&sorted, 0.1);
-    let alike: Vec<Duration> =
-        sorted.iter().filter(|gap| is_near(**gap, guess, STRAY)).copied().collect();
+    let alike: Vec<Duration> = sorted
+        .iter()
+        .filter(|gap| is_near(**gap, guess, STRAY))
+        .copied()
+        .collect();
     let period = alike.iter().sum::<Duration>() / u32::try_from(alike.len()).ok()?.max(1);
     if period < LEAST_PERIOD {
         return None;
@@ -73,12 +76,17 @@ fn is_even(waits: &[Duration], period: Duration) -> bool {
 fn gaps(clear: &[Moment]) -> Vec<Duration> {
     let mut ticks: Vec<Timestamp> = Vec::new();
     for moment in by_answer(clear) {
-        let is_same = ticks.last().is_some_and(|&tick| moment.answered.since(tick) <= TICK);
+        let is_same = ticks
+            .last()
+            .is_some_and(|&tick| moment.answered.since(tick) <= TICK);
         if !is_same {
             ticks.push(moment.answered);
         }
     }
-    ticks.windows(2).filter_map(|pair| Some(pair.get(1)?.since(*pair.first()?))).collect()
+    ticks
+        .windows(2)
+        .filter_map(|pair| Some(pair.get(1)?.since(*pair.first()?)))
+        .collect()
 }
 
 fn is_near(value: Duration, to: Duration, share: f64) -> bool {
