@@ -10,6 +10,7 @@ mod held;
 mod loss;
 pub(crate) mod rhythm;
 mod sequence;
+mod secured;
 pub(crate) mod tally;
 
 use core::fmt;
@@ -20,7 +21,7 @@ use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
-use crate::service::Ledger;
+use crate::service::{Ledger, Stretches};
 use rhythm::Rhythm;
 
 /// A class of latency: what it is called and how it is told to people.
@@ -49,6 +50,8 @@ pub(crate) struct Case<'a> {
     /// Which of the run's targets it is; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
+    /// Fetches of what a certificate's validity rests on, at any service.
+    pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
     /// How the server worked through its requests.
     pub(crate) rhythm: &'a Rhythm,
@@ -145,6 +148,11 @@ causes! {
     worker_saturation "worker-saturation" "Requests wait for a busy worker";
     stop_the_world "stop-the-world" "The whole server stands still at times";
     cold_start "cold-start" "The first requests wait until the server is warm";
+    tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
+    tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
+    tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
+    tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
+    tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

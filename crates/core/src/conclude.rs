@@ -1,6 +1,8 @@
 //! Turns what was folded into the report.
 
+mod consequence;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
@@ -19,7 +21,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount, WaitShare,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Shares, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -44,7 +46,7 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
-    fold_consequences(&mut findings);
+    consequence::fold(&mut findings);
     rank(&mut findings);
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
@@ -140,6 +142,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
@@ -152,6 +158,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -201,39 +208,6 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
-/// What follows from a cause is its evidence, not a second cause: a path that
-/// loses data segments loses SYNs too.
-fn fold_consequences(findings: &mut Vec<Finding>) {
-    const FOLLOWS: [(&str, &str); 3] = [
-        ("syn-loss", "packet-loss"),
-        ("syn-loss", "retransmission-timeout"),
-        ("syn-loss", "fast-retransmit"),
-    ];
-    for (consequence, cause) in FOLLOWS {
-        let found = |f: &Finding, id: &str, service: &str| f.cause == id && f.service == service;
-        let services: Vec<String> = findings
-            .iter()
-            .filter(|f| f.cause == cause)
-            .map(|f| f.service.clone())
-            .collect();
-        for service in services {
-            let Some(at) = findings
-                .iter()
-                .position(|f| found(f, consequence, &service))
-            else {
-                continue;
-            };
-            let folded = findings.remove(at);
-            if let Some(root) = findings.iter_mut().find(|f| found(f, cause, &service)) {
-                root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
-                root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
-                root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
-                root.evidence.extend(folded.evidence);
-            }
-        }
-    }
-}
-
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
     const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
@@ -246,6 +220,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 
