@@ -9,8 +9,8 @@ pub(crate) mod evidence;
 mod held;
 mod loss;
 pub(crate) mod rhythm;
-mod sequence;
 mod secured;
+mod sequence;
 pub(crate) mod tally;
 
 use core::fmt;

@@ -7,7 +7,7 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
-use crate::wait::Wait;
+use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
 ///
@@ -72,6 +72,17 @@ impl Exchange {
     /// Its whole duration.
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
+    }
+
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub fn cost(&self) -> Duration {
+        let is_held = |wait: &&Wait| {
+            !matches!(
+                wait.kind,
+                WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+            )
+        };
+        self.waits.iter().filter(is_held).map(Wait::duration).sum()
     }
 }
 
@@ -167,6 +178,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Whose time it is.
+    pub const fn owner(self) -> Owner {
+        match self {
+            Self::Client => Owner::Client,
+            Self::Server => Owner::Server,
+        }
+    }
+
     /// The other end.
     pub const fn peer(self) -> Self {
         match self {

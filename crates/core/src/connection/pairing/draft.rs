@@ -97,10 +97,7 @@ impl Draft {
             (None, false) => start,
         };
         self.aside = Some((Span { start, end }, mark.at, mark.number));
-        self.response = Span {
-            start: end,
-            end,
-        };
+        self.response = Span { start: end, end };
         self.first_record = None;
     }
 

@@ -5,8 +5,8 @@
 
 use super::flights::Flights;
 use super::{Draft, Mode, Pairing};
-use crate::connection::half::{Arrival, Span};
 use crate::connection::View;
+use crate::connection::half::{Arrival, Span};
 use crate::exchange::Side;
 use crate::http::{RequestLine, Role};
 use crate::mark::{Data, Mark};
