@@ -381,7 +381,7 @@ impl Connection {
             None => half.offset(segment.seq),
         };
         half.finish(end);
-        self.pairing.fin(by, segment.at);
+        self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
             self.pairing.finish(Some((Some(by), segment.at, false)));

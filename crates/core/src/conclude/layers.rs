@@ -59,6 +59,12 @@ fn layer_of(cause: &str) -> &'static str {
         | "tail-loss-probe"
         | "lost-retransmission"
         | "mtu-black-hole" => "transport",
+        // No layer has a line for what the client's own program does.
+        "slow-request-upload"
+        | "expect-continue"
+        | "client-think"
+        | "chatty-round-trips"
+        | "head-of-line-blocking" => "client",
         _ => "server",
     }
 }

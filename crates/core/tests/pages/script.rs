@@ -240,6 +240,12 @@ fn message<'a>(
     while let Some(&word) = rest.peek() {
         match word {
             "close" => head.push_str("Connection: close\r\n"),
+            "expect" => head.push_str("Expect: 100-continue\r\n"),
+            "location" => {
+                rest.next();
+                let place = rest.peek().ok_or("`location` lacks its operand")?;
+                head.push_str(&format!("Location: {place}\r\n"));
+            }
             "ocsp" => head.push_str("Content-Type: application/ocsp-response\r\n"),
             "len" | "body" => {
                 rest.next();
