@@ -7,6 +7,7 @@
 mod attempts;
 pub(crate) mod evidence;
 mod held;
+mod limited;
 mod loss;
 pub(crate) mod tally;
 
@@ -129,6 +130,15 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    receive_window "receive-window" "The receiver's window is too small for the round trip";
+    zero_window "zero-window" "The receiver does not read, and its window closes";
+    send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
+    slow_start "slow-start" "A new connection's window has yet to grow";
+    slow_start_after_idle "slow-start-after-idle" "A connection that rested begins slow start anew";
+    low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
+    tiny_writes "tiny-writes" "A message is written in tiny pieces";
+    pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

@@ -108,7 +108,8 @@ impl Connection {
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);
         }
-        let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
+        let edge = window.map_or(0, |window| ack + window);
+        let is_wider = edge > 0 && self.remember_window(segment.direction, edge);
         let Some(by) = self.side(segment.direction) else {
             return;
         };
@@ -119,6 +120,7 @@ impl Connection {
             queued,
             data,
             ack,
+            edge,
             is_news: is_new_ack || is_wider,
             skipped,
         };
@@ -197,6 +199,8 @@ impl Connection {
             to_client: peer.to_peer,
             client_finished: own.fin.is_some(),
             server_finished: peer.fin.is_some(),
+            request: own.pipe(peer),
+            response: peer.pipe(own),
         }
     }
 
@@ -372,8 +376,7 @@ impl Connection {
             *before = allowed_now;
         }
         let half = self.half_mut(segment.direction);
-        let before = half.next;
-        let in_flight = before.saturating_sub(half.acked);
+        let acked = half.acked;
         let (span, arrival) = half.take(segment);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
         let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
@@ -383,7 +386,8 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             was_too_big,
-            in_flight,
+            acked,
+            edge: allowed_now.unwrap_or_default(),
             filled_window,
         })
     }
@@ -399,6 +403,8 @@ pub(crate) struct View {
     pub(crate) to_client: rtt::RoundTrip,
     pub(crate) client_finished: bool,
     pub(crate) server_finished: bool,
+    pub(crate) request: half::Pipe,
+    pub(crate) response: half::Pipe,
 }
 
 /// Whether the segment brought bytes not seen before.

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::delivery::Delivery;
 use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -38,6 +39,8 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What limited its messages, where they stood still for a time worth naming.
+    pub deliveries: Vec<Delivery>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.

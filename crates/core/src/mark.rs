@@ -22,7 +22,10 @@ pub(crate) struct Mark {
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.
     pub(crate) ack: u64,
-    /// Whether that was news, or the window that it opens.
+    /// The furthest byte that it allows the other side to send; 0 where the
+    /// window's scaling was not seen.
+    pub(crate) edge: u64,
+    /// Whether its acknowledgement was news, or the window that it opens.
     pub(crate) is_news: bool,
     /// Segments of the same sender that were lost before they came here, just
     /// before this one.
@@ -40,8 +43,10 @@ pub(crate) struct Data {
     /// A router had said that the packet which brought these bytes before was
     /// too big for it.
     pub(crate) was_too_big: bool,
-    /// Bytes seen and not acknowledged before it.
-    pub(crate) in_flight: u64,
+    /// How far the other side had acknowledged this one's bytes before it.
+    pub(crate) acked: u64,
+    /// The furthest byte that it had allowed; 0 where that is not known.
+    pub(crate) edge: u64,
     /// Whether the receiver's window had no room for it and one more when the
     /// segment before it was sent.
     pub(crate) filled_window: bool,

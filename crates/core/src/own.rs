@@ -65,6 +65,7 @@ fn exchange(
         waits,
         holds,
         recoveries: Vec::new(),
+        deliveries: Vec::new(),
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,

@@ -94,6 +94,15 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
         "server-think" => vec![WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
+        "receive-window" | "zero-window" => vec![WaitKind::WindowFull],
+        "send-buffer" => vec![WaitKind::SendBuffer],
+        "slow-start" | "slow-start-after-idle" | "low-congestion-window" | "tiny-writes" => {
+            vec![WaitKind::CongestionWindow]
+        }
+        "pacing" => vec![WaitKind::Paced],
+        "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
+        "cork-hold" => vec![WaitKind::ServerThink],
+        "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
         "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],

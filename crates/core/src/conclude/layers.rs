@@ -41,7 +41,7 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" => "round-trip",
+        "path-queueing" | "bandwidth-limit" | "policer" => "round-trip",
         "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
             "connection"
         }
@@ -51,7 +51,16 @@ fn layer_of(cause: &str) -> &'static str {
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
-        | "fast-retransmit" => "transport",
+        | "fast-retransmit"
+        | "receive-window"
+        | "zero-window"
+        | "send-buffer"
+        | "slow-start"
+        | "slow-start-after-idle"
+        | "low-congestion-window"
+        | "tiny-writes"
+        | "pacing"
+        | "cork-hold" => "transport",
         _ => "server",
     }
 }

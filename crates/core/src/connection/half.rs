@@ -80,6 +80,20 @@ pub(crate) struct Half {
     pub(crate) transit: Transit,
 }
 
+/// What tiling needs to know of how a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pipe {
+    /// Payload of a full segment.
+    pub(crate) mss: u32,
+    /// Whether offset 0 is the stream's true beginning.
+    pub(crate) has_start: bool,
+    /// Whether its stamps are known to count milliseconds, so that a queue
+    /// before the point would show.
+    pub(crate) has_clock: bool,
+    /// Data segments that were sent again so far.
+    pub(crate) repeats: u64,
+}
+
 /// A sender's IPv4 identifications. Linux counts them up by one for each
 /// segment of a connection (`ip_select_ident_segs()`), so a gap means
 /// segments that never came here.
@@ -179,6 +193,16 @@ impl Half {
             Some(mss) => mss.saturating_sub(options).max(1),
             None if self.largest >= DEFAULT_MSS => DEFAULT_MSS,
             None => DEFAULT_MSS.max(self.largest),
+        }
+    }
+
+    /// How this side sends.
+    pub(crate) fn pipe(&self, peer: &Self) -> Pipe {
+        Pipe {
+            mss: self.mss(peer),
+            has_start: self.has_start,
+            has_clock: self.transit.has_clock(),
+            repeats: self.repeats,
         }
     }
 

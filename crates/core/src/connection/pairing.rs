@@ -18,6 +18,7 @@ use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::http::{self, Messages, Role, Step};
 use crate::mark::{Data, Mark, Marks};
+use crate::tile::Before;
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -37,6 +38,11 @@ pub(crate) struct Pairing {
     torn: Vec<(Side, Span)>,
     /// When the last response ended.
     last_end: Option<Timestamp>,
+    /// Most of the server's bytes in flight at once, in responses large enough
+    /// to tell.
+    most_in_flight: u64,
+    /// What the server's congestion window would be by now without rests.
+    kept_window: u64,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
     /// A response is in progress whose request was not seen.
@@ -66,6 +72,8 @@ impl Default for Pairing {
             next_ordinal: 0,
             torn: Vec::new(),
             last_end: None,
+            most_in_flight: 0,
+            kept_window: 0,
             response_acked: 0,
             is_orphaned: false,
         }
@@ -180,8 +188,22 @@ impl Pairing {
                 break;
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
-            let exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            let before = Before {
+                ended: self.last_end,
+                flight: self.most_in_flight,
+                kept: self.kept_window,
+            };
+            let marks = self.marks.as_slice();
+            let exchange = draft.close(view, marks, &self.torn, behind, before, setup);
             self.last_end = Some(exchange.end);
+            for delivery in &exchange.deliveries {
+                if delivery.sender == Side::Server {
+                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
+                    // A window that is used doubles each round trip (RFC 5681 §3.1).
+                    let grown = self.kept_window.saturating_mul(2);
+                    self.kept_window = grown.max(delivery.most_in_flight);
+                }
+            }
             into.push(exchange);
         }
         match self.open.front() {

@@ -2,14 +2,15 @@
 
 use core::time::Duration;
 
+use super::flow::Flow;
+use super::release::REACTION;
+use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::connection::half::Arrival;
 use crate::exchange::{Hold, HoldRelease, Recovery, RecoveryMechanism, Side};
 use crate::mark::{Data, Mark};
 use crate::wait::{Owner, WaitKind};
 
-/// A sender that was blocked on an ACK sends within this time of its arrival.
-const REACTION: Duration = Duration::from_micros(500);
 /// Stamps on one host stray by this much.
 const JITTER: Duration = Duration::from_micros(100);
 /// A path is quicker than the least round trip seen so far by at most this:
@@ -29,6 +30,7 @@ pub(super) struct Gap {
     pub(super) wait: Option<(WaitKind, Owner)>,
     pub(super) hold: Option<Hold>,
     pub(super) recovery: Option<Recovery>,
+    pub(super) stop: Option<Stop>,
 }
 
 impl Gap {
@@ -41,13 +43,29 @@ impl Gap {
 }
 
 /// Names the gap between `before` and `mark`, the mark at `index`.
-pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+pub(super) fn name(
+    trace: &Trace<'_>,
+    flow: &Flow,
+    before: &Mark,
+    mark: &Mark,
+    index: usize,
+) -> Gap {
     let (Some(first), Some(second)) = (before.data, mark.data) else {
         return Gap::default();
     };
     let sender = mark.by;
     match second.arrival {
         Arrival::KeepAlive => Gap::default(),
+        // A full receiver discards what comes (`tcp_try_rmem_schedule()` in
+        // `net/ipv4/tcp_input.c`): no loss of the path's.
+        Arrival::Repeat if flow.is_closed => {
+            let (wait, stop) = stop::closed(trace, before, mark, index);
+            Gap {
+                wait: Some(wait),
+                stop,
+                ..Gap::default()
+            }
+        }
         Arrival::Repeat if trace.is_near(sender) => repeated(trace, before, mark, second),
         Arrival::Repeat => Gap::default(),
         Arrival::Fill => filled(trace, before, mark, second),
@@ -67,7 +85,7 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
                     false => recovered(mark, gap, gap),
                 };
             }
-            flowed(trace, before, mark, index)
+            flowed(trace, flow, (before, mark), index)
         }
     }
 }
@@ -112,6 +130,7 @@ fn recovered(mark: &Mark, since_original: Duration, took: Duration) -> Gap {
     Gap {
         wait: Some((WaitKind::Recovery, Owner::Path)),
         hold: None,
+        stop: None,
         recovery: Some(Recovery {
             sender: mark.by,
             mechanism,
@@ -131,10 +150,10 @@ pub(super) fn mechanism(since_original: Duration) -> RecoveryMechanism {
 }
 
 /// New data: held, blocked, paused, or simply on its way.
-fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
     let sender = mark.by;
     let between = between(trace, before, index);
-    let (Some(first), Some(second)) = (before.data, mark.data) else {
+    let Some(first) = before.data else {
         return Gap::default();
     };
     let release = between
@@ -148,24 +167,21 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         };
     }
     let hold = hold(trace, before, mark, release);
-    let flow = FLOW.max(trace.round_trip(sender).error() * 2);
-    let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
-    let wait = if held && gap > FLOW {
-        held_by(sender)
-    } else if gap <= flow || queued_for(before, mark) * 2 >= gap {
-        (transfer(sender), Owner::Path)
-    } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
-        match second.filled_window {
-            true => (WaitKind::WindowFull, owner_of(sender.peer())),
-            false => (transfer(sender), Owner::Path),
-        }
+    let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
+    let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
+    let held = by_ack && !flow.is_eager;
+    let (wait, stop) = if held && gap > FLOW {
+        (held_by(sender), None)
+    } else if gap <= flowing {
+        ((transfer(sender), Owner::Path), None)
     } else {
-        paused(sender)
+        stop::name(trace, flow, (before, mark), index, hold.is_some())
     };
     Gap {
         wait: Some(wait),
         hold,
         recovery: None,
+        stop,
     }
 }
 
@@ -191,8 +207,8 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
 }
 
 /// How much longer the second queued on its way here than the first.
-fn queued_for(before: &Mark, mark: &Mark) -> Duration {
-    mark.queued.known.saturating_sub(before.queued.known)
+pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
+    mark.queued.possible.saturating_sub(before.queued.possible)
 }
 
 /// The marks between `before` and the one at `index`.
@@ -202,26 +218,16 @@ fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] 
     marks.get(start..).unwrap_or_default()
 }
 
-/// Whether `mark` left as soon as news of an acknowledgement reached its sender.
-fn follows_ack(trace: &Trace<'_>, mark: &Mark, between: &[Mark]) -> bool {
-    let trip = trace.round_trip(mark.by);
-    let Some(travel) = trip.floor() else {
-        return false;
-    };
-    between.iter().any(|ack| {
-        let reaction = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
-        let slack = nanos(trip.error() + REACTION);
-        ack.by == mark.by.peer() && ack.is_news && reaction.saturating_abs() <= slack
-    })
-}
-
 /// A small segment behind a small segment of the same message, and what let it
 /// go. `None` when Nagle's algorithm has no say: a FIN passes it, and so does
 /// data behind a full segment.
 fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
     let (first, second) = (before.data?, mark.data?);
+    // A full segment passes it, however many come with it.
+    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(mark.by).mss);
     let is_candidate = first.is_small
         && second.is_small
+        && is_partial
         && !second.has_fin
         && !second.filled_window
         && second.arrival == Arrival::InOrder
@@ -263,7 +269,7 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     })
 }
 
-fn transfer(sender: Side) -> WaitKind {
+pub(super) fn transfer(sender: Side) -> WaitKind {
     match sender {
         Side::Client => WaitKind::RequestTransfer,
         Side::Server => WaitKind::ResponseTransfer,
@@ -277,14 +283,14 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
     }
 }
 
-fn paused(sender: Side) -> (WaitKind, Owner) {
+pub(super) fn paused(sender: Side) -> (WaitKind, Owner) {
     match sender {
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         Side::Server => (WaitKind::ServerPause, Owner::Server),
     }
 }
 
-fn owner_of(side: Side) -> Owner {
+pub(super) fn owner_of(side: Side) -> Owner {
     match side {
         Side::Client => Owner::Client,
         Side::Server => Owner::Server,

@@ -7,7 +7,7 @@ use crate::connection::setup::Setup;
 use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::http::RequestLine;
 use crate::mark::Mark;
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Before, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -129,6 +129,7 @@ impl Draft {
         marks: &[Mark],
         torn: &[(Side, Span)],
         behind: Option<Timestamp>,
+        before: Before,
         setup: &mut Setup,
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
@@ -144,6 +145,8 @@ impl Draft {
             ends_with_fin: self.ends_with_fin,
             to_server: view.to_server,
             to_client: view.to_client,
+            pipes: [view.request, view.response],
+            before,
         };
         let tiling = if outcome == Outcome::Cut {
             Tiling::default()
@@ -164,6 +167,7 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
