@@ -78,6 +78,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         },
         summary: String::new(),
         evidence: Vec::new(),
+        display_filter: None,
         ruled_out: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),

@@ -80,6 +80,10 @@ pub(super) fn name(
     if super::gap::queued_for(before, mark) * 2 >= gap {
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
+    if second.after_cut && !first.is_small && release(trace, mark, index).is_some() {
+        // Sent at once, but for what was lost before.
+        return ((WaitKind::Recovery, Owner::Path), None);
+    }
     if let Some(limit) = by_acknowledgement(trace, flow, (mark, index), first, &stop, may_be_held) {
         stop.limit = limit;
         let kind = match limit {

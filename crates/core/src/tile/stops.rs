@@ -79,7 +79,7 @@ pub(super) fn delivery(
         } else {
             0
         },
-        has_losses: pipe.repeats > 0,
+        has_losses: pipe.has_repeats,
         pauses: pauses(trace, sender, stops),
         packets: longest.packets,
     })

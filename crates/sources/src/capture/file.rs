@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
+use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
@@ -33,6 +33,7 @@ pub struct FileCapture {
     /// What of the buffer is read and not yet consumed.
     unread: Range<usize>,
     container: Container,
+    decoder: Decoder,
     point: PointId,
     is_over: bool,
     summary: CaptureSummary,
@@ -74,6 +75,7 @@ impl FileCapture {
             buffer: vec![0; BLOCK],
             unread: 0..0,
             container: Container::new(),
+            decoder: Decoder::new(),
             point,
             is_over: false,
             summary: CaptureSummary {
@@ -158,7 +160,7 @@ impl FileCapture {
                 Found::Record(record) => {
                     count(&mut self.summary, &record);
                     let point = self.point.0.saturating_add(record.interface);
-                    match decode::packet(&record, PointId(point)) {
+                    match self.decoder.packet(&record, PointId(point)) {
                         Packet::Tcp(segment, payload) => {
                             let payload = range_within(&self.buffer, payload);
                             return Some(Next::Segment(segment, payload));
