@@ -28,7 +28,10 @@ fn exchanges(name: &str) -> Vec<Exchange> {
 fn handshake(name: &str) -> (Handshake, Exchange) {
     let first = exchanges(name).remove(0);
     let handshake = first.handshake.clone();
-    (*handshake.unwrap_or_else(|| panic!("{name}: no handshake")), first)
+    (
+        *handshake.unwrap_or_else(|| panic!("{name}: no handshake")),
+        first,
+    )
 }
 
 fn is_about(found: Duration, expected_ms: f64) -> bool {

@@ -62,7 +62,9 @@ impl Secured {
     /// A finding whose share is of the time with the setups in it.
     pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
-        let total = u64::try_from(self.whole.sum_ns()).unwrap_or(u64::MAX).max(1);
+        let total = u64::try_from(self.whole.sum_ns())
+            .unwrap_or(u64::MAX)
+            .max(1);
         finding.share = (self.tally.cost.likely as f64 / total as f64).min(1.0);
         finding
     }

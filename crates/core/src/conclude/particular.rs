@@ -23,10 +23,14 @@ fn particular(general: &str) -> &'static [&'static str] {
 pub(super) fn put_first(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {
-        let behind = findings.iter().enumerate().skip(at + 1).find(|(_, finding)| {
-            finding.service == general.service
-                && particular(&general.cause).contains(&finding.cause.as_str())
-        });
+        let behind = findings
+            .iter()
+            .enumerate()
+            .skip(at + 1)
+            .find(|(_, finding)| {
+                finding.service == general.service
+                    && particular(&general.cause).contains(&finding.cause.as_str())
+            });
         if let Some((from, _)) = behind {
             let finding = findings.remove(from);
             findings.insert(at, finding);

@@ -20,8 +20,8 @@ use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::{self, Role};
-use crate::protocol::{Parser, Protocol, Step};
 use crate::mark::{Data, Mark, Marks};
+use crate::protocol::{Parser, Protocol, Step};
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).

@@ -142,7 +142,9 @@ impl Records {
         let rest = self.header.get_mut(usize::from(have)..)?;
         let count = rest.len().min(bytes.len());
         let (taken, after) = bytes.split_at(count);
-        rest.iter_mut().zip(taken).for_each(|(to, &from)| *to = from);
+        rest.iter_mut()
+            .zip(taken)
+            .for_each(|(to, &from)| *to = from);
         *bytes = after;
         let have = have + count as u8;
         if u64::from(have) < HEADER {
@@ -295,4 +297,3 @@ impl Clear {
         })
     }
 }
-

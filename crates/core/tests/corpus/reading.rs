@@ -81,7 +81,10 @@ pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
     if let Some(handshake) = &exchange.handshake {
         let sum: core::time::Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
         if sum != handshake.latency() {
-            return Some(format!("the handshake's {sum:?} is not {:?}", handshake.latency()));
+            return Some(format!(
+                "the handshake's {sum:?} is not {:?}",
+                handshake.latency()
+            ));
         }
     }
     if exchange.waits.is_empty() {

@@ -90,7 +90,8 @@ fn misfit(exchange: &Exchange) -> Option<String> {
     }
     let handshake = exchange.handshake.as_ref()?;
     let tiled: Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
-    (tiled != handshake.latency()).then(|| format!("{}: its handshake is not tiled", name(exchange)))
+    (tiled != handshake.latency())
+        .then(|| format!("{}: its handshake is not tiled", name(exchange)))
 }
 
 fn unknown(exchange: &Exchange) -> Option<String> {

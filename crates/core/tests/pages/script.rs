@@ -179,7 +179,9 @@ fn slice(whole: &[u8], range: &str) -> Result<Vec<u8>, String> {
         to => number_of(to)? as usize,
     };
     let part = whole.get(number_of(from)? as usize..end);
-    Ok(part.ok_or(format!("{} bytes have no {range}", whole.len()))?.to_vec())
+    Ok(part
+        .ok_or(format!("{} bytes have no {range}", whole.len()))?
+        .to_vec())
 }
 
 fn time_of(word: &str) -> Result<Time, String> {

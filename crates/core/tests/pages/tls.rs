@@ -52,7 +52,10 @@ fn handshake(kind: u8, body: &[u8]) -> Vec<u8> {
     message[0] = kind;
     message.extend(body);
     // No record is longer than 2^14 bytes.
-    message.chunks(1 << 14).flat_map(|part| record(22, part)).collect()
+    message
+        .chunks(1 << 14)
+        .flat_map(|part| record(22, part))
+        .collect()
 }
 
 fn extension(kind: u16, body: &[u8]) -> Vec<u8> {

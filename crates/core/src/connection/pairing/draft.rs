@@ -4,8 +4,8 @@ use super::Ending;
 use crate::connection::View;
 use crate::connection::half::Span;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::exchange::FirstRecord;
+use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::RequestLine;
 use crate::mark::{Mark, Pace};
@@ -83,10 +83,7 @@ impl Draft {
             (None, false) => start,
         };
         self.aside = Some((Span { start, end }, mark.at, mark.number));
-        self.response = Span {
-            start: end,
-            end,
-        };
+        self.response = Span { start: end, end };
         self.first_record = None;
     }
 

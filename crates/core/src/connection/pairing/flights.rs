@@ -7,7 +7,9 @@ use crate::connection::half::Span;
 use crate::exchange::{Recovery, Side};
 use crate::handshake::{Handshake, Leg};
 use crate::mark::{Mark, Pace};
-use crate::protocol::tls::{CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3};
+use crate::protocol::tls::{
+    CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
+};
 use crate::tile::{Tiling, Trace, tile};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -267,7 +269,12 @@ impl Tiled<'_> {
     fn travel(&mut self) {
         let travel = self.view.to_client.floor().unwrap_or_default();
         let bound = Bound::Inferred(self.view.to_client.split_error());
-        self.push(self.cursor + travel, WaitKind::RoundTrip, Owner::Path, bound);
+        self.push(
+            self.cursor + travel,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            bound,
+        );
     }
 
     fn push(&mut self, end: Timestamp, kind: WaitKind, owner: Owner, bound: Bound) {

@@ -105,7 +105,8 @@ fn server_name(mut body: Reader<'_>) -> Option<String> {
     let mut list = Reader(body.vector(2)?);
     let kind = list.take(1)?;
     let name = list.vector(2)?;
-    let is_name = kind == [0] && name.len() <= LONGEST_NAME && name.iter().all(u8::is_ascii_graphic);
+    let is_name =
+        kind == [0] && name.len() <= LONGEST_NAME && name.iter().all(u8::is_ascii_graphic);
     is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
 
@@ -143,7 +144,9 @@ impl<'a> Reader<'a> {
     /// A vector whose length stands before it, in so many bytes.
     fn vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(length_bytes)?;
-        let length = length.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+        let length = length
+            .iter()
+            .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
         self.take(length)
     }
 }
