@@ -5,6 +5,7 @@
 //! only: whether they add up to a cause is for the rules to say.
 
 mod gap;
+mod overlay;
 
 use core::time::Duration;
 

@@ -58,6 +58,8 @@ pub enum WaitKind {
     ResponseHeld,
     /// Waiting for the receiver to open its window.
     WindowFull,
+    /// Waiting for the receiver to open HTTP/2's flow-control window.
+    FlowControl,
     /// Waiting for lost segments to be sent again.
     Recovery,
     /// Behind another exchange on the same connection.

@@ -137,7 +137,10 @@ fn losses_keep_their_owners() {
 }
 
 /// Recordings of other protocols than HTTP/1.x, a connection each.
-const PROTOCOLS: [&str; 6] = [
+const PROTOCOLS: [&str; 9] = [
+    "http2",
+    "postgres",
+    "redis",
     "tls-1.2",
     "tls-1.2-server",
     "tls-1.2-resumed",

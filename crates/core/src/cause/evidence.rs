@@ -97,6 +97,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
         "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],
+        "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),
     }
 }

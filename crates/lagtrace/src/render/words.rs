@@ -31,6 +31,7 @@ pub(super) fn wait(kind: WaitKind) -> &'static str {
         WaitKind::ServerPause => "pause within the response",
         WaitKind::ResponseHeld => "response held for an ACK (Nagle)",
         WaitKind::WindowFull => "receiver's window full",
+        WaitKind::FlowControl => "HTTP/2's flow-control window full",
         WaitKind::Recovery => "sending lost segments again",
         WaitKind::Behind => "behind another request",
         WaitKind::Unknown => "not explained",

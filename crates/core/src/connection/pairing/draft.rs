@@ -1,6 +1,7 @@
 //! An exchange in the making.
 
 use super::Ending;
+use super::http2::Flow;
 use crate::connection::View;
 use crate::connection::half::Span;
 use crate::connection::setup::Setup;
@@ -33,6 +34,12 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its stream of HTTP/2; 0: it is no such.
+    pub(super) stream: u32,
+    /// What the client sent and the server under HTTP/2's flow control.
+    pub(super) flows: [Flow; 2],
+    /// Stretches that one side was held back in by the other's windows there.
+    pub(super) held: Vec<(Timestamp, Timestamp, Side)>,
     /// Its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
     /// Records of the server that seem to be no response: where they lie, and
@@ -69,6 +76,9 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            stream: 0,
+            flows: [Flow::default(); 2],
+            held: Vec::new(),
             is_revocation: false,
             aside: None,
             first_record: None,
@@ -178,11 +188,12 @@ impl Draft {
             to_server: view.to_server,
             to_client: view.to_client,
         };
-        let tiling = if outcome == Outcome::Cut {
+        let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
         } else {
             tile(&trace)
         };
+        tiling.hold_back(&self.held);
         Exchange {
             client: view.client,
             server: view.server,
