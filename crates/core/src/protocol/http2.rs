@@ -226,7 +226,10 @@ impl Frames {
         let place = self.header.get_mut(have..)?;
         let count = place.len().min(bytes.len());
         let (taken, after) = bytes.split_at(count);
-        place.iter_mut().zip(taken).for_each(|(to, &from)| *to = from);
+        place
+            .iter_mut()
+            .zip(taken)
+            .for_each(|(to, &from)| *to = from);
         *bytes = after;
         if have + count < HEADER as usize {
             self.state = State::Header(have + count);
@@ -243,13 +246,7 @@ impl Frames {
         Some(Step::Http2(Event::Began(frame)))
     }
 
-    fn read_body(
-        &mut self,
-        frame: Frame,
-        left: u32,
-        bytes: &mut &[u8],
-        missing: &mut u64,
-    ) -> u32 {
+    fn read_body(&mut self, frame: Frame, left: u32, bytes: &mut &[u8], missing: &mut u64) -> u32 {
         let captured = (left as usize).min(bytes.len());
         if frame.is_kept() {
             let taken = bytes.get(..captured).unwrap_or_default();

@@ -23,6 +23,9 @@ const MAX_HELD: usize = 1024;
 /// A sender that a window held goes on within this time of the update that
 /// opened it; what comes later it was not waiting for.
 const REACTION: Duration = Duration::from_millis(5);
+/// A frame's tail that is shorter than this fills no segment (Ethernet's MSS
+/// less timestamps).
+const SEGMENT: u64 = 1448;
 /// Stamps of one path stray by this much.
 const JITTER: Duration = Duration::from_micros(500);
 
@@ -36,34 +39,62 @@ pub(super) struct Multiplex {
 /// One side's data, and what its peer allows.
 #[derive(Debug)]
 struct Sender {
-    connection: i64,
+    /// The connection's window.
+    connection: Window,
+    /// Each stream's window at first.
     initial: i64,
     /// Updates that the peer has sent: when they reach the sender, for which
     /// stream (0: all), how many bytes.
     credits: VecDeque<(Timestamp, u32, i64)>,
 }
 
+/// A window as its sender knows it, counted from what it was at first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    given: i64,
+    used: i64,
+    /// When data last ended, and what had been given by then.
+    spent: Option<(Timestamp, i64)>,
+    /// The first update since.
+    released: Option<Timestamp>,
+}
+
 /// One stream's flow control in one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flow {
-    /// What the stream itself used up, less what it was given.
-    used: i64,
-    /// When data last ended, and what the windows left then.
-    last: Option<(Timestamp, i64)>,
-}
+pub(super) struct Flow(Window);
 
 impl Default for Sender {
     fn default() -> Self {
         Self {
-            connection: INITIAL_WINDOW,
+            connection: Window::default(),
             initial: INITIAL_WINDOW,
             credits: VecDeque::new(),
         }
     }
 }
 
-fn place(by: Side) -> usize {
-    usize::from(by == Side::Server)
+impl Window {
+    /// So many bytes were used, and nothing more was sent since.
+    fn take(&mut self, bytes: i64, since: Timestamp) {
+        self.used = self.used.saturating_add(bytes);
+        self.spent = Some((since, self.given));
+        self.released = None;
+    }
+
+    fn give(&mut self, bytes: i64, at: Timestamp) {
+        self.given = self.given.saturating_add(bytes);
+        let is_later = self.spent.is_some_and(|(since, _)| at + JITTER >= since);
+        self.released = self.released.or(Some(at).filter(|_| is_later));
+    }
+
+    /// From when until when so many bytes had no room; `None`: they had.
+    fn held(&self, initial: i64, bytes: i64) -> Option<(Timestamp, Timestamp)> {
+        let (since, given) = self.spent?;
+        let had_room = bytes <= initial + given - self.used;
+        self.released
+            .filter(|_| !had_room)
+            .map(|until| (since, until))
+    }
 }
 
 impl Multiplex {
@@ -147,7 +178,14 @@ impl Pairing {
         }
     }
 
-    pub(super) fn http2_step(&mut self, by: Side, offset: u64, step: Step, mark: Mark, view: &View) {
+    pub(super) fn http2_step(
+        &mut self,
+        by: Side,
+        offset: u64,
+        step: Step,
+        mark: Mark,
+        view: &View,
+    ) {
         match step {
             Step::Lost => self.lose_streams(),
             Step::Http2(Event::Began(frame)) => {
@@ -182,7 +220,14 @@ impl Pairing {
         if let Some(draft) = self.stream(frame.stream).filter(|_| is_message) {
             match by {
                 Side::Client => draft.request.end = draft.request.end.max(end),
-                Side::Server => draft.extend_turn(Span { start, end: start + 1 }, mark.at, mark.number),
+                Side::Server => draft.extend_turn(
+                    Span {
+                        start,
+                        end: start + 1,
+                    },
+                    mark.at,
+                    mark.number,
+                ),
             }
         }
         if frame.is_data() && frame.length > 0 {
@@ -279,7 +324,10 @@ impl Pairing {
         match frame.ends_stream() {
             true => draft.complete(offset, mark.at, mark.number),
             false => {
-                let end = Span { start: offset, end: offset };
+                let end = Span {
+                    start: offset,
+                    end: offset,
+                };
                 draft.extend_turn(end, mark.at, mark.number);
             }
         }
@@ -293,46 +341,47 @@ impl Pairing {
     }
 
     /// Data of a stream begins: whether it could have come sooner but for the
-    /// windows.
+    /// windows, which had no room for it before an update.
     fn data_began(&mut self, by: Side, frame: Frame, mark: Mark) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
         let sender = multiplex.sender(by);
-        let last = self
-            .stream(frame.stream)
-            .and_then(|draft| draft.flows.get(place(by)).copied())
-            .and_then(|flow| flow.last);
-        let mut released = None;
-        while let Some(&(reaches, stream, bytes)) = sender.credits.front() {
-            if reaches > mark.at + JITTER {
+        self.apply_credits(by, sender, mark.at + JITTER);
+        let (connection, initial) = (sender.connection, sender.initial);
+        self.multiplex = Some(multiplex);
+        let length = i64::from(frame.length);
+        let Some(draft) = self.stream(frame.stream) else {
+            return;
+        };
+        let held = draft.flow(by).0.held(initial, length);
+        let Some((spent, released)) = held.or(connection.held(INITIAL_WINDOW, length)) else {
+            return;
+        };
+        let spent = spent.max(draft.begin);
+        let until = match mark.at <= released + REACTION {
+            true => mark.at,
+            false => released,
+        };
+        if until > spent && draft.held.len() < MAX_HELD {
+            draft.held.push((spent, until, by.peer()));
+        }
+    }
+
+    /// Gives a sender what has reached it by `until`.
+    fn apply_credits(&mut self, by: Side, sender: &mut Sender, until: Timestamp) {
+        while let Some(&(at, stream, bytes)) = sender.credits.front() {
+            if at > until {
                 break;
             }
             sender.credits.pop_front();
-            let is_ours = stream == 0 || stream == frame.stream;
-            if released.is_none() && is_ours && last.is_some_and(|(at, _)| reaches + JITTER >= at) {
-                released = Some(reaches);
-            }
             match stream {
-                0 => sender.connection = sender.connection.saturating_add(bytes),
+                0 => sender.connection.give(bytes, at),
                 _ => {
                     if let Some(draft) = self.stream(stream) {
-                        draft.flow(by).used -= bytes;
+                        draft.flow(by).0.give(bytes, at);
                     }
                 }
-            }
-        }
-        self.multiplex = Some(multiplex);
-        let (Some((ended, left)), Some(released)) = (last, released) else {
-            return;
-        };
-        if i64::from(frame.length) <= left {
-            return;
-        }
-        if let Some(draft) = self.stream(frame.stream) {
-            let until = mark.at.min(released.max(ended) + REACTION);
-            if until > ended && draft.held.len() < MAX_HELD {
-                draft.held.push((ended, until, by.peer()));
             }
         }
     }
@@ -343,11 +392,10 @@ impl Pairing {
     fn spent_since(&self, by: Side, offset: u64, mark: Mark) -> Timestamp {
         let is_tail = mark
             .data
-            .is_some_and(|data| data.is_small || offset < data.span.end);
+            .is_some_and(|data| offset.saturating_sub(data.span.start) < SEGMENT);
         let mut earlier = self.marks.as_slice().iter().rev();
-        let before = earlier.find(|other| {
-            other.by == by && other.data.is_some() && other.number != mark.number
-        });
+        let before = earlier
+            .find(|other| other.by == by && other.data.is_some() && other.number != mark.number);
         before
             .filter(|_| is_tail)
             .map_or(mark.at, |before| before.at.min(mark.at))
@@ -361,12 +409,9 @@ impl Pairing {
         };
         let sender = multiplex.sender(by);
         let length = i64::from(frame.length);
-        sender.connection -= length;
-        let (connection, initial) = (sender.connection, sender.initial);
+        sender.connection.take(length, since);
         if let Some(draft) = self.stream(frame.stream) {
-            let flow = draft.flow(by);
-            flow.used += length;
-            flow.last = Some((since, connection.min(initial - flow.used)));
+            draft.flow(by).0.take(length, since);
         }
         self.multiplex = Some(multiplex);
     }

@@ -205,7 +205,10 @@ mod tests {
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
         let pair = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).expect("ASCII"), 16);
-        digits.chunks(2).map(|two| pair(two).expect("hex")).collect()
+        digits
+            .chunks(2)
+            .map(|two| pair(two).expect("hex"))
+            .collect()
     }
 
     /// RFC 7541, appendix C.4: three requests on one connection.
@@ -215,7 +218,10 @@ mod tests {
         let sections = [
             ("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", "/"),
             ("8286 84be 5886 a8eb 1064 9cbf", "/"),
-            ("8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf", "/index.html"),
+            (
+                "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+                "/index.html",
+            ),
         ];
         for (section, path) in sections {
             let fields = decoder.decode(&bytes(section)).expect("valid");
@@ -228,7 +234,10 @@ mod tests {
     /// RFC 7541, appendix C.6: responses through a table of 256 bytes.
     #[test]
     fn responses_that_evict() {
-        let mut decoder = Decoder { limit: 256, ..Decoder::default() };
+        let mut decoder = Decoder {
+            limit: 256,
+            ..Decoder::default()
+        };
         let sections = [
             (
                 "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 \
@@ -238,7 +247,10 @@ mod tests {
             ("4883 640e ffc1 c0bf", 307),
         ];
         for (section, status) in sections {
-            assert_eq!(decoder.decode(&bytes(section)).expect("valid").status, Some(status));
+            assert_eq!(
+                decoder.decode(&bytes(section)).expect("valid").status,
+                Some(status)
+            );
         }
         assert_eq!(decoder.size, 222);
     }
@@ -249,7 +261,11 @@ mod tests {
         decoder.miss();
         assert_eq!(decoder.decode(&bytes("8286 84")), None);
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.decode(&bytes("ff ff ff ff ff")), None, "an endless index");
+        assert_eq!(
+            decoder.decode(&bytes("ff ff ff ff ff")),
+            None,
+            "an endless index"
+        );
         assert_eq!(decoder.decode(&bytes("82")), None);
     }
 }

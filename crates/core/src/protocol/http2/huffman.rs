@@ -102,7 +102,10 @@ mod tests {
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
         let pair = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).expect("ASCII"), 16);
-        digits.chunks(2).map(|two| pair(two).expect("hex")).collect()
+        digits
+            .chunks(2)
+            .map(|two| pair(two).expect("hex"))
+            .collect()
     }
 
     /// RFC 7541, appendix C.4 and C.6.
@@ -114,10 +117,17 @@ mod tests {
             ("25a8 49e9 5ba9 7d7f", "custom-key"),
             ("25a8 49e9 5bb8 e8b4 bf", "custom-value"),
             ("6402", "302"),
-            ("d07a be94 1054 d444 a820 0595 040b 8166 e082 a62d 1bff", "Mon, 21 Oct 2013 20:13:21 GMT"),
+            (
+                "d07a be94 1054 d444 a820 0595 040b 8166 e082 a62d 1bff",
+                "Mon, 21 Oct 2013 20:13:21 GMT",
+            ),
         ];
         for (bytes, text) in cases {
-            assert_eq!(decode(&hex(bytes)).as_deref(), Some(text.as_bytes()), "{bytes}");
+            assert_eq!(
+                decode(&hex(bytes)).as_deref(),
+                Some(text.as_bytes()),
+                "{bytes}"
+            );
         }
     }
 
