@@ -7,6 +7,8 @@
 mod gap;
 mod overlay;
 
+pub(crate) use overlay::Held;
+
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};

@@ -5,24 +5,40 @@ use crate::exchange::Side;
 use crate::time::Timestamp;
 use crate::wait::{Owner, Wait, WaitKind};
 
+/// A stretch in which one side's data was held back by the other's windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    /// Whose windows.
+    pub(crate) by: Side,
+    /// The packet that went on.
+    pub(crate) released: u64,
+}
+
 impl Tiling {
     /// One side's data was held back by the other's flow-control windows in
     /// each of these stretches, in time order. What the packets explain
     /// otherwise, losses and what was not seen, stays.
-    pub(crate) fn hold_back(&mut self, held: &[(Timestamp, Timestamp, Side)]) {
-        for &(from, to, by) in held {
-            self.give(from, to, by);
+    pub(crate) fn hold_back(&mut self, held: &[Held]) {
+        for &held in held {
+            self.give(held);
         }
+        // Nor was it Nagle's algorithm that held what went on then.
+        self.holds.retain(|hold| {
+            let [_, _, second] = hold.packets;
+            held.iter().all(|held| held.released != second)
+        });
     }
 
-    fn give(&mut self, from: Timestamp, to: Timestamp, by: Side) {
-        let owner = match by {
+    fn give(&mut self, held: Held) {
+        let owner = match held.by {
             Side::Client => Owner::Client,
             Side::Server => Owner::Server,
         };
         let mut cut = Vec::with_capacity(self.waits.len() + 2);
         for wait in self.waits.drain(..) {
-            let (start, end) = (from.max(wait.start), to.min(wait.end));
+            let (start, end) = (held.from.max(wait.start), held.until.min(wait.end));
             if start >= end || !may_be_held(wait.kind) {
                 push(&mut cut, wait);
                 continue;

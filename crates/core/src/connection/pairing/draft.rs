@@ -10,7 +10,7 @@ use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::RequestLine;
 use crate::mark::{Mark, Pace};
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -39,7 +39,7 @@ pub(super) struct Draft {
     /// What the client sent and the server under HTTP/2's flow control.
     pub(super) flows: [Flow; 2],
     /// Stretches that one side was held back in by the other's windows there.
-    pub(super) held: Vec<(Timestamp, Timestamp, Side)>,
+    pub(super) held: Vec<Held>,
     /// Its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
     /// Records of the server that seem to be no response: where they lie, and

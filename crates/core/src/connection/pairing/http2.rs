@@ -12,6 +12,7 @@ use crate::http::{RequestLine, Role};
 use crate::mark::{Data, Mark};
 use crate::protocol::http2::{self, Event, Fields, Frame, HEADER, Meaning};
 use crate::protocol::{Protocol, Step};
+use crate::tile::Held;
 use crate::time::Timestamp;
 
 /// Each window before a frame says otherwise (RFC 9113 §6.5.2, §6.9.2).
@@ -46,6 +47,9 @@ struct Sender {
     /// Updates that the peer has sent: when they reach the sender, for which
     /// stream (0: all), how many bytes.
     credits: VecDeque<(Timestamp, u32, i64)>,
+    /// When the connection's window last held all streams back, and the packet
+    /// that went on: what else it carries was held back with it.
+    stall: Option<((Timestamp, Timestamp), u64)>,
 }
 
 /// A window as its sender knows it, counted from what it was at first.
@@ -69,6 +73,7 @@ impl Default for Sender {
             connection: Window::default(),
             initial: INITIAL_WINDOW,
             credits: VecDeque::new(),
+            stall: None,
         }
     }
 }
@@ -348,14 +353,18 @@ impl Pairing {
         };
         let sender = multiplex.sender(by);
         self.apply_credits(by, sender, mark.at + JITTER);
-        let (connection, initial) = (sender.connection, sender.initial);
-        self.multiplex = Some(multiplex);
         let length = i64::from(frame.length);
+        if let Some(held) = sender.connection.held(INITIAL_WINDOW, length) {
+            sender.stall = Some((held, mark.number));
+        }
+        let with_all = sender.stall.filter(|&(_, number)| number == mark.number);
+        let initial = sender.initial;
+        self.multiplex = Some(multiplex);
         let Some(draft) = self.stream(frame.stream) else {
             return;
         };
         let held = draft.flow(by).0.held(initial, length);
-        let Some((spent, released)) = held.or(connection.held(INITIAL_WINDOW, length)) else {
+        let Some((spent, released)) = held.or(with_all.map(|(held, _)| held)) else {
             return;
         };
         let spent = spent.max(draft.begin);
@@ -364,7 +373,12 @@ impl Pairing {
             false => released,
         };
         if until > spent && draft.held.len() < MAX_HELD {
-            draft.held.push((spent, until, by.peer()));
+            draft.held.push(Held {
+                from: spent,
+                until,
+                by: by.peer(),
+                released: mark.number,
+            });
         }
     }
 
