@@ -7,7 +7,7 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
-use crate::wait::Wait;
+use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
 ///
@@ -39,6 +39,10 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What arrived out of order or more than once.
+    pub disorder: Disorder,
+    /// Whether full segments of its response do not get through at all.
+    pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -62,6 +66,8 @@ pub struct Exchange {
     pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
+    /// What its messages said, as far as a rule asks.
+    pub particulars: Particulars,
 }
 
 impl Exchange {
@@ -69,6 +75,49 @@ impl Exchange {
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
+
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub fn cost(&self) -> Duration {
+        let is_held = |wait: &&Wait| {
+            !matches!(
+                wait.kind,
+                WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+            )
+        };
+        self.waits.iter().filter(is_held).map(Wait::duration).sum()
+    }
+}
+
+/// What of an exchange's messages is evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// The request announced its body with `Expect: 100-continue` and waited
+    /// for leave to send it.
+    pub expectation: Option<Expectation>,
+    /// From the response's last byte to the server's FIN that alone told the
+    /// client that there was no more.
+    pub close_wait: Option<Duration>,
+    /// Bytes that the response announced and never had.
+    pub missing_bytes: u64,
+    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    pub target: u64,
+    /// Fingerprint of the target that a redirect leads to.
+    pub redirect: Option<u64>,
+    /// The response was compressed while it was sent.
+    pub is_encoded_on_the_fly: bool,
+}
+
+/// How a client came to send the body that it had announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// From the head's end to the body.
+    pub waited: Duration,
+    /// Whether `100 Continue` came before the body left.
+    pub is_answered: bool,
+    /// The path's part: the least that leave takes to come.
+    pub travel: Duration,
+    /// Packet that began the body.
+    pub packet: u64,
 }
 
 /// The first TLS record of a response.
@@ -131,6 +180,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Whose time it is.
+    pub const fn owner(self) -> Owner {
+        match self {
+            Self::Client => Owner::Client,
+            Self::Server => Owner::Server,
+        }
+    }
+
     /// The other end.
     pub const fn peer(self) -> Self {
         match self {
@@ -180,6 +237,10 @@ pub struct Recovery {
     pub sender: Side,
     /// How the loss was noticed.
     pub mechanism: RecoveryMechanism,
+    /// Whether a repetition of the same bytes was lost before.
+    pub again: bool,
+    /// Payload of the segment that repaired it.
+    pub bytes: u32,
     /// What the exchange lost by it.
     pub took: Duration,
     /// The packet that repaired it.
@@ -189,8 +250,62 @@ pub struct Recovery {
 /// How a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// Its retransmission timer or tail-loss probe expired (RFC 6298, RFC 8985 §7).
+    /// Its retransmission timer expired (RFC 6298), or a probe that waited as long.
     Timeout,
+    /// It heard nothing for two round trips and sent the last segment again
+    /// (RFC 8985 §7).
+    Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// A response whose full segments were lost every time, while smaller ones
+/// arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// How often the first one was sent again in full, where that can be seen.
+    pub copies: u32,
+    /// Payload of the smaller segments that arrived instead; 0: none.
+    pub passed: u32,
+    /// The last copy, or the first smaller segment.
+    pub packet: u64,
+}
+
+/// Segments that came out of order or more than once, none of them lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// Segments that others overtook on the way.
+    pub overtaken: u32,
+    /// Segments sent again although an earlier copy arrived.
+    pub resent: u32,
+    /// Segments that the path or the capture doubled.
+    pub copied: u32,
+    /// How long what had arrived waited for what was overtaken.
+    pub took: Duration,
+    /// The first packet of each: overtaken, resent, copied; 0 where none.
+    pub packets: [u64; 3],
+}
+
+impl Disorder {
+    pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
+        self.overtaken += 1;
+        self.took += took;
+        note(&mut self.packets[0], packet);
+    }
+
+    pub(crate) fn resent(&mut self, packet: u64) {
+        self.resent += 1;
+        note(&mut self.packets[1], packet);
+    }
+
+    pub(crate) fn copied(&mut self, packet: u64) {
+        self.copied += 1;
+        note(&mut self.packets[2], packet);
+    }
+}
+
+fn note(first: &mut u64, packet: u64) {
+    if *first == 0 {
+        *first = packet;
+    }
 }

@@ -9,7 +9,10 @@ use crate::cause::tally::{Worst, nanos};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::histogram::Distribution;
+use crate::modes::Bands;
+use crate::report::WaitShare;
 use crate::time::Timestamp;
+use crate::timeline::Timeline;
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// Figures and rules of one server's address and port.
@@ -17,11 +20,13 @@ use crate::wait::{Owner, Wait, WaitKind};
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
+    pub(crate) timeline: Timeline,
 }
 
 impl Service {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
         self.ledger.take(exchange);
+        self.timeline.take(exchange);
         self.rules.observe(exchange);
     }
 
@@ -32,6 +37,7 @@ impl Service {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.ledger.merge(other.ledger);
+        self.timeline.merge(other.timeline);
         self.rules.merge(other.rules);
     }
 }
@@ -48,6 +54,7 @@ pub(crate) struct Ledger {
     pub(crate) round_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) slowest: Worst,
+    pub(crate) bands: Bands,
     pub(crate) statuses: BTreeMap<String, u64>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
@@ -95,6 +102,7 @@ impl Ledger {
             }
         }
         self.latency.record(exchange.latency());
+        self.bands.take(exchange);
         self.waits.add(&exchange.waits);
         self.slowest.offer(nanos(exchange.latency()), exchange);
         for recovery in &exchange.recoveries {
@@ -140,6 +148,7 @@ impl Ledger {
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
         self.slowest.merge(other.slowest);
+        self.bands.merge(other.bands);
         for (status, count) in other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -179,7 +188,7 @@ impl Ledger {
 }
 
 impl Shares {
-    fn add(&mut self, waits: &[Wait]) {
+    pub(crate) fn add(&mut self, waits: &[Wait]) {
         for wait in waits {
             self.count((wait.kind, wait.owner), nanos(wait.duration()));
         }
@@ -190,7 +199,7 @@ impl Shares {
         self.by_kind.keys().any(|&(k, _)| k == kind)
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (&key, &total) in &other.by_kind {
             self.count(key, total);
         }
@@ -199,6 +208,23 @@ impl Shares {
     fn count(&mut self, key: (WaitKind, Owner), time: u64) {
         let sum = self.by_kind.entry(key).or_default();
         *sum = sum.saturating_add(time);
+    }
+
+    /// Each with its part in the whole, most first.
+    pub(crate) fn shares(&self) -> Vec<WaitShare> {
+        let total = self.total();
+        let mut list: Vec<WaitShare> = self
+            .by_kind
+            .iter()
+            .map(|(&(kind, owner), &total_ns)| WaitShare {
+                kind,
+                owner,
+                total_ns,
+                share: total_ns as f64 / total.max(1) as f64,
+            })
+            .collect();
+        list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
+        list
     }
 
     /// All of them, in nanoseconds; saturates, for a capture's stamps may be

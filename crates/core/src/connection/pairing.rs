@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use draft::Draft;
 
 use super::half::{Arrival, Span};
+use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
@@ -94,13 +95,17 @@ impl Pairing {
         self.marks.push(mark);
     }
 
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        self.marks.resolve(number, need);
+    }
+
     /// Takes in a data segment that was just marked.
     pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        if data.arrival == Arrival::KeepAlive {
-            return;
-        }
-        if data.arrival == Arrival::Repeat {
-            self.extend_by_repeat(by, mark, data, view);
+        if matches!(
+            data.arrival,
+            Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
+        ) {
             return;
         }
         if self.mode == Mode::Undecided {
@@ -150,14 +155,25 @@ impl Pairing {
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
-    pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
+    /// `end` is where its sender's bytes end.
+    pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
             return;
         }
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
+        // Where the capture has all that was sent.
+        let missing = self
+            .responses
+            .messages
+            .awaited_bytes()
+            .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked = true;
+            if let Some(missing) = missing {
+                draft.cut_short = Some((at, missing));
+                draft.response.end = position.max(draft.response.start);
+            }
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;
@@ -230,28 +246,6 @@ impl Pairing {
             }
             _ if is_over(self.open.front()?) => self.open.pop_front(),
             _ => None,
-        }
-    }
-
-    /// Where a sender's retransmission is seen, a response ends when its bytes
-    /// were last sent: the earlier copy was lost behind this point.
-    fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
-        let is_near_server = matches!(
-            (view.to_server.floor(), view.to_client.floor()),
-            (Some(server), Some(client)) if server <= client
-        );
-        if by == Side::Client || !is_near_server {
-            return;
-        }
-        for draft in self
-            .open
-            .iter_mut()
-            .filter(|draft| !draft.is_awaited() && !draft.is_cut())
-        {
-            if data.span.start < draft.response.end && data.span.end > draft.response.start {
-                draft.end = mark.at;
-                draft.last_number = mark.number;
-            }
         }
     }
 
@@ -349,6 +343,7 @@ impl Pairing {
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.client_asked = head.asks_to_close;
+                    draft.expects_at = head.fields.expects_continue.then_some(offset);
                     draft.line = head.request;
                 }
             }
@@ -380,11 +375,15 @@ impl Pairing {
             }
             Step::Head(head) => {
                 draft.status = head.status;
+                draft.fields = head.fields;
                 draft.server_asked |= head.asks_to_close;
                 draft.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => draft.status = None,
+            Step::Ended if draft.is_interim() => {
+                draft.status = None;
+                draft.interim = draft.interim.or(Some((at, number)));
+            }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
             Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}

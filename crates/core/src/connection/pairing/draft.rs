@@ -3,12 +3,12 @@
 use super::Ending;
 use super::http2::Flow;
 use crate::connection::View;
-use crate::connection::half::Span;
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::FirstRecord;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side};
 use crate::handshake::Handshake;
-use crate::http::RequestLine;
+use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
 use crate::tile::{Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
@@ -40,6 +40,16 @@ pub(super) struct Draft {
     pub(super) flows: [Flow; 2],
     /// Stretches that one side was held back in by the other's windows there.
     pub(super) held: Vec<Held>,
+    /// Where the request's head ends, if it announced its body with
+    /// `Expect: 100-continue`.
+    pub(super) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(super) interim: Option<(Timestamp, u64)>,
+    /// The server ended the connection at this instant, so many bytes short of
+    /// what its response had announced.
+    pub(super) cut_short: Option<(Timestamp, u64)>,
+    /// What the response's head said besides its framing.
+    pub(super) fields: Fields,
     /// Its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
     /// Records of the server that seem to be no response: where they lie, and
@@ -79,6 +89,10 @@ impl Draft {
             stream: 0,
             flows: [Flow::default(); 2],
             held: Vec::new(),
+            expects_at: None,
+            interim: None,
+            cut_short: None,
+            fields: Fields::default(),
             is_revocation: false,
             aside: None,
             first_record: None,
@@ -109,6 +123,11 @@ impl Draft {
     /// A 1xx response: the real one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.status, Some(100 | 102..200))
+    }
+
+    /// A status that sends the client elsewhere (RFC 9110 §15.4).
+    fn is_redirect(&self) -> bool {
+        matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
     /// Whether response bytes were seen (by turns).
@@ -156,7 +175,8 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = at;
+        self.end = self.cut_short.map_or(at, |(finished, _)| finished);
+        self.ends_with_fin |= self.cut_short.is_some();
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -164,9 +184,34 @@ impl Draft {
         });
     }
 
+    /// Where a sender's retransmissions are seen, a response ends when the last
+    /// of its bytes that had to be was sent: the copy before was lost behind
+    /// this point.
+    fn extend_by_repeats(&mut self, view: &View, marks: &[Mark]) {
+        let is_near_server = matches!(
+            (view.to_server.floor(), view.to_client.floor()),
+            (Some(server), Some(client)) if server <= client
+        );
+        if !is_near_server || !matches!(self.outcome, Some(Outcome::Complete(_))) {
+            return;
+        }
+        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
+            let is_ours = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < self.response.end
+                    && data.span.end > self.response.start
+            });
+            if is_ours && mark.at > self.end {
+                self.end = mark.at;
+                self.last_number = mark.number;
+            }
+        }
+    }
+
     /// Closes and tiles it.
     pub(super) fn close(
-        self,
+        mut self,
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
@@ -176,6 +221,7 @@ impl Draft {
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
         let first = marks.partition_point(|mark| mark.at < self.begin);
+        self.extend_by_repeats(view, marks.get(first..).unwrap_or_default());
         let trace = Trace {
             marks: marks.get(first..).unwrap_or_default(),
             begin: self.begin,
@@ -185,6 +231,8 @@ impl Draft {
             torn,
             behind,
             ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
         };
@@ -194,6 +242,14 @@ impl Draft {
             tile(&trace)
         };
         tiling.hold_back(&self.held);
+        let particulars = Particulars {
+            expectation: tiling.expectation,
+            close_wait: tiling.close_wait,
+            missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+            target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+            redirect: self.fields.location.filter(|_| self.is_redirect()),
+            is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
+        };
         Exchange {
             client: view.client,
             server: view.server,
@@ -208,6 +264,8 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            disorder: tiling.disorder,
+            narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
@@ -221,6 +279,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            particulars,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Draft, Mode, Pairing};
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::exchange::Side;
-use crate::http::{RequestLine, Role};
+use crate::http::{RequestLine, Role, fingerprint};
 use crate::mark::{Data, Mark};
 use crate::protocol::http2::{self, Event, Fields, Frame, HEADER, Meaning};
 use crate::protocol::{Protocol, Step};
@@ -302,9 +302,11 @@ impl Pairing {
         match by {
             Side::Client if draft.line.is_none() => {
                 let Fields { method, path, .. } = *fields;
+                let target = path.unwrap_or_default();
                 draft.line = method.map(|method| RequestLine {
                     method,
-                    target: path.unwrap_or_default(),
+                    fingerprint: fingerprint(&target),
+                    target,
                 });
                 false
             }

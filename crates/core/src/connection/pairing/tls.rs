@@ -374,6 +374,7 @@ impl Pairing {
             draft.line = Some(RequestLine {
                 method: "TLS".to_owned(),
                 target: name,
+                fingerprint: 0,
             });
         }
     }

@@ -15,7 +15,7 @@ const ENTRY_OVERHEAD: usize = 32;
 const MAX_PATH: usize = 256;
 
 /// The static table's entries that say something here (RFC 7541, appendix A):
-/// 1 to 14; of the others, up to [`STATIC`], the name is of no interest.
+/// 1 to 14.
 const TELLING: [(&[u8], &[u8]); 14] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -32,7 +32,21 @@ const TELLING: [(&[u8], &[u8]); 14] = [
     (b":status", b"404"),
     (b":status", b"500"),
 ];
-const STATIC: usize = 61;
+/// The names of the others: an entry of the dynamic table may have one, and
+/// its length counts.
+#[rustfmt::skip]
+const NAMES: [&str; 47] = [
+    "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
+    control-allow-origin", "age", "allow", "authorization", "cache-control", "content-
+    disposition", "content-encoding", "content-language", "content-length", "content-location",
+    "content-range", "content-type", "cookie", "date", "etag", "expect", "expires", "from",
+    "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+    "last-modified", "link", "location", "max-forwards", "proxy-authenticate", "proxy-
+    authorization", "range", "referer", "refresh", "retry-after", "server", "set-cookie",
+    "strict-transport-security", "transfer-encoding", "user-agent", "vary", "via", "www-
+    authenticate",
+];
+const STATIC: usize = TELLING.len() + NAMES.len();
 
 /// What a field section says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +136,10 @@ impl Decoder {
         }
         match index.checked_sub(STATIC + 1) {
             Some(dynamic) => self.table.get(dynamic).cloned(),
-            None => Some((Vec::new(), Vec::new())),
+            None => {
+                let name = NAMES.get(index.checked_sub(TELLING.len() + 1)?)?;
+                Some((name.as_bytes().to_vec(), Vec::new()))
+            }
         }
     }
 
