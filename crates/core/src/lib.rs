@@ -18,6 +18,7 @@ pub mod exchange;
 pub mod experiment;
 mod facts;
 pub mod flow;
+pub mod follow;
 pub mod histogram;
 mod http;
 pub mod icmp;

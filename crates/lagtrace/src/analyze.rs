@@ -24,10 +24,12 @@ mod joint;
 mod listing;
 mod merge;
 mod show;
+mod stream;
 
 use condition::{Condition, Field};
 use joint::Joint;
 use listing::{Listing, Target};
+use stream::View;
 
 const HELP: &str = "\
 Several files are several observation points of the same traffic. Two that hold
@@ -62,6 +64,9 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --stream 3
+  lagtrace analyze slow.pcap --stream 3 --show text
+  lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
 /// Exchanges listed where the user does not say how many.
@@ -100,6 +105,25 @@ pub(crate) struct Options {
         help_heading = "Exchanges"
     )]
     sort: Option<Field>,
+    /// Show one connection in full: Wireshark's tcp.stream NUMBER
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        conflicts_with_all = ["exchanges", "condition", "sort"],
+        help_heading = "One connection"
+    )]
+    stream: Option<u64>,
+    /// How to show it; several are separated by commas
+    #[arg(
+        long,
+        value_name = "VIEW",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "ladder",
+        requires = "stream",
+        help_heading = "One connection"
+    )]
+    show: Vec<View>,
 }
 
 /// Analyses the files and prints the report, or what was asked for of it.
@@ -107,6 +131,14 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
     let limit = options.count.unwrap_or(u64::MAX);
+    if let Some(number) = options.stream {
+        let [path] = options.files.as_slice() else {
+            let failure = Failure::new("--stream shows a connection of one file");
+            return Err(failure.hint("connections are numbered in each file anew: name one"));
+        };
+        let views = &options.show;
+        return stream::run(path, number, views, limit, &progress, &interrupt, console);
+    }
     let listing = options.listing(console)?;
     let report = reading(
         &options.files,

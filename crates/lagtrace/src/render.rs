@@ -30,16 +30,19 @@ mod modes;
 mod ndjson;
 mod notes;
 mod page;
+mod plot;
 mod probes;
 mod quantity;
 mod score;
 mod sockets;
+mod stream;
 mod table;
 mod verdict;
 mod waits;
 mod words;
 
 pub(crate) use ndjson::ndjson;
+pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
 
 use page::Page;
 

@@ -11,6 +11,7 @@ mod command {
     mod program;
     mod score;
     mod server;
+    mod streams;
     mod targets;
     mod two_captures;
 }
