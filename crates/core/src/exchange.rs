@@ -38,6 +38,8 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What arrived out of order or more than once.
+    pub disorder: Disorder,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -177,6 +179,10 @@ pub struct Recovery {
     pub sender: Side,
     /// How the loss was noticed.
     pub mechanism: RecoveryMechanism,
+    /// Whether a repetition of the same bytes was lost before.
+    pub again: bool,
+    /// Payload of the segment that repaired it.
+    pub bytes: u32,
     /// What the exchange lost by it.
     pub took: Duration,
     /// The packet that repaired it.
@@ -186,8 +192,50 @@ pub struct Recovery {
 /// How a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// Its retransmission timer or tail-loss probe expired (RFC 6298, RFC 8985 §7).
+    /// Its retransmission timer expired (RFC 6298), or a probe that waited as long.
     Timeout,
+    /// It heard nothing for two round trips and sent the last segment again
+    /// (RFC 8985 §7).
+    Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// Segments that came out of order or more than once, none of them lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// Segments that others overtook on the way.
+    pub overtaken: u32,
+    /// Segments sent again although an earlier copy arrived.
+    pub resent: u32,
+    /// Segments that the path or the capture doubled.
+    pub copied: u32,
+    /// How long what had arrived waited for what was overtaken.
+    pub took: Duration,
+    /// The first packet of each: overtaken, resent, copied; 0 where none.
+    pub packets: [u64; 3],
+}
+
+impl Disorder {
+    pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
+        self.overtaken += 1;
+        self.took += took;
+        note(&mut self.packets[0], packet);
+    }
+
+    pub(crate) fn resent(&mut self, packet: u64) {
+        self.resent += 1;
+        note(&mut self.packets[1], packet);
+    }
+
+    pub(crate) fn copied(&mut self, packet: u64) {
+        self.copied += 1;
+        note(&mut self.packets[2], packet);
+    }
+}
+
+fn note(first: &mut u64, packet: u64) {
+    if *first == 0 {
+        *first = packet;
+    }
 }

@@ -30,7 +30,7 @@ mod own;
 pub mod report;
 pub mod segment;
 mod service;
-mod shard;
+mod table;
 mod tile;
 pub mod time;
 pub mod wait;

@@ -1,6 +1,8 @@
 //! The segments of open exchanges, boiled down to what tiling needs.
 
 use crate::connection::half::{Arrival, Span};
+use crate::connection::order::Order;
+use crate::connection::repeats::Need;
 use crate::connection::transit::Queued;
 use crate::exchange::Side;
 use crate::time::Timestamp;
@@ -24,6 +26,8 @@ pub(crate) struct Mark {
     pub(crate) ack: u64,
     /// Whether that was news, or the window that it opens.
     pub(crate) is_news: bool,
+    /// Whether it reports data beyond missing data (RFC 2018).
+    pub(crate) reports_hole: bool,
     /// Segments of the same sender that were lost before they came here, just
     /// before this one.
     pub(crate) skipped: u16,
@@ -40,6 +44,12 @@ pub(crate) struct Data {
     /// A router had said that the packet which brought these bytes before was
     /// too big for it.
     pub(crate) was_too_big: bool,
+    /// Where its sender's numbers put it among what came before.
+    pub(crate) order: Order,
+    /// Whether it had to be sent, where its bytes were sent before.
+    pub(crate) need: Need,
+    /// The first after a wait that only a window cut by losses explains.
+    pub(crate) after_cut: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
     /// Whether the receiver's window had no room for it and one more when the
@@ -63,6 +73,18 @@ impl Marks {
 
     pub(crate) fn as_slice(&self) -> &[Mark] {
         &self.list
+    }
+
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        let mark = self
+            .list
+            .iter_mut()
+            .rev()
+            .find(|mark| mark.number == number);
+        if let Some(data) = mark.and_then(|mark| mark.data.as_mut()) {
+            data.need = need;
+        }
     }
 
     /// Forgets what came before `begin`.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::analyzer::{Analyzer, Sink};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
@@ -18,6 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
+mod annotate;
 mod condition;
 mod input;
 mod joint;
@@ -26,6 +27,7 @@ mod merge;
 mod show;
 mod stream;
 
+use annotate::Annotation;
 use condition::{Condition, Field};
 use joint::Joint;
 use listing::{Listing, Target};
@@ -64,6 +66,7 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --annotate commented.pcapng
   lagtrace analyze slow.pcap --stream 3
   lagtrace analyze slow.pcap --stream 3 --show text
   lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
@@ -105,6 +108,10 @@ pub(crate) struct Options {
         help_heading = "Exchanges"
     )]
     sort: Option<Field>,
+    /// Write a copy of the capture, a pcapng file, with comments on its packets
+    /// that Wireshark shows
+    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    annotate: Option<PathBuf>,
     /// Show one connection in full: Wireshark's tcp.stream NUMBER
     #[arg(
         long,
@@ -139,17 +146,25 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let views = &options.show;
         return stream::run(path, number, views, limit, &progress, &interrupt, console);
     }
+    if let Some(output) = &options.annotate {
+        annotate::check(&options.files, output)?;
+    }
+    let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
-    let report = reading(
-        &options.files,
-        limit,
-        &progress,
-        &interrupt,
-        listing.as_ref(),
-    )?;
+    let watch = Watch {
+        listing: listing.as_ref(),
+        annotation: annotation.as_ref(),
+    };
+    let report = reading(&options.files, limit, &progress, &interrupt, watch)?;
     let Some(report) = report else {
         return Ok(Outcome::Interrupted);
     };
+    if let (Some(annotation), Some(output), [path]) =
+        (annotation, &options.annotate, options.files.as_slice())
+    {
+        let reader = (&progress, &interrupt);
+        annotation.write(path, output, &report, reader, console)?;
+    }
     match listing {
         Some(listing) => show::listed(listing.finish(), &report, console)?,
         None => return conclusion::conclude(&report, console),
@@ -187,16 +202,37 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
-    reading(files, limit, progress, interrupt, None)
+    reading(files, limit, progress, interrupt, Watch::default())
 }
 
-/// The same, handing each exchange to `listing`.
+/// Who wants to see exchanges as they close.
+#[derive(Clone, Copy, Default)]
+struct Watch<'a> {
+    listing: Option<&'a Listing>,
+    annotation: Option<&'a Annotation>,
+}
+
+impl Watch<'_> {
+    /// A sink for all of them; `None` for nobody.
+    fn sink(&self, joint: Option<&Joint>) -> Option<Sink> {
+        let mut sink = self.listing.map(Listing::sink);
+        if let Some(annotation) = self.annotation {
+            sink = Some(annotation.sink(sink));
+        }
+        match joint {
+            Some(joint) => Some(joint.sink(sink)),
+            None => sink,
+        }
+    }
+}
+
+/// The same, handing exchanges to those who `watch`.
 fn reading(
     files: &[PathBuf],
     limit: u64,
     progress: &ProgressBar,
     interrupt: &Interrupt,
-    listing: Option<&Listing>,
+    watch: Watch<'_>,
 ) -> Result<Option<Report>> {
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
@@ -204,12 +240,8 @@ fn reading(
         None => open(files, progress, interrupt)?,
     };
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
-    let sink = listing.map(Listing::sink);
-    let sink = match &joint {
-        Some(joint) => Some(joint.sink(sink)),
-        None => sink,
-    };
-    if let Some(sink) = sink {
+    let listing = watch.listing;
+    if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
     merge::drain(&mut captures, limit, interrupt, |packet| {

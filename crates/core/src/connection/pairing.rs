@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use draft::Draft;
 
 use super::half::{Arrival, Span};
+use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
@@ -78,13 +79,17 @@ impl Pairing {
         self.marks.push(mark);
     }
 
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        self.marks.resolve(number, need);
+    }
+
     /// Takes in a data segment that was just marked.
-    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        if data.arrival == Arrival::KeepAlive {
-            return;
-        }
-        if data.arrival == Arrival::Repeat {
-            self.extend_by_repeat(by, mark, data, view);
+    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+        if matches!(
+            data.arrival,
+            Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
+        ) {
             return;
         }
         if self.mode == Mode::Undecided {
@@ -192,28 +197,6 @@ impl Pairing {
             None => {
                 self.marks.clear();
                 self.torn.clear();
-            }
-        }
-    }
-
-    /// Where a sender's retransmission is seen, a response ends when its bytes
-    /// were last sent: the earlier copy was lost behind this point.
-    fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
-        let is_near_server = matches!(
-            (view.to_server.floor(), view.to_client.floor()),
-            (Some(server), Some(client)) if server <= client
-        );
-        if by == Side::Client || !is_near_server {
-            return;
-        }
-        for draft in self
-            .open
-            .iter_mut()
-            .filter(|draft| !draft.is_awaited() && !draft.is_cut())
-        {
-            if data.span.start < draft.response.end && data.span.end > draft.response.start {
-                draft.end = mark.at;
-                draft.last_number = mark.number;
             }
         }
     }

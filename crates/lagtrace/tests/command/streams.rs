@@ -22,7 +22,9 @@ fn dumped(text: &str) -> [Vec<u8>; 2] {
             continue;
         }
         let digits: String = rest.chars().take(48).collect();
-        let bytes = digits.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap());
+        let bytes = digits
+            .split_whitespace()
+            .map(|b| u8::from_str_radix(b, 16).unwrap());
         sides[usize::from(is_server)].extend(bytes);
     }
     sides
@@ -60,15 +62,30 @@ fn the_gap_at_fault_is_marked_and_named() {
 fn figures_are_drawn_over_time() {
     let views = "round-trip,in-flight,window,text";
     let text = stream("packet-loss-20ms-segments", "0", &["--show", views]);
-    for title in ["Round trips", "Bytes in flight", "Receive windows", "→ client", "GET /"] {
+    for title in [
+        "Round trips",
+        "Bytes in flight",
+        "Receive windows",
+        "→ client",
+        "GET /",
+    ] {
         assert!(text.contains(title), "{title}: {text}");
     }
     assert!(text.matches('└').count() == 3 && !text.contains('\u{1b}'));
-    let json: serde_json::Value =
-        serde_json::from_str(&stream("packet-loss-20ms-segments", "0", &["--format", "json"]))
-            .unwrap();
-    let trips = json["samples"]["client"]["round_trips_ns"].as_array().unwrap();
-    let least = trips.iter().map(|trip| trip[1].as_u64().unwrap()).min().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&stream(
+        "packet-loss-20ms-segments",
+        "0",
+        &["--format", "json"],
+    ))
+    .unwrap();
+    let trips = json["samples"]["client"]["round_trips_ns"]
+        .as_array()
+        .unwrap();
+    let least = trips
+        .iter()
+        .map(|trip| trip[1].as_u64().unwrap())
+        .min()
+        .unwrap();
     assert!((20_000_000..30_000_000).contains(&least), "{least}");
 }
 
@@ -77,5 +94,8 @@ fn a_stream_that_is_not_there_is_named() {
     let file = recording("nagle-delayed-ack-8ms", "client");
     let run = lagtrace(["analyze", file.to_str().unwrap(), "--stream", "900"]).expect(2);
     assert!(run.stderr.contains("no TCP stream 900"), "{run:#?}");
-    assert!(run.stderr.contains("hint: its streams are 0 to 5"), "{run:#?}");
+    assert!(
+        run.stderr.contains("hint: its streams are 0 to 5"),
+        "{run:#?}"
+    );
 }

@@ -2,7 +2,8 @@
 
 use super::Ending;
 use crate::connection::View;
-use crate::connection::half::Span;
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
 use crate::exchange::{Closing, Exchange, Outcome, Side};
 use crate::http::RequestLine;
@@ -122,9 +123,34 @@ impl Draft {
         });
     }
 
+    /// Where a sender's retransmissions are seen, a response ends when the last
+    /// of its bytes that had to be was sent: the copy before was lost behind
+    /// this point.
+    fn extend_by_repeats(&mut self, view: &View, marks: &[Mark]) {
+        let is_near_server = matches!(
+            (view.to_server.floor(), view.to_client.floor()),
+            (Some(server), Some(client)) if server <= client
+        );
+        if !is_near_server || !matches!(self.outcome, Some(Outcome::Complete(_))) {
+            return;
+        }
+        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
+            let is_ours = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < self.response.end
+                    && data.span.end > self.response.start
+            });
+            if is_ours && mark.at > self.end {
+                self.end = mark.at;
+                self.last_number = mark.number;
+            }
+        }
+    }
+
     /// Closes and tiles it.
     pub(super) fn close(
-        self,
+        mut self,
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
@@ -133,6 +159,7 @@ impl Draft {
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
         let first = marks.partition_point(|mark| mark.at < self.begin);
+        self.extend_by_repeats(view, marks.get(first..).unwrap_or_default());
         let trace = Trace {
             marks: marks.get(first..).unwrap_or_default(),
             begin: self.begin,
@@ -164,6 +191,7 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            disorder: tiling.disorder,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
