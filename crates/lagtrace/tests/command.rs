@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod command {
+    mod annotations;
     mod captures;
     mod corpus;
     mod exchanges;

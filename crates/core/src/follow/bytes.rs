@@ -156,7 +156,10 @@ mod tests {
     use crate::segment::{IpFacts, TcpOptions};
     use crate::time::Timestamp;
 
-    fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<(bool, String, Vec<(usize, u64)>)> {
+    /// Whether the client said it, what, and what is missing in it.
+    type Said = (bool, String, Vec<(usize, u64)>);
+
+    fn run(segments: &[(bool, u32, u32, &str, u32)]) -> Vec<Said> {
         let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
         let (client, server) = (end(1, 4000), end(2, 80));
         let mut bytes = Bytes::default();
