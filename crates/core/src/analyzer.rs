@@ -19,7 +19,7 @@ use crate::icmp::IcmpError;
 use crate::report::{Capture, CapturePoint, Report};
 use crate::segment::Segment;
 use crate::service::Service;
-use crate::table::{MAX_CONNECTIONS, Table};
+use crate::table::{self, MAX_CONNECTIONS, Table};
 use crate::time::Timestamp;
 
 /// Shares that each service's connections are dealt to, by hash; what they come
@@ -82,8 +82,7 @@ struct Point {
 impl Analyzer {
     /// An analyzer that has seen nothing.
     pub fn new(options: Options) -> Self {
-        let shared = foldhash::SharedSeed::global_fixed();
-        let hasher = SeedableRandomState::with_seed(options.hash_seed, shared);
+        let hasher = table::hasher(options.hash_seed);
         let max = options.max_connections.unwrap_or(MAX_CONNECTIONS);
         Self {
             connections: Table::new(hasher.clone(), max),

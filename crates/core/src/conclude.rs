@@ -3,6 +3,7 @@
 mod consequence;
 mod display_filter;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
@@ -20,7 +21,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount,
 };
-use crate::service::{Ledger, Service};
+use crate::service::{Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -150,6 +151,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
@@ -160,6 +165,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -221,6 +227,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 

@@ -162,7 +162,8 @@ impl Connection {
         };
         self.pairing.mark(mark);
         if let Some(data) = data {
-            self.pairing.data(by, mark, data, payload);
+            let view = self.view();
+            self.pairing.data(by, mark, data, payload, &view);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);

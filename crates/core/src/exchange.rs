@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::event::PointId;
 use crate::flow::Endpoint;
+use crate::handshake::Handshake;
 use crate::time::Timestamp;
 use crate::wait::{Owner, Wait, WaitKind};
 
@@ -51,8 +52,16 @@ pub struct Exchange {
     /// The least round trip from where it was seen to the server, as far as
     /// its connection had shown when it closed.
     pub(crate) least_trip: Option<Duration>,
-    /// The time its connection took, where this exchange has to bear it.
+    /// The time its connection took, TLS included, where this exchange has to
+    /// bear it.
     pub setup: Option<Duration>,
+    /// The TLS handshake before it, if it is the first behind one.
+    pub handshake: Option<Box<Handshake>>,
+    /// It fetched what a certificate's validity rests on: an OCSP response, a
+    /// revocation list, an issuer's certificate.
+    pub is_revocation: bool,
+    /// The first TLS record of its response, which can be read only as a whole.
+    pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
 }
@@ -73,6 +82,19 @@ impl Exchange {
         };
         self.waits.iter().filter(is_held).map(Wait::duration).sum()
     }
+}
+
+/// The first TLS record of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRecord {
+    /// Its bytes, header included.
+    pub bytes: u64,
+    /// From its first segment to its last.
+    pub took: Duration,
+    /// The longest gap between two of its segments.
+    pub longest_gap: Duration,
+    /// The whole round trip between the ends, where it is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// How an exchange ended.

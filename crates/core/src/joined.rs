@@ -16,9 +16,9 @@ mod way;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::numbering::hasher;
 use crate::report::Joined;
 use crate::segment::{Segment, TcpFlags};
+use crate::table;
 use crate::time::Timestamp;
 
 use clock::Clock;
@@ -60,7 +60,7 @@ impl Joining {
     /// Two captures of which nothing is known; `hash_seed` changes nothing in
     /// what comes out.
     pub fn new(hash_seed: u64) -> Self {
-        let hasher = hasher(hash_seed);
+        let hasher = table::hasher(hash_seed);
         let view = || View {
             flows: Vec::new(),
             by_key: HashMap::with_hasher(hasher.clone()),

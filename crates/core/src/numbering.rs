@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 
 use crate::flow::{Direction, FlowKey};
 use crate::segment::{Segment, TcpFlags};
+use crate::table;
 
 /// Flows whose number is remembered; those that come later have none.
 const MAX_FLOWS: usize = 1 << 20;
@@ -27,16 +28,11 @@ struct Numbered {
     base: [Option<u32>; 2],
 }
 
-/// A hash for keys that come from the network.
-pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
-    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
-}
-
 impl StreamNumbers {
     /// Numbers for one file; `hash_seed` changes nothing in them.
     pub fn new(hash_seed: u64) -> Self {
         Self {
-            flows: HashMap::with_hasher(hasher(hash_seed)),
+            flows: HashMap::with_hasher(table::hasher(hash_seed)),
             next: 0,
         }
     }

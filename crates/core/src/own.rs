@@ -71,6 +71,9 @@ fn exchange(
         last_packet: 0,
         response_bytes: sample.received_bytes,
         least_trip: travel,
+        handshake: None,
+        is_revocation: false,
+        first_record: None,
         setup: sample.setup,
         closing: Closing::default(),
     }

@@ -1,5 +1,6 @@
 //! What all exchanges with one server amount to.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -57,6 +58,8 @@ pub(crate) struct Ledger {
     pub(crate) recoveries: BTreeMap<Side, u64>,
     /// Delayed ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
+    /// Fetches of what a certificate's validity rests on.
+    pub(crate) fetches: Stretches,
 }
 
 /// Sums of waits by kind and owner.
@@ -104,6 +107,12 @@ impl Ledger {
         if let Some(delay) = exchange.harmless_delay {
             self.harmless_delays.record(delay);
         }
+        if exchange.is_revocation {
+            // Its connection was made for it.
+            let before = exchange.setup.unwrap_or_default();
+            let begin = exchange.begin - before;
+            self.fetches.add(exchange.client.addr, begin, exchange.end);
+        }
     }
 
     fn take_setup(&mut self, setup: &Setup) {
@@ -147,6 +156,7 @@ impl Ledger {
             *self.recoveries.entry(side).or_default() += count;
         }
         self.harmless_delays.merge(&other.harmless_delays);
+        self.fetches.merge(other.fetches);
     }
 
     /// Whether any exchange was seen, whole or not.
@@ -219,6 +229,48 @@ impl Shares {
         self.by_kind
             .values()
             .fold(0, |sum: u64, &time| sum.saturating_add(time))
+    }
+}
+
+/// Stretches of time by host, the earliest of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stretches {
+    list: Vec<(Timestamp, Timestamp, IpAddr)>,
+}
+
+/// Stretches of one kind kept for a service.
+const MAX_STRETCHES: usize = 1024;
+
+impl Stretches {
+    pub(crate) fn add(&mut self, host: IpAddr, begin: Timestamp, end: Timestamp) {
+        self.list.push((begin, end, host));
+        if self.list.len() >= 2 * MAX_STRETCHES {
+            self.settle();
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.settle();
+    }
+
+    /// Those of them that one of `others`, on the same host, shares a moment with.
+    pub(crate) fn overlapping(&self, others: &Self) -> u64 {
+        let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
+            let mut others = others.list.iter();
+            others.any(|&(from, to, other)| other == host && from < end && to > begin)
+        };
+        self.list.iter().filter(is_shared).count() as u64
+    }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> u64 {
+        self.list.len() as u64
+    }
+
+    fn settle(&mut self) {
+        self.list.sort_unstable();
+        self.list.truncate(MAX_STRETCHES);
     }
 }
 

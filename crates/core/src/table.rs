@@ -56,6 +56,11 @@ pub(crate) struct Table {
     pub(crate) evicted: u64,
 }
 
+/// The hash that places a flow; seeded, because its keys come from the network.
+pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
+    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
+}
+
 #[derive(Debug)]
 enum Place {
     Open(Box<Open>),

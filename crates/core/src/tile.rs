@@ -57,6 +57,11 @@ impl Trace<'_> {
         }
     }
 
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
+    }
+
     fn span(&self, sender: Side) -> Span {
         match sender {
             Side::Client => self.request,
@@ -450,6 +455,10 @@ impl Tiler<'_> {
     /// this time. Such an ACK may itself be delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
+        if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
+            // No path lies between: a kernel that is late there is busy.
+            return Some(floor);
+        }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
             mark.by == Side::Server
                 && mark.data.is_none()

@@ -21,6 +21,8 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["packet-loss", "retransmission-timeout", "fast-retransmit"],
         Time::Besides,
     ),
+    // Requests queue behind the handshakes for the same processors.
+    ("server-think", &["tls-slow-handshake"], Time::Besides),
     // Losses on one member of the path are not losses of the path.
     ("packet-loss", &["path-member-fault"], Time::Within),
     // Connections that are not kept because the server closes them too soon.

@@ -5,9 +5,11 @@ use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
+use crate::exchange::FirstRecord;
 use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::handshake::Handshake;
 use crate::http::RequestLine;
-use crate::mark::Mark;
+use crate::mark::{Mark, Pace};
 use crate::tile::{Tiling, Trace, tile};
 use crate::time::Timestamp;
 
@@ -32,6 +34,13 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its response is what a certificate's validity rests on.
+    pub(super) is_revocation: bool,
+    /// Records of the server that seem to be no response: where they lie, and
+    /// when and in which packet the last ended.
+    aside: Option<(Span, Timestamp, u64)>,
+    /// The first record of its response, if it is in records.
+    pub(super) first_record: Option<Span>,
 }
 
 impl Draft {
@@ -61,7 +70,27 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            is_revocation: false,
+            aside: None,
+            first_record: None,
         }
+    }
+
+    /// The server's bytes up to `end` are no response, unless nothing else comes.
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: Mark) {
+        let start = match (self.aside, self.response.end > self.response.start) {
+            (Some((span, ..)), _) => span.start,
+            (None, true) => self.response.start.min(start),
+            (None, false) => start,
+        };
+        self.aside = Some((Span { start, end }, mark.at, mark.number));
+        self.response = Span { start: end, end };
+        self.first_record = None;
+    }
+
+    /// Whether the record that ends there was put aside.
+    pub(super) fn is_aside(&self, end: u64) -> bool {
+        self.aside.is_some_and(|(span, ..)| end <= span.end)
     }
 
     pub(super) fn is_head_request(&self) -> bool {
@@ -99,6 +128,9 @@ impl Draft {
 
     /// By turns a response is whole when the turn passes.
     pub(super) fn complete_turn(&mut self) {
+        if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
+            self.extend_turn(span, at, number);
+        }
         if self.response.end > self.response.start {
             self.outcome = Some(Outcome::Complete(None));
         }
@@ -156,6 +188,7 @@ impl Draft {
         torn: &[(Side, Span)],
         behind: Option<Timestamp>,
         setup: &mut Setup,
+        handshake: Option<Box<Handshake>>,
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
         let first = marks.partition_point(|mark| mark.at < self.begin);
@@ -197,11 +230,25 @@ impl Draft {
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
             least_trip: view.to_server.floor(),
-            setup: setup.charge(self.begin),
+            setup: setup.charge(self.begin, handshake.as_deref()),
+            is_revocation: self.is_revocation,
+            first_record: self.first_record.map(|span| first_record(&trace, span)),
+            handshake,
             closing: Closing {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
         }
+    }
+}
+
+/// How long the response's first record was on its way.
+fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
+    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    FirstRecord {
+        bytes: span.end - span.start,
+        took: pace.took,
+        longest_gap: pace.longest_gap,
+        round_trip: trace.whole_round_trip(),
     }
 }
