@@ -100,8 +100,12 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
-        "packet-loss" | "fast-retransmit" | "retransmission-timeout" | "tail-loss-probe"
-        | "lost-retransmission" | "mtu-black-hole" => vec![WaitKind::Recovery],
+        "packet-loss"
+        | "fast-retransmit"
+        | "retransmission-timeout"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }
