@@ -31,7 +31,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let tally = &self.0;
-        if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding("client-think", Owner::Client, case, tally);

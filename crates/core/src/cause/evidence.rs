@@ -18,6 +18,8 @@ pub(crate) const MATERIAL_SHARE: f64 = 0.05;
 pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Repeats from which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
+/// Moments apart in time from which on a delay is not one host's bad moment.
+const OCCASIONS: u64 = 3;
 
 /// Whether removing what `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
@@ -27,7 +29,18 @@ pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
 /// Whether what `tally` counted is more than one exchange's bad luck: in a
 /// small sample a single outlier is the p99.
 pub(crate) fn is_repeated(case: &Case<'_>, tally: &Tally) -> bool {
-    tally.affected >= REPEATS || tally.affected * 2 >= case.ledger.count
+    tally.affected >= REPEATS || is_common(case, tally)
+}
+
+/// The same for what a host that stands still for a moment brings about: each
+/// such moment delays every exchange that is open, so it must come again.
+pub(crate) fn recurs(case: &Case<'_>, tally: &Tally) -> bool {
+    let has_occasions = || tally.occasions() >= OCCASIONS;
+    is_common(case, tally) || (is_repeated(case, tally) && has_occasions())
+}
+
+fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
+    tally.affected * 2 >= case.ledger.count
 }
 
 /// Whether `after` is better than `before` by a material share and time.

@@ -49,7 +49,7 @@ impl super::Rule for Rule {
         let tried = nagle_delayed_ack::follows_ack(case);
         let has_held = self.held.is_by_acknowledgement() || tried == Some(true);
         let tally = if has_held { &self.pauses } else { &self.all };
-        if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, tally)))

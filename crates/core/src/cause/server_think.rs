@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if !evidence::is_material(case, &self.tally) || !evidence::is_repeated(case, &self.tally) {
+        if !evidence::is_material(case, &self.tally) || !evidence::recurs(case, &self.tally) {
             return Conclusion::Nothing;
         }
         if self.is_path_queue(case) {

@@ -100,6 +100,16 @@ impl Tally {
         self.wall.total()
     }
 
+    /// How often it happened apart in time: what many exchanges met at once,
+    /// such as a moment in which a host stood still, is one occasion. A stretch
+    /// without a break holds one for every two typical exchanges of its length.
+    pub(crate) fn occasions(&self) -> u64 {
+        let typical = self.before.quantile(0.5).unwrap_or_default();
+        let of_one = nanos(typical).saturating_mul(2).max(1);
+        self.wall
+            .count_each(|stretch| stretch.div_ceil(of_one).max(1))
+    }
+
     /// The exchanges that lost most.
     pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
         self.worst
@@ -196,12 +206,17 @@ impl Intervals {
     }
 
     fn total(&self) -> u64 {
+        self.count_each(|stretch| stretch)
+    }
+
+    /// The sum of what `count` makes of each disjoint stretch's nanoseconds.
+    fn count_each(&self, count: impl Fn(u64) -> u64) -> u64 {
         let mut settled = self.clone();
         settled.settle();
         settled
             .sorted
             .iter()
-            .map(|&(start, end)| nanos(end.since(start)))
+            .map(|&(start, end)| count(nanos(end.since(start))))
             .fold(0, u64::saturating_add)
     }
 

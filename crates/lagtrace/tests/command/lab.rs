@@ -29,18 +29,36 @@ fn expect_truth(run: &Run) -> Vec<Value> {
     services
 }
 
+/// How often a live measurement is tried. Client, path and server share this
+/// machine: when something else takes its processors for a while, the server
+/// does pause, the host does drop, and the tool says so. What is wrong in the
+/// tool is wrong each time.
+const TRIES: usize = 3;
+
+/// Runs a live measurement until it comes out as is true, at most [`TRIES`] times.
+fn measured(test: impl Fn()) {
+    for _ in 1..TRIES {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_ok() {
+            return;
+        }
+    }
+    test();
+}
+
 #[test]
 fn the_case_is_solved() {
     let load = ["nagle-delayed-ack", "--", "-d", "3s", "-c", "20"];
-    if let Some(run) = lab_run("the_case_is_solved", &load) {
-        let services = expect_truth(&run);
-        assert_eq!(services.len(), 2);
-        let case = services.iter().find(|s| s["service"] == "latency").unwrap();
-        let finding = &case["report"]["findings"][0];
-        assert_eq!(finding["cause"], "nagle-delayed-ack");
-        assert_eq!(finding["culprit"], "server");
-        assert_eq!(finding["verdict"], "proven");
-    }
+    measured(|| {
+        if let Some(run) = lab_run("the_case_is_solved", &load) {
+            let services = expect_truth(&run);
+            assert_eq!(services.len(), 2);
+            let case = services.iter().find(|s| s["service"] == "latency").unwrap();
+            let finding = &case["report"]["findings"][0];
+            assert_eq!(finding["cause"], "nagle-delayed-ack");
+            assert_eq!(finding["culprit"], "server");
+            assert_eq!(finding["verdict"], "proven");
+        }
+    });
 }
 
 #[test]
@@ -54,11 +72,13 @@ fn the_case_is_solved_without_rights() {
         "-c",
         "20",
     ];
-    if let Some(run) = lab_run("the_case_is_solved_without_rights", &load) {
-        let services = expect_truth(&run);
-        let case = services.iter().find(|s| s["service"] == "latency").unwrap();
-        assert_eq!(case["report"]["findings"][0]["verdict"], "proven");
-    }
+    measured(|| {
+        if let Some(run) = lab_run("the_case_is_solved_without_rights", &load) {
+            let services = expect_truth(&run);
+            let case = services.iter().find(|s| s["service"] == "latency").unwrap();
+            assert_eq!(case["report"]["findings"][0]["verdict"], "proven");
+        }
+    });
 }
 
 #[test]
@@ -87,55 +107,61 @@ fn labs_are_listed_and_shown() {
 #[test]
 fn the_case_is_solved_at_every_distance() {
     for rtt in ["8", "50"] {
-        let load = [
-            "nagle-delayed-ack",
-            "--rtt",
-            rtt,
-            "--",
-            "-d",
-            "3s",
-            "-c",
-            "20",
-        ];
-        let Some(run) = lab_run("the_case_is_solved_at_every_distance", &load) else {
-            return;
-        };
-        let services = expect_truth(&run);
-        let case = services.iter().find(|s| s["service"] == "latency").unwrap();
-        let finding = &case["report"]["findings"][0];
-        assert_eq!(
-            finding["cause"], "nagle-delayed-ack",
-            "{rtt} ms: {finding:#}"
-        );
-        assert_eq!(finding["culprit"], "server", "{rtt} ms");
-        assert_eq!(finding["verdict"], "proven", "{rtt} ms");
-        let good = services.iter().find(|s| s["service"] == "good").unwrap();
-        assert_eq!(
-            good["report"]["findings"],
-            serde_json::json!([]),
-            "{rtt} ms"
-        );
+        measured(|| the_case_is_solved_at(rtt));
     }
+}
+
+fn the_case_is_solved_at(rtt: &str) {
+    let load = [
+        "nagle-delayed-ack",
+        "--rtt",
+        rtt,
+        "--",
+        "-d",
+        "3s",
+        "-c",
+        "20",
+    ];
+    let Some(run) = lab_run("the_case_is_solved_at_every_distance", &load) else {
+        return;
+    };
+    let services = expect_truth(&run);
+    let case = services.iter().find(|s| s["service"] == "latency").unwrap();
+    let finding = &case["report"]["findings"][0];
+    assert_eq!(
+        finding["cause"], "nagle-delayed-ack",
+        "{rtt} ms: {finding:#}"
+    );
+    assert_eq!(finding["culprit"], "server", "{rtt} ms");
+    assert_eq!(finding["verdict"], "proven", "{rtt} ms");
+    let good = services.iter().find(|s| s["service"] == "good").unwrap();
+    assert_eq!(
+        good["report"]["findings"],
+        serde_json::json!([]),
+        "{rtt} ms"
+    );
 }
 
 #[test]
 fn a_healthy_server_stays_without_a_finding_time_after_time() {
+    let load = [
+        "nagle-delayed-ack",
+        "--service",
+        "good",
+        "--rtt",
+        "8",
+        "--",
+        "-d",
+        "2s",
+    ];
     for _ in 0..5 {
-        let load = [
-            "nagle-delayed-ack",
-            "--service",
-            "good",
-            "--rtt",
-            "8",
-            "--",
-            "-d",
-            "2s",
-        ];
-        let Some(run) = lab_run("a_healthy_server_stays_without_a_finding", &load) else {
-            return;
-        };
-        let services = expect_truth(&run);
-        assert_eq!(services[0]["report"]["findings"], serde_json::json!([]));
+        measured(|| {
+            let Some(run) = lab_run("a_healthy_server_stays_without_a_finding", &load) else {
+                return;
+            };
+            let services = expect_truth(&run);
+            assert_eq!(services[0]["report"]["findings"], serde_json::json!([]));
+        });
     }
 }
 
@@ -168,24 +194,36 @@ const DIAGNOSED: &[&str] = &[
 fn scenarios_are_diagnosed_rightly() {
     let mut wrong = Vec::new();
     for name in DIAGNOSED {
-        // Where timers of seconds expire, a short run sees too few of them.
-        let duration = if *name == "case-on-lossy-path" {
-            "10s"
-        } else {
-            "3s"
-        };
-        let arguments = [name, "--", "-d", duration];
-        let Some(run) = lab_run("scenarios_are_diagnosed_rightly", &arguments) else {
-            return;
-        };
-        for service in run.json().as_array().unwrap() {
-            if service["misses"] != serde_json::json!([]) {
-                let misses = &service["misses"];
-                wrong.push(format!("{name}, {}: {misses}", service["service"]));
+        let mut misses = Vec::new();
+        for _ in 0..TRIES {
+            misses = misdiagnosed(name);
+            if misses.is_empty() {
+                break;
             }
+            eprintln!("{}", misses.join("\n"));
         }
+        wrong.extend(misses);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is wrong with the diagnosis of a scenario's services.
+fn misdiagnosed(name: &str) -> Vec<String> {
+    // Where timers of seconds expire, a short run sees too few of them.
+    let is_slow = name == "case-on-lossy-path";
+    let duration = if is_slow { "10s" } else { "3s" };
+    let Some(run) = lab_run(
+        "scenarios_are_diagnosed_rightly",
+        &[name, "--", "-d", duration],
+    ) else {
+        return Vec::new();
+    };
+    let services = run.json();
+    let missed = services.as_array().unwrap().iter();
+    let missed = missed.filter(|service| service["misses"] != serde_json::json!([]));
+    missed
+        .map(|service| format!("{name}, {}: {}", service["service"], service["misses"]))
+        .collect()
 }
 
 /// A lab that stays up until this value goes.
@@ -247,6 +285,10 @@ impl Drop for Lab {
 
 #[test]
 fn a_fix_is_verified() {
+    measured(verify_a_fix);
+}
+
+fn verify_a_fix() {
     let Some(lab) = Lab::up("a_fix_is_verified", "nagle-delayed-ack") else {
         return;
     };
@@ -276,6 +318,10 @@ fn a_fix_is_verified() {
 
 #[test]
 fn what_if_tries_the_option_and_puts_it_back() {
+    measured(try_an_option);
+}
+
+fn try_an_option() {
     const TEST: &str = "what_if_tries_the_option_and_puts_it_back";
     let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
         return;
@@ -303,6 +349,10 @@ fn what_if_tries_the_option_and_puts_it_back() {
 
 #[test]
 fn a_healthy_twin_is_measured_beside_the_subject_over_ipv6() {
+    measured(measure_a_twin);
+}
+
+fn measure_a_twin() {
     const TEST: &str = "a_healthy_twin_is_measured_beside_the_subject_over_ipv6";
     let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
         return;
