@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
+use crate::approach::Approaches;
 use crate::conclude::{self, Evidence};
 use crate::connection::{Closed, Setup};
+use crate::datagram::{Datagram, Neighbour};
 use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
@@ -53,6 +55,8 @@ pub struct Analyzer {
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     points: BTreeMap<PointId, Point>,
+    /// What connections followed; the only place where flows meet.
+    approaches: Approaches,
     /// When idle connections are next looked for, by trace time: in all shards
     /// at once, for what shares a shard depends on the seed.
     next_sweep: Timestamp,
@@ -67,7 +71,7 @@ struct Point {
     first: Timestamp,
     last: Timestamp,
     connections: u64,
-    /// Connections seen from the client's side, the server's, and neither.
+    /// Connections seen from the client's side, the server's, and between.
     near: [u64; 3],
 }
 
@@ -81,6 +85,7 @@ impl Analyzer {
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
+            approaches: Approaches::default(),
             next_sweep: Timestamp::MIN,
             sink: None,
             options,
@@ -99,6 +104,8 @@ impl Analyzer {
         match packet {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
             Packet::Icmp(error) => self.icmp(error),
+            Packet::Udp(datagram, payload) => self.datagram(datagram, payload),
+            Packet::Neighbour(step) => self.neighbour(step),
             Packet::Other => {}
         }
     }
@@ -111,11 +118,22 @@ impl Analyzer {
         }
     }
 
+    /// Takes in one UDP datagram and as much of its payload as was captured.
+    pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        self.approaches.datagram(datagram, payload);
+    }
+
+    /// Takes in a step of the search for a hardware address.
+    pub fn neighbour(&mut self, step: &Neighbour) {
+        self.approaches.neighbour(step);
+    }
+
     /// Takes in one TCP segment and as much of its payload as was captured.
     /// Segments of one point come in its order.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         self.count(segment);
         self.sweep(segment.at);
+        self.approaches.segment(segment, payload);
         let mut closed = Closed::default();
         let place = shard::place(&self.hasher, &segment.flow);
         if let Some(shard) = self.shards.get_mut(place) {
@@ -155,6 +173,8 @@ impl Analyzer {
         let closed: Vec<Closed> = closed.collect();
         self.fold_all(closed);
         let capture = self.capture();
+        self.facts.hosts.resolvers = self.approaches.resolvers();
+        let silent = self.approaches.silent();
         let mut services = Services::new();
         for (endpoint, service) in self.services.into_iter().flatten() {
             services.entry(endpoint).or_default().merge(service);
@@ -163,6 +183,7 @@ impl Analyzer {
             targets: self.options.targets,
             services,
             facts: self.facts,
+            silent,
             capture,
         })
     }
@@ -229,6 +250,9 @@ impl Analyzer {
                 }
             }
         }
+        for &(server, ttl) in &closed.servers {
+            self.facts.hosts.take_ttl(server, ttl);
+        }
         for &(point, near) in &closed.connections {
             if let Some(point) = self.points.get_mut(&point) {
                 point.connections += 1;
@@ -247,8 +271,14 @@ impl Analyzer {
         // A connection made while warming up is one like the others.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         if counts && self.is_meant(server) {
+            let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
+            let approach = self.approaches.of(setup.point, flow, begin);
+            self.facts.hosts.take(setup, server);
             if let Some(service) = self.service(place, server) {
-                service.take_setup(setup);
+                match approach {
+                    None => service.take_setup(setup),
+                    Some(approach) => service.take_setup(&setup.after(approach)),
+                }
             }
         }
     }

@@ -6,7 +6,8 @@ mod tables;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::cause::{Case, Conclusion};
+use crate::approach::Silent;
+use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::experiment::Experiment;
@@ -36,6 +37,8 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
+    /// Hosts that never told their hardware address.
+    pub(crate) silent: Vec<Silent>,
     pub(crate) capture: Option<crate::report::Capture>,
 }
 
@@ -43,6 +46,7 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    findings.extend(silent(&evidence));
     fold_consequences(&mut findings);
     rank(&mut findings);
     notes.extend(evidence.facts.notes.iter().cloned());
@@ -198,6 +202,27 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
+/// Hosts that the kernel could send nothing to, if they bear on what the
+/// capture is about: a link is full of searches for hosts that are long gone.
+fn silent(evidence: &Evidence) -> Vec<Finding> {
+    let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
+    let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
+    let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
+    let ledger = Ledger::default();
+    let finding = |host: &Silent| {
+        let case = Case {
+            endpoint: Endpoint::new(host.target, 0),
+            target: None,
+            ledger: &ledger,
+            facts: &evidence.facts,
+            has_packets: true,
+            weight: 1.0,
+        };
+        cause::neighbour_silent(&case, host)
+    };
+    meant.map(finding).collect()
+}
+
 /// What follows from a cause is its evidence, not a second cause: a path that
 /// loses data segments loses SYNs too.
 fn fold_consequences(findings: &mut Vec<Finding>) {
@@ -206,6 +231,8 @@ fn fold_consequences(findings: &mut Vec<Finding>) {
         ("syn-loss", "retransmission-timeout"),
         ("syn-loss", "fast-retransmit"),
     ];
+    drop_abandoned(findings);
+    drop_explained(findings);
     for (consequence, cause) in FOLLOWS {
         let found = |f: &Finding, id: &str, service: &str| f.cause == id && f.service == service;
         let services: Vec<String> = findings
@@ -231,9 +258,55 @@ fn fold_consequences(findings: &mut Vec<Finding>) {
     }
 }
 
+/// What is in the cost of a finding already: connections that wait to be
+/// accepted repeat their requests and look like a server that thinks.
+fn drop_explained(findings: &mut Vec<Finding>) {
+    const EXPLAINS: [(&str, &[&str]); 2] = [
+        (
+            "accept-queue-overflow",
+            &[
+                "retransmission-timeout",
+                "packet-loss",
+                "server-think",
+                "tail-loss-probe",
+            ],
+        ),
+        (
+            "stale-keep-alive",
+            &["retransmission-timeout", "packet-loss", "tail-loss-probe"],
+        ),
+    ];
+    for (cause, explained) in EXPLAINS {
+        let of_cause = findings.iter().filter(|f| f.cause == cause);
+        let services: Vec<String> = of_cause.map(|f| f.service.clone()).collect();
+        findings.retain(|f| !(explained.contains(&&*f.cause) && services.contains(&f.service)));
+    }
+}
+
+/// An IPv6 address that clients turned away from is silent: that is the
+/// fallback's evidence, not a second cause.
+fn drop_abandoned(findings: &mut Vec<Finding>) {
+    let port = |service: &str| service.rsplit_once(':').map(|(_, port)| port.to_owned());
+    let is_fallback = |f: &&Finding| f.cause == "ipv6-fallback";
+    let ports: Vec<_> = findings
+        .iter()
+        .filter(is_fallback)
+        .map(|f| port(&f.service))
+        .collect();
+    findings.retain(|f| {
+        let is_v6 = f.service.starts_with('[');
+        !(f.cause == "firewall-drop" && is_v6 && ports.contains(&port(&f.service)))
+    });
+}
+
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
-    const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
+    const BLOCKING: [&str; 4] = [
+        "connection-refused",
+        "firewall-drop",
+        "host-unreachable",
+        "port-exhaustion",
+    ];
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
             let is_blocking = BLOCKING.contains(&f.cause.as_str());

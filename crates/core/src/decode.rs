@@ -1,5 +1,6 @@
-//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; and
-//! the [`IcmpError`]s about them.
+//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; to
+//! the [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s
+//! and the search for [`Neighbour`]s.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
 //! yields [`Record`]s; [`packet`] turns a record of a file or of a live capture
@@ -14,11 +15,13 @@ mod damage;
 mod icmp;
 mod ip;
 mod link;
+mod neighbour;
 mod pcap;
 mod pcapng;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod udp;
 
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
@@ -26,6 +29,7 @@ pub use link::LinkType;
 
 use ip::protocol;
 
+use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;
 use crate::icmp::IcmpError;
 use crate::segment::Segment;
@@ -63,6 +67,10 @@ pub enum Packet<'a> {
     Tcp(Segment, &'a [u8]),
     /// What a router or host says about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
+    /// A UDP datagram and what was captured of its payload.
+    Udp(Datagram, &'a [u8]),
+    /// A host asks for its neighbour's hardware address, or is told.
+    Neighbour(Neighbour),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
     Other,
@@ -80,10 +88,17 @@ pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
 
 #[inline]
 fn read<'a>(record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
-    let datagram = ip::read(link::network(record)?)?;
+    let Some(network) = link::network(record) else {
+        return neighbour::arp(record, point).map(Packet::Neighbour);
+    };
+    let datagram = ip::read(network)?;
     match datagram.protocol {
         protocol::TCP => segment(record, point, &datagram),
-        protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram).map(Packet::Icmp),
+        protocol::UDP => udp::read(record, point, &datagram)
+            .map(|(header, payload)| Packet::Udp(header, payload)),
+        protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram)
+            .map(Packet::Icmp)
+            .or_else(|| neighbour::ndp(record, point, &datagram).map(Packet::Neighbour)),
         _ => None,
     }
 }

@@ -8,16 +8,20 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+mod approach;
 pub mod cause;
 pub mod compare;
 mod conclude;
 mod connection;
+pub mod datagram;
 pub mod decode;
+mod dns;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
 mod facts;
 pub mod flow;
+mod handshakes;
 pub mod histogram;
 mod http;
 pub mod icmp;

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Exchange, Hold, HoldRelease, Outcome, Side};
+use crate::exchange::{Closing, Exchange, Hold, HoldRelease, Outcome, Side, Signs};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -72,6 +72,7 @@ fn exchange(
         least_trip: travel,
         setup: sample.setup,
         closing: Closing::default(),
+        signs: Signs::default(),
     }
 }
 

@@ -15,7 +15,7 @@ use super::half::{Arrival, Span};
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Foreign, Outcome, Side};
 use crate::http::{self, Messages, Role, Step};
 use crate::mark::{Data, Mark, Marks};
 use crate::time::Timestamp;
@@ -39,6 +39,12 @@ pub(crate) struct Pairing {
     last_end: Option<Timestamp>,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
+    /// How far the server acknowledged the client's.
+    request_acked: u64,
+    /// The server's FIN was seen.
+    has_fin: bool,
+    /// The client's FIN, if it came first.
+    left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
 }
@@ -67,6 +73,9 @@ impl Default for Pairing {
             torn: Vec::new(),
             last_end: None,
             response_acked: 0,
+            request_acked: 0,
+            has_fin: false,
+            left: None,
             is_orphaned: false,
         }
     }
@@ -120,20 +129,29 @@ impl Pairing {
 
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
-        if sender == Side::Server {
-            self.response_acked = self.response_acked.max(offset);
-        }
+        let acked = match sender {
+            Side::Server => &mut self.response_acked,
+            Side::Client => &mut self.request_acked,
+        };
+        *acked = offset.max(*acked);
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
     pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
         if by == Side::Client {
+            if !self.has_fin {
+                self.left.get_or_insert(at);
+            }
             return;
         }
+        self.has_fin = true;
+        let (request_acked, left) = (self.request_acked, self.left);
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.server_asked = true;
+            draft.server_asked |= left.is_none();
+            // It was sent before the request came.
+            draft.signs.was_closing |= request_acked < draft.request.end;
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;
@@ -148,6 +166,12 @@ impl Pairing {
                 draft.complete_turn();
             }
         }
+        // Who says first that it wants no more has given up, unless reset.
+        let left = self.left.map(|at| (Some(Side::Client), at, false));
+        let ending = match ending {
+            Some((_, _, true)) => ending,
+            _ => left.or(ending),
+        };
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.give_up(ending);
         }
@@ -180,7 +204,10 @@ impl Pairing {
                 break;
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
-            let exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            let request_end = draft.request.end;
+            let mut exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
+            exchange.signs.is_request_acked = self.request_acked >= request_end;
             self.last_end = Some(exchange.end);
             into.push(exchange);
         }
@@ -199,6 +226,12 @@ impl Pairing {
     /// Where a sender's retransmission is seen, a response ends when its bytes
     /// were last sent: the earlier copy was lost behind this point.
     fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
+        if by == Side::Client {
+            let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
+            if let Some(draft) = awaited.filter(|draft| data.span.end > draft.request.start) {
+                draft.signs.request_repeats = draft.signs.request_repeats.saturating_add(1);
+            }
+        }
         let is_near_server = matches!(
             (view.to_server.floor(), view.to_client.floor()),
             (Some(server), Some(client)) if server <= client
@@ -226,6 +259,9 @@ impl Pairing {
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if by == Side::Server && data.arrival == Arrival::InOrder {
+            self.look_for_foreign(&steps, payload);
+        }
         if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
             self.mode = Mode::Turns;
             return self.turn_data(by, mark, data);
@@ -237,6 +273,24 @@ impl Pairing {
             if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
                 draft.last_number = mark.number;
             }
+        }
+    }
+
+    /// A response that does not begin as one.
+    fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
+        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
+        if !is_lost || http::begins_message(Role::Response, payload) || self.is_orphaned {
+            return;
+        }
+        let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
+        let foreign = if is_tls {
+            Foreign::Tls
+        } else {
+            Foreign::Unknown
+        };
+        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
+        if let Some(draft) = self.open.iter_mut().find(is_due) {
+            draft.signs.foreign = Some(foreign);
         }
     }
 
@@ -325,7 +379,10 @@ impl Pairing {
             return;
         };
         match step {
-            Step::Began => draft.response = empty_span(offset),
+            Step::Began => {
+                draft.response = empty_span(offset);
+                draft.signs.has_response = true;
+            }
             Step::Head(head) => {
                 draft.status = head.status;
                 draft.server_asked |= head.asks_to_close;
@@ -365,6 +422,9 @@ impl Pairing {
             number,
             was_behind,
         ));
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.was_closing = self.has_fin;
+        }
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 

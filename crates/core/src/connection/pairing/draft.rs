@@ -4,7 +4,7 @@ use super::Ending;
 use crate::connection::View;
 use crate::connection::half::Span;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::exchange::{Closing, Exchange, Outcome, Side, Signs};
 use crate::http::RequestLine;
 use crate::mark::Mark;
 use crate::tile::{Tiling, Trace, tile};
@@ -31,6 +31,7 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    pub(super) signs: Signs,
 }
 
 impl Draft {
@@ -60,6 +61,7 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            signs: Signs::default(),
         }
     }
 
@@ -90,6 +92,7 @@ impl Draft {
         if self.response.end == self.response.start {
             self.response = span;
         }
+        self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
         self.end = at;
@@ -114,7 +117,8 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = at;
+        self.end = at.max(self.begin);
+        self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -174,6 +178,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            signs: self.signs,
         }
     }
 }
