@@ -1,12 +1,16 @@
 //! Turns what was folded into the report.
 
+mod consequence;
+mod display_filter;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::approach::Silent;
+use crate::cause::rhythm::Rhythm;
 use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -17,9 +21,9 @@ use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
-    Setups, StatusCount, WaitShare,
+    Setups, StatusCount,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -47,8 +51,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
-    fold_consequences(&mut findings);
+    consequence::fold(&mut findings);
     rank(&mut findings);
+    if evidence.capture.is_some() {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
+        }
+    }
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.sort();
@@ -56,9 +65,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.truncate(MAX_NOTES);
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
+    let modes = subject.bands.modes(&subject.latency, &findings);
     Report {
         schema: SCHEMA,
-        exchanges: exchanges(&subject, facts, TargetId::Subject),
+        exchanges: Exchanges {
+            modes,
+            ..exchanges(&subject, facts, TargetId::Subject)
+        },
         setups: setups(&subject),
         twin: twin(&evidence),
         phases: tables::phases(facts),
@@ -143,16 +156,23 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
+        let rhythm = Rhythm::of(service);
         let case = Case {
+            rhythm: &rhythm,
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -208,13 +228,15 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
     let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
     let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
-    let ledger = Ledger::default();
+    let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
     let finding = |host: &Silent| {
         let case = Case {
             endpoint: Endpoint::new(host.target, 0),
             target: None,
             ledger: &ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
+            rhythm: &rhythm,
             has_packets: true,
             weight: 1.0,
         };
@@ -222,83 +244,6 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     };
     meant.map(finding).collect()
 }
-
-/// What follows from a cause is its evidence, not a second cause: a path that
-/// loses data segments loses SYNs too.
-fn fold_consequences(findings: &mut Vec<Finding>) {
-    const FOLLOWS: [(&str, &str); 3] = [
-        ("syn-loss", "packet-loss"),
-        ("syn-loss", "retransmission-timeout"),
-        ("syn-loss", "fast-retransmit"),
-    ];
-    drop_abandoned(findings);
-    drop_explained(findings);
-    for (consequence, cause) in FOLLOWS {
-        let found = |f: &Finding, id: &str, service: &str| f.cause == id && f.service == service;
-        let services: Vec<String> = findings
-            .iter()
-            .filter(|f| f.cause == cause)
-            .map(|f| f.service.clone())
-            .collect();
-        for service in services {
-            let Some(at) = findings
-                .iter()
-                .position(|f| found(f, consequence, &service))
-            else {
-                continue;
-            };
-            let folded = findings.remove(at);
-            if let Some(root) = findings.iter_mut().find(|f| found(f, cause, &service)) {
-                root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
-                root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
-                root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
-                root.evidence.extend(folded.evidence);
-            }
-        }
-    }
-}
-
-/// What is in the cost of a finding already: connections that wait to be
-/// accepted repeat their requests and look like a server that thinks.
-fn drop_explained(findings: &mut Vec<Finding>) {
-    const EXPLAINS: [(&str, &[&str]); 2] = [
-        (
-            "accept-queue-overflow",
-            &[
-                "retransmission-timeout",
-                "packet-loss",
-                "server-think",
-                "tail-loss-probe",
-            ],
-        ),
-        (
-            "stale-keep-alive",
-            &["retransmission-timeout", "packet-loss", "tail-loss-probe"],
-        ),
-    ];
-    for (cause, explained) in EXPLAINS {
-        let of_cause = findings.iter().filter(|f| f.cause == cause);
-        let services: Vec<String> = of_cause.map(|f| f.service.clone()).collect();
-        findings.retain(|f| !(explained.contains(&&*f.cause) && services.contains(&f.service)));
-    }
-}
-
-/// An IPv6 address that clients turned away from is silent: that is the
-/// fallback's evidence, not a second cause.
-fn drop_abandoned(findings: &mut Vec<Finding>) {
-    let port = |service: &str| service.rsplit_once(':').map(|(_, port)| port.to_owned());
-    let is_fallback = |f: &&Finding| f.cause == "ipv6-fallback";
-    let ports: Vec<_> = findings
-        .iter()
-        .filter(is_fallback)
-        .map(|f| port(&f.service))
-        .collect();
-    findings.retain(|f| {
-        let is_v6 = f.service.starts_with('[');
-        !(f.cause == "firewall-drop" && is_v6 && ports.contains(&port(&f.service)))
-    });
-}
-
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
     const BLOCKING: [&str; 4] = [
@@ -316,6 +261,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 
@@ -341,9 +287,10 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         rate: ledger.rate(),
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency),
-        waits: shares(&ledger.waits),
+        waits: ledger.waits.shares(),
         slowest: ledger.slowest.exemplars(),
         statuses: statuses(&ledger.statuses),
+        modes: Vec::new(),
     };
     if let Some(load) = facts.loads.baseline(target) {
         let seconds = facts.loads.baseline_seconds(target);
@@ -404,24 +351,8 @@ fn setups(ledger: &Ledger) -> Setups {
             })
             .collect(),
         latency_ns: Figures::from(&setups.latency),
-        waits: shares(&setups.waits),
+        waits: setups.waits.shares(),
     }
-}
-
-fn shares(shares: &Shares) -> Vec<WaitShare> {
-    let total = shares.total();
-    let mut list: Vec<WaitShare> = shares
-        .by_kind
-        .iter()
-        .map(|(&(kind, owner), &total_ns)| WaitShare {
-            kind,
-            owner,
-            total_ns,
-            share: total_ns as f64 / total.max(1) as f64,
-        })
-        .collect();
-    list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
-    list
 }
 
 fn statuses(counts: &BTreeMap<String, u64>) -> Vec<StatusCount> {

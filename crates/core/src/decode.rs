@@ -3,15 +3,17 @@
 //! and the search for [`Neighbour`]s.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
-//! yields [`Record`]s; [`packet`] turns a record of a file or of a live capture
-//! into a segment and its payload, borrowed from the record. Nothing here
-//! allocates per packet or does I/O, and no byte sequence makes it panic or
+//! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
+//! capture into a segment and its payload, borrowed from the record. Tunnels
+//! are looked into: what counts is the innermost packet. Nothing here allocates
+//! per packet or does I/O, and no byte sequence makes it panic or
 //! keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
 mod container;
 mod damage;
+mod fragment;
 mod icmp;
 mod ip;
 mod link;
@@ -21,12 +23,14 @@ mod pcapng;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod udp;
 
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
 
+use fragment::Fragments;
 use ip::protocol;
 
 use crate::datagram::{Datagram, Neighbour};
@@ -76,55 +80,87 @@ pub enum Packet<'a> {
     Other,
 }
 
-/// Reads the headers of a record seen at `point`.
+/// Reads the headers of a record seen at `point`, without regard to others.
 ///
 /// A first fragment counts as a segment of what it holds; later fragments have
 /// no TCP header and are [`Packet::Other`]. Checksums are not verified: on the
 /// sending host they are mostly filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
-    read(record, point).unwrap_or(Packet::Other)
+    Decoder::default().packet(record, point)
 }
 
-#[inline]
-fn read<'a>(record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
-    let Some(network) = link::network(record) else {
-        return neighbour::arp(record, point).map(Packet::Neighbour);
-    };
-    let datagram = ip::read(network)?;
-    match datagram.protocol {
-        protocol::TCP => segment(record, point, &datagram),
-        protocol::UDP => udp::read(record, point, &datagram)
-            .map(|(header, payload)| Packet::Udp(header, payload)),
-        protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram)
-            .map(Packet::Icmp)
-            .or_else(|| neighbour::ndp(record, point, &datagram).map(Packet::Neighbour)),
-        _ => None,
+/// Reads the headers of one source's records, one after the other.
+///
+/// Unlike [`packet`] it knows the first fragments of segments, so that the
+/// later ones count as segments that go on where the first one ended.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    fragments: Fragments,
+}
+
+impl Decoder {
+    /// A decoder that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
     }
-}
 
-#[inline]
-fn segment<'a>(
-    record: &Record<'a>,
-    point: PointId,
-    datagram: &ip::Datagram<'a>,
-) -> Option<Packet<'a>> {
-    let at = record.at?;
-    let (header, payload) = tcp::read(datagram)?;
-    let (flow, direction) = header.flow(datagram);
-    let segment = Segment {
-        at,
-        number: record.number,
-        point,
-        flow,
-        direction,
-        seq: header.seq,
-        ack: header.ack,
-        flags: header.flags,
-        window: header.window,
-        payload_len: header.payload_len,
-        options: header.options,
-        ip: datagram.facts,
-    };
-    Some(Packet::Tcp(segment, payload))
+    /// Reads the headers of a record seen at `point`.
+    #[inline]
+    pub fn packet<'a>(&mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
+        self.read(record, point).unwrap_or(Packet::Other)
+    }
+
+    #[inline]
+    fn read<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
+        let Some(network) = link::network(record) else {
+            return neighbour::arp(record, point).map(Packet::Neighbour);
+        };
+        let datagram = tunnel::innermost(ip::read(network)?)?;
+        if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
+            let mut segment = self.fragments.go_on(&datagram, part)?;
+            (segment.at, segment.number, segment.point) = (record.at?, record.number, point);
+            return Some(Packet::Tcp(segment, datagram.payload));
+        }
+        match datagram.protocol {
+            protocol::TCP => self.segment(record, point, &datagram),
+            protocol::UDP => udp::read(record, point, &datagram)
+                .map(|(header, payload)| Packet::Udp(header, payload)),
+            protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram)
+                .map(Packet::Icmp)
+                .or_else(|| neighbour::ndp(record, point, &datagram).map(Packet::Neighbour)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn segment<'a>(
+        &mut self,
+        record: &Record<'a>,
+        point: PointId,
+        datagram: &ip::Datagram<'a>,
+    ) -> Option<Packet<'a>> {
+        let at = record.at?;
+        let (header, payload) = tcp::read(datagram)?;
+        let (flow, direction) = header.flow(datagram);
+        let segment = Segment {
+            at,
+            number: record.number,
+            point,
+            flow,
+            direction,
+            seq: header.seq,
+            ack: header.ack,
+            flags: header.flags,
+            window: header.window,
+            payload_len: header.payload_len,
+            options: header.options,
+            ip: datagram.facts,
+        };
+        if datagram.fragment.is_some() {
+            let segment = self.fragments.begin(segment, datagram);
+            return Some(Packet::Tcp(segment, payload));
+        }
+        Some(Packet::Tcp(segment, payload))
+    }
 }

@@ -1,12 +1,17 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+mod signs;
+
 use core::fmt;
 use core::time::Duration;
 
 use crate::event::PointId;
 use crate::flow::Endpoint;
+use crate::handshake::Handshake;
 use crate::time::Timestamp;
-use crate::wait::Wait;
+pub(crate) use signs::{Foreign, Signs, Staleness};
+
+use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
 ///
@@ -38,6 +43,10 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What arrived out of order or more than once.
+    pub disorder: Disorder,
+    /// Whether full segments of its response do not get through at all.
+    pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -49,50 +58,22 @@ pub struct Exchange {
     /// The least round trip from where it was seen to the server, as far as
     /// its connection had shown when it closed.
     pub(crate) least_trip: Option<Duration>,
-    /// The time its connection took, where this exchange has to bear it.
+    /// The time its connection took, TLS included, where this exchange has to
+    /// bear it.
     pub setup: Option<Duration>,
+    /// The TLS handshake before it, if it is the first behind one.
+    pub handshake: Option<Box<Handshake>>,
+    /// It fetched what a certificate's validity rests on: an OCSP response, a
+    /// revocation list, an issuer's certificate.
+    pub is_revocation: bool,
+    /// The first TLS record of its response, which can be read only as a whole.
+    pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
+    /// What its messages said, as far as a rule asks.
+    pub particulars: Particulars,
     /// What tells why it came to nothing.
     pub(crate) signs: Signs,
-}
-
-/// What tells why an exchange came to nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Signs {
-    /// How long its connection had been idle; `None` for the first exchange.
-    pub(crate) idle: Option<Duration>,
-    /// How often parts of the request were sent again.
-    pub(crate) request_repeats: u32,
-    /// The server acknowledged the whole request.
-    pub(crate) is_request_acked: bool,
-    /// A response began.
-    pub(crate) has_response: bool,
-    /// What came back is no HTTP, although HTTP was asked.
-    pub(crate) foreign: Option<Foreign>,
-    /// The server had sent its FIN before the request.
-    pub(crate) was_closing: bool,
-    /// Who reset or closed the connection.
-    pub(crate) ended_by: Option<Side>,
-}
-
-impl Signs {
-    /// Whether the request was sent again and again and not even acknowledged.
-    fn is_ignored(&self) -> bool {
-        !self.is_request_acked && self.request_repeats >= IGNORED
-    }
-}
-
-/// Repetitions of a request without any answer, from which nobody hears it.
-const IGNORED: u32 = 2;
-
-/// What came back in HTTP's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Foreign {
-    /// A TLS record (RFC 8446 §5.1).
-    Tls,
-    /// Anything else.
-    Unknown,
 }
 
 impl Exchange {
@@ -101,50 +82,61 @@ impl Exchange {
         self.end.since(self.begin)
     }
 
-    /// What became of its connection while that was idle before it; `None`
-    /// where it had not been idle.
-    pub(crate) fn staleness(&self) -> Option<Staleness> {
-        let signs = &self.signs;
-        signs.idle.filter(|idle| *idle >= IDLE)?;
-        let is_servers = signs.ended_by == Some(Side::Server);
-        Some(match self.outcome {
-            Outcome::Complete(_) => Staleness::Alive,
-            _ if signs.has_response => Staleness::Alive,
-            // It may go on behind the end of the capture, with no better luck.
-            Outcome::Cut if signs.is_ignored() => Staleness::Forgotten,
-            Outcome::Cut => Staleness::Untold,
-            _ if signs.was_closing => Staleness::Closed,
-            _ if signs.is_request_acked => Staleness::Untold,
-            Outcome::Reset if is_servers => Staleness::Reset,
-            Outcome::TimedOut | Outcome::Reset => Staleness::Forgotten,
-            Outcome::Closed => Staleness::Untold,
-        })
-    }
-
-    /// Whether its connection had died while it was idle.
-    pub(crate) fn is_stale(&self) -> bool {
-        let staleness = self.staleness();
-        !matches!(staleness, None | Some(Staleness::Alive | Staleness::Untold))
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub fn cost(&self) -> Duration {
+        let is_held = |wait: &&Wait| {
+            !matches!(
+                wait.kind,
+                WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+            )
+        };
+        self.waits.iter().filter(is_held).map(Wait::duration).sum()
     }
 }
 
-/// A connection is idle from here on: the shortest idle timeouts in use are
-/// longer, pauses between requests of one page are shorter.
-const IDLE: Duration = Duration::from_millis(200);
+/// What of an exchange's messages is evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// The request announced its body with `Expect: 100-continue` and waited
+    /// for leave to send it.
+    pub expectation: Option<Expectation>,
+    /// From the response's last byte to the server's FIN that alone told the
+    /// client that there was no more.
+    pub close_wait: Option<Duration>,
+    /// Bytes that the response announced and never had.
+    pub missing_bytes: u64,
+    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    pub target: u64,
+    /// Fingerprint of the target that a redirect leads to.
+    pub redirect: Option<u64>,
+    /// The response was compressed while it was sent.
+    pub is_encoded_on_the_fly: bool,
+}
 
-/// What became of a connection that was idle.
+/// How a client came to send the body that it had announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Staleness {
-    /// Its next request was answered.
-    Alive,
-    /// Its server had ended it.
-    Closed,
-    /// It was reset at its next request, by whoever had forgotten it.
-    Reset,
-    /// Nothing came back at all.
-    Forgotten,
-    /// Cannot be told, or the request failed for another reason.
-    Untold,
+pub struct Expectation {
+    /// From the head's end to the body.
+    pub waited: Duration,
+    /// Whether `100 Continue` came before the body left.
+    pub is_answered: bool,
+    /// The path's part: the least that leave takes to come.
+    pub travel: Duration,
+    /// Packet that began the body.
+    pub packet: u64,
+}
+
+/// The first TLS record of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRecord {
+    /// Its bytes, header included.
+    pub bytes: u64,
+    /// From its first segment to its last.
+    pub took: Duration,
+    /// The longest gap between two of its segments.
+    pub longest_gap: Duration,
+    /// The whole round trip between the ends, where it is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// How an exchange ended.
@@ -194,6 +186,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Whose time it is.
+    pub const fn owner(self) -> Owner {
+        match self {
+            Self::Client => Owner::Client,
+            Self::Server => Owner::Server,
+        }
+    }
+
     /// The other end.
     pub const fn peer(self) -> Self {
         match self {
@@ -243,6 +243,10 @@ pub struct Recovery {
     pub sender: Side,
     /// How the loss was noticed.
     pub mechanism: RecoveryMechanism,
+    /// Whether a repetition of the same bytes was lost before.
+    pub again: bool,
+    /// Payload of the segment that repaired it.
+    pub bytes: u32,
     /// What the exchange lost by it.
     pub took: Duration,
     /// The packet that repaired it.
@@ -252,8 +256,62 @@ pub struct Recovery {
 /// How a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// Its retransmission timer or tail-loss probe expired (RFC 6298, RFC 8985 §7).
+    /// Its retransmission timer expired (RFC 6298), or a probe that waited as long.
     Timeout,
+    /// It heard nothing for two round trips and sent the last segment again
+    /// (RFC 8985 §7).
+    Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// A response whose full segments were lost every time, while smaller ones
+/// arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// How often the first one was sent again in full, where that can be seen.
+    pub copies: u32,
+    /// Payload of the smaller segments that arrived instead; 0: none.
+    pub passed: u32,
+    /// The last copy, or the first smaller segment.
+    pub packet: u64,
+}
+
+/// Segments that came out of order or more than once, none of them lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// Segments that others overtook on the way.
+    pub overtaken: u32,
+    /// Segments sent again although an earlier copy arrived.
+    pub resent: u32,
+    /// Segments that the path or the capture doubled.
+    pub copied: u32,
+    /// How long what had arrived waited for what was overtaken.
+    pub took: Duration,
+    /// The first packet of each: overtaken, resent, copied; 0 where none.
+    pub packets: [u64; 3],
+}
+
+impl Disorder {
+    pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
+        self.overtaken += 1;
+        self.took += took;
+        note(&mut self.packets[0], packet);
+    }
+
+    pub(crate) fn resent(&mut self, packet: u64) {
+        self.resent += 1;
+        note(&mut self.packets[1], packet);
+    }
+
+    pub(crate) fn copied(&mut self, packet: u64) {
+        self.copied += 1;
+        note(&mut self.packets[2], packet);
+    }
+}
+
+fn note(first: &mut u64, packet: u64) {
+    if *first == 0 {
+        *first = packet;
+    }
 }

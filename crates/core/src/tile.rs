@@ -4,14 +4,17 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod expect;
 mod gap;
+mod narrow;
 
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Hold, Recovery, Side};
-use crate::mark::Mark;
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side};
+use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
@@ -44,6 +47,10 @@ pub(crate) struct Trace<'a> {
     pub(crate) behind: Option<Timestamp>,
     /// Whether the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
 }
@@ -54,6 +61,11 @@ impl Trace<'_> {
             Side::Client => self.to_client,
             Side::Server => self.to_server,
         }
+    }
+
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
     }
 
     fn span(&self, sender: Side) -> Span {
@@ -86,7 +98,12 @@ pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) disorder: Disorder,
+    pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
+    pub(crate) expectation: Option<Expectation>,
+    /// From the last byte to the FIN that ends the response.
+    pub(crate) close_wait: Option<Duration>,
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
@@ -99,12 +116,14 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
     tiler.walk(Side::Server);
+    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
         true => (WaitKind::ServerPause, Owner::Server),
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
 
@@ -158,7 +177,7 @@ impl Tiler<'_> {
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || !is_within || data.arrival == Arrival::KeepAlive {
+            if !is_ours || !is_within || self.is_needless(mark, data) {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.
@@ -174,6 +193,20 @@ impl Tiler<'_> {
         last.map_or(self.trace.begin, |mark| mark.at)
     }
 
+    /// Whether the segment changed nothing at its receiver, noting why.
+    fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
+        match data.arrival {
+            Arrival::Copy => self.tiling.disorder.copied(mark.number),
+            // Where an original is seen to arrive, so is what repeats it in vain.
+            Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
+                self.tiling.disorder.resent(mark.number);
+            }
+            Arrival::KeepAlive => {}
+            Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
+        }
+        true
+    }
+
     fn is_whole(&self, last: Option<&Mark>, span: Span) -> bool {
         last.and_then(|mark| mark.data)
             .is_some_and(|data| data.span.end >= span.end)
@@ -181,11 +214,17 @@ impl Tiler<'_> {
 
     fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
         let gap = gap::name(self.trace, before, mark, index);
+        if self.awaited_leave(before, mark, &gap) {
+            return;
+        }
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }
         if let Some(recovery) = gap.recovery {
             self.tiling.recoveries.push(recovery);
+        }
+        if let Some(late) = gap.overtaken {
+            self.tiling.disorder.overtook(mark.number, late);
         }
         if let Some((kind, owner)) = gap.wait {
             self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
@@ -206,8 +245,15 @@ impl Tiler<'_> {
             None,
             Bound::Observed,
         );
-        let from = self.recover_request(request_end, first);
+        let Some(from) = self.recover_request(request_end, first) else {
+            self.unexplained(first);
+            return;
+        };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
             self.push(
                 until,
                 WaitKind::Behind,
@@ -225,15 +271,17 @@ impl Tiler<'_> {
         self.travel_and_think(from, first);
     }
 
-    /// Retransmissions of the request, seen where the client sends them.
-    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
+    /// Retransmissions of the request, seen where the client sends them: when
+    /// the last one left that had to, `None` where that cannot be told.
+    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
         if !trace.is_near(Side::Client) {
-            return request_end;
+            return Some(request_end);
         }
         let repeat = trace.marks.iter().rev().find(|mark| {
             let repeats = mark.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
             });
@@ -242,8 +290,11 @@ impl Tiler<'_> {
         // An answer sooner than the path allows was to the first copy.
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible;
         let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
-            return request_end;
+            return Some(request_end);
         };
+        if repeat.data.is_none_or(|data| data.need != Need::Needed) {
+            return None;
+        }
         self.push(
             repeat.at,
             WaitKind::Recovery,
@@ -251,13 +302,11 @@ impl Tiler<'_> {
             Some(repeat.number),
             Bound::Observed,
         );
-        self.tiling.recoveries.push(Recovery {
-            sender: Side::Client,
-            mechanism: crate::exchange::RecoveryMechanism::Timeout,
-            took: repeat.at.since(request_end),
-            packet: repeat.number,
-        });
-        repeat.at
+        let took = repeat.at.since(request_end);
+        self.tiling
+            .recoveries
+            .push(gap::recovery(trace, repeat, took, took, false));
+        Some(repeat.at)
     }
 
     /// A pipelined response: what let it go once the one before was out.
@@ -279,7 +328,16 @@ impl Tiler<'_> {
             .into_iter()
             .find(|mark| mark.by == Side::Server && mark.data.is_some())
         {
-            Some(before) => self.name_gap(before, first, index),
+            Some(before) => {
+                let own = self.tiling.waits.len();
+                self.name_gap(before, first, index);
+                // Between two responses a server does not pause: it thinks.
+                for wait in self.tiling.waits.iter_mut().skip(own) {
+                    if wait.kind == WaitKind::ServerPause {
+                        wait.kind = WaitKind::ServerThink;
+                    }
+                }
+            }
             None => self.push(
                 first.at,
                 WaitKind::ServerThink,
@@ -415,14 +473,9 @@ impl Tiler<'_> {
             Some(first.number),
             inferred,
         );
-        let mechanism = gap::mechanism(took);
-        let packet = first.number;
-        self.tiling.recoveries.push(Recovery {
-            sender: Side::Server,
-            mechanism,
-            took,
-            packet,
-        });
+        self.tiling
+            .recoveries
+            .push(gap::recovery(self.trace, first, took, took, false));
     }
 
     /// The travel's part in the time to the first response byte: the round
@@ -430,6 +483,10 @@ impl Tiler<'_> {
     /// this time. Such an ACK may itself be delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
+        if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
+            // No path lies between: a kernel that is late there is busy.
+            return Some(floor);
+        }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
             mark.by == Side::Server
                 && mark.data.is_none()

@@ -60,14 +60,27 @@ fn layer_of(cause: &str) -> &'static str {
         | "port-exhaustion"
         | "defer-accept"
         | "fast-open-black-hole"
-        | "stale-keep-alive" => "connection",
+        | "stale-keep-alive"
+        | "tls-round-trips"
+        | "tls-large-certificate"
+        | "tls-revocation-fetch"
+        | "tls-record-buffering" => "connection",
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
         | "nagle-delayed-ack-request"
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
-        | "fast-retransmit" => "transport",
+        | "fast-retransmit"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => "transport",
+        // No layer has a line for what the client's own program does.
+        "slow-request-upload"
+        | "expect-continue"
+        | "client-think"
+        | "chatty-round-trips"
+        | "head-of-line-blocking" => "client",
         _ => "server",
     }
 }

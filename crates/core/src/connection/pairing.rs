@@ -6,18 +6,23 @@
 //! touches and never shifts the pairing.
 
 mod draft;
+mod flights;
+mod tls;
 
 use std::collections::VecDeque;
 
 use draft::Draft;
 
 use super::half::{Arrival, Span};
+use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Foreign, Outcome, Side};
-use crate::http::{self, Messages, Role, Step};
+use crate::handshake::Handshake;
+use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
+use crate::protocol::{Parser, Protocol, Step};
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -47,6 +52,10 @@ pub(crate) struct Pairing {
     left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// What its TLS has come to, where there is any.
+    tls: Option<Box<tls::Conversation>>,
+    /// A TLS handshake that no exchange bears yet.
+    handshake: Option<Box<Handshake>>,
 }
 
 /// How messages are told apart.
@@ -55,6 +64,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Tls,
     Turns,
 }
 
@@ -77,6 +87,8 @@ impl Default for Pairing {
             has_fin: false,
             left: None,
             is_orphaned: false,
+            tls: None,
+            handshake: None,
         }
     }
 }
@@ -87,25 +99,44 @@ impl Pairing {
         self.marks.push(mark);
     }
 
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        self.marks.resolve(number, need);
+    }
+
     /// Takes in a data segment that was just marked.
     pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        if data.arrival == Arrival::KeepAlive {
-            return;
-        }
-        if data.arrival == Arrival::Repeat {
-            self.extend_by_repeat(by, mark, data, view);
+        if matches!(
+            data.arrival,
+            Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
+        ) {
+            if by == Side::Client && data.arrival == Arrival::Repeat {
+                self.repeated(data.span);
+            }
             return;
         }
         if self.mode == Mode::Undecided {
             if by == Side::Server {
                 return;
             }
-            let is_http = http::begins_message(Role::Request, payload);
-            self.mode = if is_http { Mode::Http } else { Mode::Turns };
+            match Protocol::of_client(payload) {
+                Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Tls) => self.begin_tls(payload),
+                None => self.mode = Mode::Turns,
+            }
         }
         match self.mode {
             Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
+        }
+    }
+
+    /// The client sent these bytes again.
+    fn repeated(&mut self, span: Span) {
+        let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
+        if let Some(draft) = awaited.filter(|draft| span.end > draft.request.start) {
+            draft.signs.request_repeats = draft.signs.request_repeats.saturating_add(1);
         }
     }
 
@@ -120,6 +151,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
         for (offset, step) in steps {
@@ -137,7 +169,8 @@ impl Pairing {
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
-    pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
+    /// `end` is where its sender's bytes end.
+    pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
             if !self.has_fin {
                 self.left.get_or_insert(at);
@@ -148,10 +181,20 @@ impl Pairing {
         let (request_acked, left) = (self.request_acked, self.left);
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
+        // Where the capture has all that was sent.
+        let missing = self
+            .responses
+            .messages
+            .awaited_bytes()
+            .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
             // It was sent before the request came.
             draft.signs.was_closing |= request_acked < draft.request.end;
+            if let Some(missing) = missing {
+                draft.cut_short = Some((at, missing));
+                draft.response.end = position.max(draft.response.start);
+            }
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;
@@ -161,11 +204,10 @@ impl Pairing {
 
     /// No more will come: `None` because the capture ended.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
-        if self.mode == Mode::Turns {
-            if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                draft.complete_turn();
-            }
+        if matches!(self.mode, Mode::Turns | Mode::Tls) {
+            self.finish_turn();
         }
+        self.fail_handshake();
         // Who says first that it wants no more has given up, unless reset.
         let left = self.left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -190,6 +232,7 @@ impl Pairing {
         self.responses.retire();
         self.torn = Vec::new();
         self.open = VecDeque::new();
+        self.tls = None;
     }
 
     /// Tiles and hands out the exchanges that are closed.
@@ -205,48 +248,25 @@ impl Pairing {
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
             let request_end = draft.request.end;
-            let mut exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            let mut exchange = draft.close(
+                view,
+                self.marks.as_slice(),
+                &self.torn,
+                behind,
+                setup,
+                self.handshake.take(),
+            );
             exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
             exchange.signs.is_request_acked = self.request_acked >= request_end;
             self.last_end = Some(exchange.end);
             into.push(exchange);
         }
-        match self.open.front() {
-            Some(front) => {
-                let begin = front.begin;
-                self.marks.forget_before(begin);
-            }
+        let first = self.open.front().map(|front| front.begin);
+        match first.or(self.handshake_begin()) {
+            Some(begin) => self.marks.forget_before(begin),
             None => {
                 self.marks.clear();
                 self.torn.clear();
-            }
-        }
-    }
-
-    /// Where a sender's retransmission is seen, a response ends when its bytes
-    /// were last sent: the earlier copy was lost behind this point.
-    fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
-        if by == Side::Client {
-            let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
-            if let Some(draft) = awaited.filter(|draft| data.span.end > draft.request.start) {
-                draft.signs.request_repeats = draft.signs.request_repeats.saturating_add(1);
-            }
-        }
-        let is_near_server = matches!(
-            (view.to_server.floor(), view.to_client.floor()),
-            (Some(server), Some(client)) if server <= client
-        );
-        if by == Side::Client || !is_near_server {
-            return;
-        }
-        for draft in self
-            .open
-            .iter_mut()
-            .filter(|draft| !draft.is_awaited() && !draft.is_cut())
-        {
-            if data.span.start < draft.response.end && data.span.end > draft.response.start {
-                draft.end = mark.at;
-                draft.last_number = mark.number;
             }
         }
     }
@@ -259,7 +279,7 @@ impl Pairing {
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        if by == Side::Server && data.arrival == Arrival::InOrder {
+        if by == Side::Server && data.arrival == Arrival::InOrder && !is_cut {
             self.look_for_foreign(&steps, payload);
         }
         if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
@@ -312,7 +332,7 @@ impl Pairing {
     fn read(
         &mut self,
         by: Side,
-        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Messages, u64, Step)),
+        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Parser, u64, Step)),
     ) -> Vec<(u64, Step)> {
         let mut steps = Vec::new();
         let mut awaited = self
@@ -321,7 +341,7 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
-        let mut on = |messages: &mut Messages, offset: u64, step: Step| {
+        let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
                     Step::Head(_) if has_no_body => messages.no_body(),
@@ -354,6 +374,7 @@ impl Pairing {
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.client_asked = head.asks_to_close;
+                    draft.expects_at = head.fields.expects_continue.then_some(offset);
                     draft.line = head.request;
                 }
             }
@@ -364,7 +385,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -385,13 +406,18 @@ impl Pairing {
             }
             Step::Head(head) => {
                 draft.status = head.status;
+                draft.fields = head.fields;
                 draft.server_asked |= head.asks_to_close;
+                draft.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => draft.status = None,
+            Step::Ended if draft.is_interim() => {
+                draft.status = None;
+                draft.interim = draft.interim.or(Some((at, number)));
+            }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -428,6 +454,13 @@ impl Pairing {
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 
+    /// By turns a response is whole when the next turn begins.
+    fn finish_turn(&mut self) {
+        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+            draft.complete_turn();
+        }
+    }
+
     fn turn_data(&mut self, by: Side, mark: Mark, data: Data) {
         if !is_progress(data.arrival) {
             return;
@@ -436,9 +469,7 @@ impl Pairing {
             Side::Client => {
                 let is_new_turn = self.open.back().is_none_or(Draft::has_response);
                 if is_new_turn {
-                    if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                        draft.complete_turn();
-                    }
+                    self.finish_turn();
                     self.begin(data.span.start, mark.at, mark.number);
                 }
                 if let Some(draft) = self.open.back_mut() {

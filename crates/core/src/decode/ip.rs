@@ -9,10 +9,13 @@ use crate::segment::IpFacts;
 pub(super) mod protocol {
     pub(in crate::decode) const HOP_BY_HOP: u8 = 0;
     pub(in crate::decode) const ICMP: u8 = 1;
+    pub(in crate::decode) const IPV4: u8 = 4;
     pub(in crate::decode) const TCP: u8 = 6;
     pub(in crate::decode) const UDP: u8 = 17;
+    pub(in crate::decode) const IPV6: u8 = 41;
     pub(in crate::decode) const ROUTING: u8 = 43;
     pub(in crate::decode) const FRAGMENT: u8 = 44;
+    pub(in crate::decode) const GRE: u8 = 47;
     pub(in crate::decode) const AUTHENTICATION: u8 = 51;
     pub(in crate::decode) const ICMPV6: u8 = 58;
     pub(in crate::decode) const DESTINATION_OPTIONS: u8 = 60;
@@ -22,7 +25,7 @@ pub(super) mod protocol {
 /// shorter than this.
 const MAX_EXTENSIONS: usize = 8;
 
-/// An IP packet, or the first fragment of one.
+/// An IP packet, or a fragment of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Datagram<'a> {
     /// What its payload is.
@@ -30,14 +33,36 @@ pub(super) struct Datagram<'a> {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) facts: IpFacts,
+    pub(super) fragment: Option<Fragment>,
     /// The payload's length on the wire, in bytes.
     pub(super) payload_len: u32,
     /// What was captured of the payload.
     pub(super) payload: &'a [u8],
 }
 
+/// Which part of a fragmented packet this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragment {
+    /// What all parts of one packet share.
+    pub(super) id: u32,
+    /// Where its payload begins within what was fragmented, in bytes.
+    pub(super) offset: u32,
+    /// Whether its payload begins with the transport's header.
+    pub(super) is_first: bool,
+    /// Whether no part follows behind it.
+    pub(super) is_last: bool,
+}
+
+impl Datagram<'_> {
+    /// Whether its payload begins with the transport's header.
+    #[inline]
+    pub(super) fn has_header(&self) -> bool {
+        self.fragment.is_none_or(|fragment| fragment.is_first)
+    }
+}
+
 /// Reads the packet that begins `bytes`; `wire_len` is what the frame had for
-/// it on the wire. `None` when it is not the begin of what a transport sent.
+/// it on the wire. `None` when it is none.
 ///
 /// The header's own length is believed over the frame's: frames are padded,
 /// and some capturing programs forget how long a cut frame was. It is zero in
@@ -61,11 +86,18 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         0 => wire_len,
         len => len,
     };
-    let fragment_offset = half(6)? & 0x1fff;
-    if header_len < 20 || fragment_offset != 0 {
+    if header_len < 20 {
         return None;
     }
     let payload_len = total_len.checked_sub(header_len)?;
+    // Three flags and the offset in units of eight bytes.
+    let part = half(6)?;
+    let fragment = (part & 0x3fff != 0).then_some(Fragment {
+        id: u32::from(half(4)?),
+        offset: u32::from(part & 0x1fff) * 8,
+        is_first: part & 0x1fff == 0,
+        is_last: part & 0x2000 == 0,
+    });
     Some(Datagram {
         protocol,
         source: IpAddr::from(*header.get(12..)?.first_chunk::<4>()?),
@@ -75,6 +107,7 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             id: half(4),
             congestion_marked: service & 3 == 3,
         },
+        fragment,
         payload_len,
         payload: at_most(bytes.get(header_len as usize..)?, payload_len),
     })
@@ -97,9 +130,13 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         destination: IpAddr::from(*addresses.last_chunk::<16>()?),
         facts: IpFacts {
             ttl: *hop_limit,
-            id: chain.fragment_id,
+            // The lower half of what the fragment header says.
+            id: chain.fragment.map(|fragment| fragment.id as u16),
             congestion_marked: (class >> 4) & 3 == 3,
         },
+        fragment: chain
+            .fragment
+            .filter(|part| !part.is_last || !part.is_first),
         payload_len,
         payload: at_most(rest.get(chain.len..)?, payload_len),
     })
@@ -111,39 +148,63 @@ struct Chain {
     protocol: u8,
     /// Their length in bytes.
     len: usize,
-    /// The lower half of the fragment header's identification.
-    fragment_id: Option<u16>,
+    /// What a fragment header says, also that of a whole packet (RFC 6946).
+    fragment: Option<Fragment>,
 }
 
 #[inline]
-fn pass_extensions(mut next: u8, bytes: &[u8]) -> Option<Chain> {
+fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
     let mut chain = Chain {
         protocol: next,
         len: 0,
-        fragment_id: None,
+        fragment: None,
     };
     for _ in 0..=MAX_EXTENSIONS {
-        if matches!(next, protocol::TCP | protocol::UDP | protocol::ICMPV6) {
-            chain.protocol = next;
+        if !is_extension(chain.protocol) {
             return Some(chain);
         }
         let header: &[u8; 8] = bytes.get(chain.len..)?.first_chunk()?;
-        let [following, units, o0, o1, _, _, i0, i1] = *header;
-        chain.len += match next {
-            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
-                8 + usize::from(units) * 8
-            }
+        let [following, units, o0, o1, i0, i1, i2, i3] = *header;
+        let begin = chain.len;
+        chain.len += match chain.protocol {
             // RFC 4302 §2.2 counts in words, without the first two.
             protocol::AUTHENTICATION => 8 + usize::from(units) * 4,
-            protocol::FRAGMENT if u16::from_be_bytes([o0, o1]) >> 3 == 0 => {
-                chain.fragment_id = Some(u16::from_be_bytes([i0, i1]));
-                8
-            }
-            _ => return None,
+            protocol::FRAGMENT => 8,
+            _ => 8 + usize::from(units) * 8,
         };
-        next = following;
+        if chain.protocol == protocol::FRAGMENT {
+            let part = u16::from_be_bytes([o0, o1]);
+            let fragment = Fragment {
+                id: u32::from_be_bytes([i0, i1, i2, i3]),
+                offset: u32::from(part & 0xfff8),
+                is_first: part & 0xfff8 == 0,
+                is_last: part & 1 == 0,
+            };
+            chain.fragment = Some(fragment);
+            if !fragment.is_first {
+                // What follows is no header but the middle of something.
+                chain.protocol = following;
+                return Some(chain);
+            }
+        } else if let Some(fragment) = &mut chain.fragment {
+            // An extension header that was fragmented with the rest.
+            fragment.offset += chain.len as u32 - begin as u32;
+        }
+        chain.protocol = following;
     }
     None
+}
+
+#[inline]
+fn is_extension(next: u8) -> bool {
+    matches!(
+        next,
+        protocol::HOP_BY_HOP
+            | protocol::ROUTING
+            | protocol::FRAGMENT
+            | protocol::AUTHENTICATION
+            | protocol::DESTINATION_OPTIONS
+    )
 }
 
 #[inline]

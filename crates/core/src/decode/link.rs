@@ -1,7 +1,7 @@
 //! Link layers: where the IP packet in a frame begins.
 //!
-//! Source: the link-layer header types that libpcap registers, and for VLAN
-//! tags IEEE 802.1Q.
+//! Source: the link-layer header types that libpcap registers; for VLAN tags
+//! IEEE 802.1Q, for PPPoE RFC 2516, for MPLS RFC 3032.
 
 use super::Record;
 
@@ -14,6 +14,14 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet without preamble and mostly without frame check sequence.
     pub const ETHERNET: Self = Self(1);
+    /// PPP, with or without address and control in front of the protocol.
+    pub const PPP: Self = Self(9);
+    /// PPP in the framing of HDLC.
+    pub const PPP_HDLC: Self = Self(50);
+    /// A PPPoE header, without Ethernet's.
+    pub const PPP_ETHER: Self = Self(51);
+    /// Cisco's HDLC.
+    pub const C_HDLC: Self = Self(104);
     /// An IP packet of either version.
     pub const RAW: Self = Self(101);
     /// OpenBSD loopback: the address family in network byte order.
@@ -40,6 +48,11 @@ impl LinkType {
 const VLAN_TAG: usize = 4;
 /// Tags beyond these are no real network's.
 const MAX_VLAN_TAGS: usize = 4;
+const MPLS_LABEL: usize = 4;
+/// Labels beyond these are no real network's.
+const MAX_MPLS_LABELS: usize = 8;
+/// Version, type, code, session, length.
+const PPPOE_HEADER: usize = 6;
 
 /// The IP packet of a frame, and how long the frame says it is, link-layer
 /// padding included; `None` when the frame holds no IP packet.
@@ -48,17 +61,29 @@ pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
     let header = match record.link {
         LinkType::ETHERNET => ethertype_header(bytes, 12, 14)?,
+        LinkType::C_HDLC => ethertype_header(bytes, 2, 4)?,
         LinkType::LINUX_SLL => ethertype_header(bytes, 14, 16)?,
         LinkType::LINUX_SLL2 => ethertype_header(bytes, 0, 20)?,
         LinkType::NULL | LinkType::LOOP => family_header(bytes)?,
+        LinkType::PPP | LinkType::PPP_HDLC => ppp_header(bytes, 0)?,
+        LinkType::PPP_ETHER => ppp_header(bytes, PPPOE_HEADER)?,
         // 12 and 14 are what some systems call raw IP in their own files.
         LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
         _ => return None,
     };
-    let wire_len = record
-        .original_len
-        .saturating_sub(u32::try_from(header).unwrap_or(u32::MAX));
-    Some((bytes.get(header..)?, wire_len))
+    behind(bytes, header, record.original_len)
+}
+
+/// The IP packet of an Ethernet frame of `wire_len` bytes within a tunnel.
+pub(super) fn ethernet(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
+    behind(bytes, ethertype_header(bytes, 12, 14)?, wire_len)
+}
+
+/// What follows a header of `header` bytes.
+#[inline]
+pub(super) fn behind(bytes: &[u8], header: usize, wire_len: u32) -> Option<(&[u8], u32)> {
+    let rest = wire_len.saturating_sub(u32::try_from(header).unwrap_or(u32::MAX));
+    Some((bytes.get(header..)?, rest))
 }
 
 /// The ARP packet of a frame; `None` when it holds none.
@@ -102,10 +127,37 @@ fn ethertype_header(bytes: &[u8], at: usize, mut len: usize) -> Option<usize> {
                 ethertype = *bytes.get(len + 2..)?.first_chunk()?;
                 len += VLAN_TAG;
             }
+            // A PPPoE session; MPLS, sent to one and to many.
+            [0x88, 0x64] => return ppp_header(bytes, len + PPPOE_HEADER),
+            [0x88, 0x47 | 0x48] => return mpls_header(bytes, len),
             _ => return None,
         }
     }
     None
+}
+
+/// Where IP begins in a PPP frame that stands at `at`.
+fn ppp_header(bytes: &[u8], mut at: usize) -> Option<usize> {
+    if bytes.get(at..)?.starts_with(&[0xff, 0x03]) {
+        at += 2;
+    }
+    // RFC 1332 and RFC 5072; the first byte may be left out (RFC 1661 §6.5).
+    match bytes.get(at..)? {
+        [0x00, 0x21 | 0x57, ..] => Some(at + 2),
+        [0x21 | 0x57, ..] => Some(at + 1),
+        _ => None,
+    }
+}
+
+/// Where a packet begins behind the MPLS labels at `at`; that it is IP is
+/// told by its own version.
+fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut labels = bytes.get(at..)?.chunks_exact(MPLS_LABEL);
+    let bottom = labels
+        .by_ref()
+        .take(MAX_MPLS_LABELS)
+        .position(|label| label.get(2).is_some_and(|byte| byte & 1 == 1))?;
+    Some(at + (bottom + 1) * MPLS_LABEL)
 }
 
 /// A four-byte address family: 2 is IPv4 everywhere; IPv6 is 10 on Linux, 24

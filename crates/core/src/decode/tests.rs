@@ -1,8 +1,10 @@
 //! Containers and packets built byte by byte, and arbitrary ones.
 
 mod container;
+mod fragments;
 mod headers;
 mod icmp;
+mod tunnels;
 mod writing;
 
 use super::*;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use lagtrace_core::datagram::{Datagram, Neighbour};
-use lagtrace_core::decode::{self, Container, Damage, Fault, Found, Packet};
+use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
@@ -34,6 +34,7 @@ pub struct FileCapture {
     /// What of the buffer is read and not yet consumed.
     unread: Range<usize>,
     container: Container,
+    decoder: Decoder,
     point: PointId,
     is_over: bool,
     summary: CaptureSummary,
@@ -75,6 +76,7 @@ impl FileCapture {
             buffer: vec![0; BLOCK],
             unread: 0..0,
             container: Container::new(),
+            decoder: Decoder::new(),
             point,
             is_over: false,
             summary: CaptureSummary {
@@ -163,7 +165,7 @@ impl FileCapture {
                 Found::Record(record) => {
                     count(&mut self.summary, &record);
                     let point = self.point.0.saturating_add(record.interface);
-                    match decode::packet(&record, PointId(point)) {
+                    match self.decoder.packet(&record, PointId(point)) {
                         Packet::Tcp(segment, payload) => {
                             let payload = range_within(&self.buffer, payload);
                             return Some(Next::Segment(segment, payload));

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use lagtrace_core::decode::{self, Packet, Record};
+use lagtrace_core::decode::{Decoder, Packet, Record};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::segment::Segment;
 
@@ -18,6 +18,7 @@ pub(super) struct Sink {
     full: SyncSender<Batch>,
     recycled: Receiver<Batch>,
     batch: Batch,
+    decoder: Decoder,
     packets: u64,
 }
 
@@ -43,6 +44,7 @@ impl Sink {
             full,
             recycled,
             batch: Batch::default(),
+            decoder: Decoder::new(),
             packets: 0,
         }
     }
@@ -69,7 +71,7 @@ impl Sink {
         let record = Record { number, ..record };
         count(summary, &record);
         self.with_file(|writer| writer.write(&record));
-        match decode::packet(&record, point) {
+        match self.decoder.packet(&record, point) {
             Packet::Tcp(segment, payload) if self.add(segment, payload) => {}
             Packet::Tcp(..) => *summary.dropped.get_or_insert_default() += 1,
             // Batches hold segments only.
