@@ -141,6 +141,8 @@ causes! {
     low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
     tiny_writes "tiny-writes" "A message is written in tiny pieces";
     pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    cork_hold "cork-hold" "A cork holds responses back until a timer expires";
+    rate_limit "rate-limit" "The server keeps to a rate that was set";
     bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
