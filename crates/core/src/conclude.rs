@@ -9,6 +9,7 @@ mod tables;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -161,7 +162,9 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
+        let rhythm = Rhythm::of(service);
         let case = Case {
+            rhythm: &rhythm,
             endpoint,
             target,
             ledger: &service.ledger,

@@ -24,10 +24,25 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
     // A cork's timer, or a rate that was set, is not the program's own time.
-    ("server-think", &["cork-hold", "rate-limit"], Time::Within),
+    ("server-think", &["cork-hold"], Time::Within),
     ("server-pause", &["rate-limit"], Time::Within),
-    // Losses on one member of the path are not losses of the path.
-    ("packet-loss", &["path-member-fault"], Time::Within),
+    // Losses on one member of the path, or of one size of packet, are not
+    // losses of the path.
+    (
+        "packet-loss",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "retransmission-timeout",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "lost-retransmission",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
 ];

@@ -64,7 +64,16 @@ fn layer_of(cause: &str) -> &'static str {
         | "low-congestion-window"
         | "tiny-writes"
         | "pacing"
-        | "cork-hold" => "transport",
+        | "cork-hold"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => "transport",
+        // No layer has a line for what the client's own program does.
+        "slow-request-upload"
+        | "expect-continue"
+        | "client-think"
+        | "chatty-round-trips"
+        | "head-of-line-blocking" => "client",
         _ => "server",
     }
 }
