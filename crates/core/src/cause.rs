@@ -5,6 +5,7 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod byte_rate;
 mod delays;
 pub(crate) mod evidence;
 mod failures;
@@ -150,11 +151,6 @@ causes! {
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
-    rate_limit "rate-limit" "The server lets requests through at a limited rate";
-    poll_timer "poll-timer" "The server looks for requests by a timer";
-    worker_saturation "worker-saturation" "Requests wait for a busy worker";
-    stop_the_world "stop-the-world" "The whole server stands still at times";
-    cold_start "cold-start" "The first requests wait until the server is warm";
     receive_window "receive-window" "The receiver's window is too small for the round trip";
     zero_window "zero-window" "The receiver does not read, and its window closes";
     send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
@@ -163,7 +159,13 @@ causes! {
     low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
     tiny_writes "tiny-writes" "A message is written in tiny pieces";
     pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    cork_hold "cork-hold" "A cork holds responses back until a timer expires";
     bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
+    rate_limit "rate-limit" "The server keeps to a rate that was set";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";

@@ -23,6 +23,9 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
+    // A cork's timer, or a rate that was set, is not the program's own time.
+    ("server-think", &["cork-hold"], Time::Within),
+    ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (
