@@ -5,6 +5,7 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod disorder;
 pub(crate) mod evidence;
 mod held;
 mod loss;
@@ -129,6 +130,10 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";

@@ -77,7 +77,11 @@ impl Marks {
 
     /// Notes whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
-        let mark = self.list.iter_mut().rev().find(|mark| mark.number == number);
+        let mark = self
+            .list
+            .iter_mut()
+            .rev()
+            .find(|mark| mark.number == number);
         if let Some(data) = mark.and_then(|mark| mark.data.as_mut()) {
             data.need = need;
         }

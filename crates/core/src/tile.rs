@@ -163,7 +163,7 @@ impl Tiler<'_> {
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || !is_within || self.is_needless(mark, data) {
+            if !is_ours || self.is_needless(mark, data) || !is_within {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.

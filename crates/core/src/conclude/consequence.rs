@@ -18,7 +18,12 @@ enum Time {
 const FOLLOWS: &[(&str, &[&str], Time)] = &[
     (
         "syn-loss",
-        &["packet-loss", "retransmission-timeout", "fast-retransmit"],
+        &[
+            "path-member-fault",
+            "packet-loss",
+            "retransmission-timeout",
+            "fast-retransmit",
+        ],
         Time::Besides,
     ),
     // Losses on one member of the path, or of one size of packet, are not

@@ -54,7 +54,10 @@ fn layer_of(cause: &str) -> &'static str {
         | "fast-retransmit"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => "transport",
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "reordering"
+        | "spurious-retransmission" => "transport",
         _ => "server",
     }
 }

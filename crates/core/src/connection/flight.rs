@@ -30,7 +30,10 @@ impl Flight {
     /// everything sent before had been acknowledged. Whether they were the
     /// first after a wait that only the cut window explains.
     pub(crate) fn take(&mut self, at: Timestamp, bytes: u64, trip: Duration, idle: bool) -> bool {
-        let gap = self.last.replace(at).map_or(Duration::ZERO, |last| at.since(last));
+        let gap = self
+            .last
+            .replace(at)
+            .map_or(Duration::ZERO, |last| at.since(last));
         if gap * 2 < trip || trip.is_zero() {
             self.bytes += bytes;
             self.grow();

@@ -140,7 +140,10 @@ mod tests {
     #[test]
     fn without_identifications_stamps_tell_unless_they_are_equal() {
         let numbers = [7, 8, 8, 7, 9].map(|tsval| (None, Some(tsval)));
-        let orders: Vec<_> = placed(&numbers).into_iter().map(|(_, order)| order).collect();
+        let orders: Vec<_> = placed(&numbers)
+            .into_iter()
+            .map(|(_, order)| order)
+            .collect();
         let expected = [
             Order::Untold,
             Order::Newer,

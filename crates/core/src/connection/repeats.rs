@@ -93,8 +93,9 @@ impl Repeats {
         if let Some(duplicate) = answer.duplicate {
             self.take_back(duplicate, &mut tell);
         }
-        self.list
-            .retain(|repeat| repeat.need == Need::Pending || answer.at.since(repeat.at) < LATE_WORD);
+        self.list.retain(|repeat| {
+            repeat.need == Need::Pending || answer.at.since(repeat.at) < LATE_WORD
+        });
         self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
     }
 
@@ -235,7 +236,10 @@ mod tests {
             duplicate: Some(span(0, 100)),
             ..answer(40, 100)
         };
-        assert_eq!(told(&[answer(21, 100), later]), [Need::Needed, Need::Spurious]);
+        assert_eq!(
+            told(&[answer(21, 100), later]),
+            [Need::Needed, Need::Spurious]
+        );
     }
 
     #[test]

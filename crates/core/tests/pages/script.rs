@@ -25,6 +25,8 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
+    /// Whether the repetition is a copy that the path or the capture made.
+    pub(crate) is_copy: bool,
     /// So much of what `again` repeats.
     pub(crate) part: Option<usize>,
     /// Reported as arrived beyond missing data, or as arrived twice.
@@ -138,6 +140,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         flags: flags_of(flags)?,
         payload: Vec::new(),
         again: None,
+        is_copy: false,
         part: None,
         sack: None,
         dsack: None,
@@ -159,6 +162,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "unseen" => line.fate = Fate::Unseen,
             "no-id" => line.has_id = false,
             "again" => line.again = Some(operand()?.to_owned()),
+            "copy" => {
+                line.again = Some(operand()?.to_owned());
+                line.is_copy = true;
+            }
             "part" => line.part = Some(number_of(operand()?)? as usize),
             "sack" => line.sack = Some(operand()?.to_owned()),
             "dsack" => line.dsack = Some(operand()?.to_owned()),
