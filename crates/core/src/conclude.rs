@@ -1,12 +1,15 @@
 //! Turns what was folded into the report.
 
 mod consequence;
+mod display_filter;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -17,9 +20,9 @@ use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
-    Setups, StatusCount, WaitShare,
+    Setups, StatusCount,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -46,6 +49,11 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
     consequence::fold(&mut findings);
     rank(&mut findings);
+    if evidence.capture.is_some() {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
+        }
+    }
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.sort();
@@ -53,9 +61,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.truncate(MAX_NOTES);
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
+    let modes = subject.bands.modes(&subject.latency, &findings);
     Report {
         schema: SCHEMA,
-        exchanges: exchanges(&subject, facts, TargetId::Subject),
+        exchanges: Exchanges {
+            modes,
+            ..exchanges(&subject, facts, TargetId::Subject)
+        },
         setups: setups(&subject),
         twin: twin(&evidence),
         phases: tables::phases(facts),
@@ -140,16 +152,23 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
+        let rhythm = Rhythm::of(service);
         let case = Case {
+            rhythm: &rhythm,
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -211,6 +230,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 
@@ -236,9 +256,10 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         rate: ledger.rate(),
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency),
-        waits: shares(&ledger.waits),
+        waits: ledger.waits.shares(),
         slowest: ledger.slowest.exemplars(),
         statuses: statuses(&ledger.statuses),
+        modes: Vec::new(),
     };
     if let Some(load) = facts.loads.baseline(target) {
         let seconds = facts.loads.baseline_seconds(target);
@@ -299,24 +320,8 @@ fn setups(ledger: &Ledger) -> Setups {
             })
             .collect(),
         latency_ns: Figures::from(&setups.latency),
-        waits: shares(&setups.waits),
+        waits: setups.waits.shares(),
     }
-}
-
-fn shares(shares: &Shares) -> Vec<WaitShare> {
-    let total = shares.total();
-    let mut list: Vec<WaitShare> = shares
-        .by_kind
-        .iter()
-        .map(|(&(kind, owner), &total_ns)| WaitShare {
-            kind,
-            owner,
-            total_ns,
-            share: total_ns as f64 / total.max(1) as f64,
-        })
-        .collect();
-    list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
-    list
 }
 
 fn statuses(counts: &BTreeMap<String, u64>) -> Vec<StatusCount> {

@@ -40,6 +40,20 @@ pub(crate) struct Closed {
     pub(crate) connections: Vec<(PointId, usize)>,
 }
 
+impl Closed {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
+    }
+
+    /// Forgets all and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.exchanges.clear();
+        self.setups.clear();
+        self.connections.clear();
+    }
+}
+
 /// A connection at one observation point.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -51,6 +65,8 @@ pub(crate) struct Connection {
     backward: Half,
     setup: Setup,
     pairing: Pairing,
+    /// Whether a segment was seen before.
+    has_history: bool,
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
@@ -77,11 +93,28 @@ impl Connection {
             backward: Half::default(),
             setup: Setup::default(),
             pairing: Pairing::default(),
+            has_history: false,
             last_seen: first.at,
             end: None,
             windows: [None, None],
             windows_before: [None, None],
         }
+    }
+
+    /// Where it was seen, and between whom.
+    pub(crate) fn key(&self) -> (PointId, FlowKey) {
+        (self.point, self.flow)
+    }
+
+    /// Whether it is that flow, seen there.
+    #[inline]
+    pub(crate) fn is_at(&self, point: PointId, flow: &FlowKey) -> bool {
+        self.flow == *flow && self.point == point
+    }
+
+    /// Where one direction's sequence numbers begin, the SYN not counted.
+    pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
+        self.half(direction).base()
     }
 
     /// Whether this SYN opens another connection with the same 5-tuple.
@@ -91,6 +124,7 @@ impl Connection {
 
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
         if segment.flags.contains(TcpFlags::SYN) {
@@ -124,15 +158,19 @@ impl Connection {
             number: segment.number,
             by,
             queued,
+            ttl: segment.ip.ttl,
+            idle: Some(idle).filter(|_| self.has_history),
             data,
             ack,
             is_news: is_new_ack || is_wider,
             reports_hole: sacks,
             skipped,
         };
+        self.has_history = true;
         self.pairing.mark(mark);
         if let Some(data) = data {
-            self.pairing.data(by, mark, data, payload);
+            let view = self.view();
+            self.pairing.data(by, mark, data, payload, &view);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -302,7 +340,10 @@ impl Connection {
 
     fn take_syn(&mut self, segment: &Segment) {
         let is_reply = segment.flags.contains(TcpFlags::ACK);
-        self.half_mut(segment.direction).open(segment);
+        self.has_history = true;
+        let half = self.half_mut(segment.direction);
+        half.open(segment);
+        half.transit.queued(segment);
         if is_reply {
             self.setup.answer(segment.at, segment.ip.ttl);
         } else {
@@ -350,7 +391,7 @@ impl Connection {
             None => half.offset(segment.seq),
         };
         half.finish(end);
-        self.pairing.fin(by, segment.at);
+        self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
             self.pairing.finish(Some((Some(by), segment.at, false)));

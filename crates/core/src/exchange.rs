@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use crate::event::PointId;
 use crate::flow::Endpoint;
+use crate::handshake::Handshake;
 use crate::time::Timestamp;
-use crate::wait::Wait;
+use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
 ///
@@ -40,6 +41,8 @@ pub struct Exchange {
     pub recoveries: Vec<Recovery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// What its packets tell of the way.
+    pub travel: Travel,
     /// Whether full segments of its response do not get through at all.
     pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
@@ -53,10 +56,20 @@ pub struct Exchange {
     /// The least round trip from where it was seen to the server, as far as
     /// its connection had shown when it closed.
     pub(crate) least_trip: Option<Duration>,
-    /// The time its connection took, where this exchange has to bear it.
+    /// The time its connection took, TLS included, where this exchange has to
+    /// bear it.
     pub setup: Option<Duration>,
+    /// The TLS handshake before it, if it is the first behind one.
+    pub handshake: Option<Box<Handshake>>,
+    /// It fetched what a certificate's validity rests on: an OCSP response, a
+    /// revocation list, an issuer's certificate.
+    pub is_revocation: bool,
+    /// The first TLS record of its response, which can be read only as a whole.
+    pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
+    /// What its messages said, as far as a rule asks.
+    pub particulars: Particulars,
 }
 
 impl Exchange {
@@ -64,6 +77,62 @@ impl Exchange {
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
+
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub fn cost(&self) -> Duration {
+        let is_held = |wait: &&Wait| {
+            !matches!(
+                wait.kind,
+                WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+            )
+        };
+        self.waits.iter().filter(is_held).map(Wait::duration).sum()
+    }
+}
+
+/// What of an exchange's messages is evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// The request announced its body with `Expect: 100-continue` and waited
+    /// for leave to send it.
+    pub expectation: Option<Expectation>,
+    /// From the response's last byte to the server's FIN that alone told the
+    /// client that there was no more.
+    pub close_wait: Option<Duration>,
+    /// Bytes that the response announced and never had.
+    pub missing_bytes: u64,
+    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    pub target: u64,
+    /// Fingerprint of the target that a redirect leads to.
+    pub redirect: Option<u64>,
+    /// The response was compressed while it was sent.
+    pub is_encoded_on_the_fly: bool,
+}
+
+/// How a client came to send the body that it had announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// From the head's end to the body.
+    pub waited: Duration,
+    /// Whether `100 Continue` came before the body left.
+    pub is_answered: bool,
+    /// The path's part: the least that leave takes to come.
+    pub travel: Duration,
+    /// Packet that began the body.
+    pub packet: u64,
+}
+
+/// The first TLS record of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRecord {
+    /// Its bytes, header included.
+    pub bytes: u64,
+    /// From its first segment to its last.
+    pub took: Duration,
+    /// The longest gap between two of its segments.
+    pub longest_gap: Duration,
+    /// The whole round trip between the ends, where it is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// How an exchange ended.
@@ -113,6 +182,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Whose time it is.
+    pub const fn owner(self) -> Owner {
+        match self {
+            Self::Client => Owner::Client,
+            Self::Server => Owner::Server,
+        }
+    }
+
     /// The other end.
     pub const fn peer(self) -> Self {
         match self {
@@ -182,6 +259,23 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// What the packets of an exchange tell of the way between the ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// How long its connection had been silent before the request; `None` where
+    /// that was not seen.
+    pub idle: Option<Duration>,
+    /// From the whole request to the response's first byte, nothing of it lost.
+    pub reply: Option<Duration>,
+    /// Whether the server's kernel acknowledged the request before that.
+    pub is_acked_first: bool,
+    /// How long request and response queued on their way to the point, as far
+    /// as their senders' clocks tell.
+    pub queued: [Duration; 2],
+    /// The time to live that the response arrived with; 0 where none did.
+    pub ttl: u8,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

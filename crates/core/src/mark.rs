@@ -1,5 +1,7 @@
 //! The segments of open exchanges, boiled down to what tiling needs.
 
+use core::time::Duration;
+
 use crate::connection::half::{Arrival, Span};
 use crate::connection::order::Order;
 use crate::connection::repeats::Need;
@@ -20,6 +22,10 @@ pub(crate) struct Mark {
     pub(crate) by: Side,
     /// How long it queued on its way here, as far as its sender's clock tells.
     pub(crate) queued: Queued,
+    /// Its time to live on arrival.
+    pub(crate) ttl: u8,
+    /// How long the connection had been silent before it.
+    pub(crate) idle: Option<Duration>,
     /// Its payload, if any.
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.
@@ -55,6 +61,33 @@ pub(crate) struct Data {
     /// Whether the receiver's window had no room for it and one more when the
     /// segment before it was sent.
     pub(crate) filled_window: bool,
+}
+
+/// How one side's bytes of a stretch passed: from the first segment to the
+/// last, and the longest gap between two of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) took: Duration,
+    pub(crate) longest_gap: Duration,
+}
+
+impl Pace {
+    /// Of the segments up to `until`; the gap before the first is none.
+    pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
+        let mut ends: Option<(Timestamp, Timestamp)> = None;
+        let mut pace = Self::default();
+        let ours = marks.iter().filter(|mark| {
+            let is_part = |data: Data| data.span.start < span.end && data.span.end > span.start;
+            mark.by == by && mark.at <= until && mark.data.is_some_and(is_part)
+        });
+        for mark in ours {
+            let (first, before) = ends.unwrap_or((mark.at, mark.at));
+            pace.longest_gap = pace.longest_gap.max(mark.at.since(before));
+            pace.took = mark.at.since(first);
+            ends = Some((first, mark.at));
+        }
+        pace
+    }
 }
 
 /// The marks of a connection, oldest first.

@@ -8,7 +8,9 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Side};
+use crate::exchange::{
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Travel,
+};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -66,14 +68,19 @@ fn exchange(
         holds,
         recoveries: Vec::new(),
         disorder: Disorder::default(),
+        travel: Travel::default(),
         narrow: None,
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,
         response_bytes: sample.received_bytes,
         least_trip: travel,
+        handshake: None,
+        is_revocation: false,
+        first_record: None,
         setup: sample.setup,
         closing: Closing::default(),
+        particulars: Particulars::default(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod expect;
 mod gap;
 mod narrow;
 
@@ -12,7 +13,7 @@ use core::time::Duration;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Disorder, Hold, Narrow, Recovery, Side};
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side, Travel};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -46,6 +47,10 @@ pub(crate) struct Trace<'a> {
     pub(crate) behind: Option<Timestamp>,
     /// Whether the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
 }
@@ -56,6 +61,11 @@ impl Trace<'_> {
             Side::Client => self.to_client,
             Side::Server => self.to_server,
         }
+    }
+
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
     }
 
     fn span(&self, sender: Side) -> Span {
@@ -89,8 +99,12 @@ pub(crate) struct Tiling {
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) disorder: Disorder,
+    pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
+    pub(crate) expectation: Option<Expectation>,
+    /// From the last byte to the FIN that ends the response.
+    pub(crate) close_wait: Option<Duration>,
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
@@ -103,12 +117,14 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
     tiler.walk(Side::Server);
+    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
         true => (WaitKind::ServerPause, Owner::Server),
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
@@ -200,6 +216,9 @@ impl Tiler<'_> {
 
     fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
         let gap = gap::name(self.trace, before, mark, index);
+        if self.awaited_leave(before, mark, &gap) {
+            return;
+        }
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }
@@ -233,6 +252,10 @@ impl Tiler<'_> {
             return;
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
             self.push(
                 until,
                 WaitKind::Behind,
@@ -307,7 +330,16 @@ impl Tiler<'_> {
             .into_iter()
             .find(|mark| mark.by == Side::Server && mark.data.is_some())
         {
-            Some(before) => self.name_gap(before, first, index),
+            Some(before) => {
+                let own = self.tiling.waits.len();
+                self.name_gap(before, first, index);
+                // Between two responses a server does not pause: it thinks.
+                for wait in self.tiling.waits.iter_mut().skip(own) {
+                    if wait.kind == WaitKind::ServerPause {
+                        wait.kind = WaitKind::ServerThink;
+                    }
+                }
+            }
             None => self.push(
                 first.at,
                 WaitKind::ServerThink,
@@ -453,6 +485,10 @@ impl Tiler<'_> {
     /// this time. Such an ACK may itself be delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
+        if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
+            // No path lies between: a kernel that is late there is busy.
+            return Some(floor);
+        }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
             mark.by == Side::Server
                 && mark.data.is_none()
@@ -473,6 +509,36 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
                 data.span.end > trace.response.start && data.span.start < trace.response.end
             })
     })
+}
+
+/// What the packets tell of the way.
+fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) -> Travel {
+    let request = trace
+        .marks
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.data.is_some());
+    let first = first_response(trace);
+    let is_clean = recoveries.is_empty() && trace.behind.is_none();
+    let reply = first.filter(|first| {
+        let whole = first
+            .data
+            .is_some_and(|d| d.span.start <= trace.response.start);
+        is_clean && whole && first.at >= request_end
+    });
+    let is_acked_first = trace.marks.iter().any(|mark| {
+        mark.by == Side::Server
+            && mark.data.is_none()
+            && mark.ack >= trace.request.end
+            && first.is_some_and(|first| mark.at < first.at)
+    });
+    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
+    Travel {
+        idle: request.and_then(|mark| mark.idle),
+        reply: reply.map(|first| first.at.since(request_end)),
+        is_acked_first,
+        queued: [queued(request), queued(first)],
+        ttl: first.map_or(0, |first| first.ttl),
+    }
 }
 
 /// A delayed ACK of the response's last bytes, with nothing left to hold back.

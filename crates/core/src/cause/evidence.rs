@@ -6,8 +6,8 @@ use super::tally::{Tally, nanos};
 use super::{Case, by_id};
 use crate::histogram::Distribution;
 use crate::report::{
-    Affected, Evidence, EvidenceKind, Figures, Finding, Fix, PredictedLatency, Prediction,
-    RuledOut, Verdict,
+    Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
+    Prediction, RuledOut, Verdict,
 };
 use crate::wait::{Owner, WaitKind};
 
@@ -78,6 +78,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         },
         summary: String::new(),
         evidence: Vec::new(),
+        display_filter: None,
         ruled_out: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),
@@ -92,9 +93,12 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" => vec![WaitKind::ServerThink],
+        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
+        | "cold-start" => vec![WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
-        "client-think" => vec![WaitKind::RequestPause],
+        "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
+        "close-delimited-body" => vec![WaitKind::ServerPause],
+        "head-of-line-blocking" => vec![WaitKind::Behind],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"
@@ -119,7 +123,9 @@ pub(crate) fn bare_finding(id: &str, culprit: Owner, case: &Case<'_>) -> Finding
 /// What to expect at the rate that was measured.
 pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Prediction> {
     let figures = Figures::from(after);
-    if figures.count == 0 {
+    // What is lost before the request, in making its connection, is not in its latency.
+    let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
+    if figures.count == 0 || is_unchanged {
         return None;
     }
     let rate = case.ledger.rate();
@@ -210,6 +216,14 @@ impl Evidence {
         self.location = location;
         self
     }
+}
+
+/// The last packets of these exchanges: where their answers ended.
+pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
+    exemplars
+        .iter()
+        .filter_map(|exemplar| exemplar.last_packet)
+        .collect()
 }
 
 pub(crate) fn ruled_out(cause: &str, because: impl Into<String>) -> RuledOut {

@@ -26,6 +26,8 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         ],
         Time::Besides,
     ),
+    // Requests queue behind the handshakes for the same processors.
+    ("server-think", &["tls-slow-handshake"], Time::Besides),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (

@@ -42,6 +42,10 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 fn layer_of(cause: &str) -> &'static str {
     match cause {
         "path-queueing" => "round-trip",
+        "tls-round-trips"
+        | "tls-large-certificate"
+        | "tls-revocation-fetch"
+        | "tls-record-buffering" => "connection",
         "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
             "connection"
         }
@@ -58,6 +62,12 @@ fn layer_of(cause: &str) -> &'static str {
         | "path-member-fault"
         | "reordering"
         | "spurious-retransmission" => "transport",
+        // No layer has a line for what the client's own program does.
+        "slow-request-upload"
+        | "expect-continue"
+        | "client-think"
+        | "chatty-round-trips"
+        | "head-of-line-blocking" => "client",
         _ => "server",
     }
 }

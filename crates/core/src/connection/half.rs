@@ -140,6 +140,11 @@ impl Half {
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
+    /// Sequence number of stream offset 0.
+    pub(crate) fn base(&self) -> Option<u32> {
+        self.base
+    }
+
     /// Whether this SYN opens another connection than the one seen so far.
     pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
         self.base

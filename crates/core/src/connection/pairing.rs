@@ -6,6 +6,8 @@
 //! touches and never shifts the pairing.
 
 mod draft;
+mod flights;
+mod tls;
 
 use std::collections::VecDeque;
 
@@ -17,8 +19,10 @@ use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
-use crate::http::{self, Messages, Role, Step};
+use crate::handshake::Handshake;
+use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
+use crate::protocol::{Parser, Protocol, Step};
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -42,6 +46,10 @@ pub(crate) struct Pairing {
     response_acked: u64,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// What its TLS has come to, where there is any.
+    tls: Option<Box<tls::Conversation>>,
+    /// A TLS handshake that no exchange bears yet.
+    handshake: Option<Box<Handshake>>,
 }
 
 /// How messages are told apart.
@@ -50,6 +58,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Tls,
     Turns,
 }
 
@@ -69,6 +78,8 @@ impl Default for Pairing {
             last_end: None,
             response_acked: 0,
             is_orphaned: false,
+            tls: None,
+            handshake: None,
         }
     }
 }
@@ -85,7 +96,7 @@ impl Pairing {
     }
 
     /// Takes in a data segment that was just marked.
-    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
         if matches!(
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
@@ -96,11 +107,15 @@ impl Pairing {
             if by == Side::Server {
                 return;
             }
-            let is_http = http::begins_message(Role::Request, payload);
-            self.mode = if is_http { Mode::Http } else { Mode::Turns };
+            match Protocol::of_client(payload) {
+                Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Tls) => self.begin_tls(payload),
+                None => self.mode = Mode::Turns,
+            }
         }
         match self.mode {
             Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
         }
     }
@@ -116,6 +131,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
         for (offset, step) in steps {
@@ -131,14 +147,25 @@ impl Pairing {
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
-    pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
+    /// `end` is where its sender's bytes end.
+    pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
             return;
         }
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
+        // Where the capture has all that was sent.
+        let missing = self
+            .responses
+            .messages
+            .awaited_bytes()
+            .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked = true;
+            if let Some(missing) = missing {
+                draft.cut_short = Some((at, missing));
+                draft.response.end = position.max(draft.response.start);
+            }
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;
@@ -148,11 +175,10 @@ impl Pairing {
 
     /// No more will come: `None` because the capture ended.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
-        if self.mode == Mode::Turns {
-            if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                draft.complete_turn();
-            }
+        if matches!(self.mode, Mode::Turns | Mode::Tls) {
+            self.finish_turn();
         }
+        self.fail_handshake();
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.give_up(ending);
         }
@@ -171,6 +197,7 @@ impl Pairing {
         self.responses.retire();
         self.torn = Vec::new();
         self.open = VecDeque::new();
+        self.tls = None;
     }
 
     /// Tiles and hands out the exchanges that are closed.
@@ -185,15 +212,20 @@ impl Pairing {
                 break;
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
-            let exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            let exchange = draft.close(
+                view,
+                self.marks.as_slice(),
+                &self.torn,
+                behind,
+                setup,
+                self.handshake.take(),
+            );
             self.last_end = Some(exchange.end);
             into.push(exchange);
         }
-        match self.open.front() {
-            Some(front) => {
-                let begin = front.begin;
-                self.marks.forget_before(begin);
-            }
+        let first = self.open.front().map(|front| front.begin);
+        match first.or(self.handshake_begin()) {
+            Some(begin) => self.marks.forget_before(begin),
             None => {
                 self.marks.clear();
                 self.torn.clear();
@@ -241,7 +273,7 @@ impl Pairing {
     fn read(
         &mut self,
         by: Side,
-        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Messages, u64, Step)),
+        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Parser, u64, Step)),
     ) -> Vec<(u64, Step)> {
         let mut steps = Vec::new();
         let mut awaited = self
@@ -250,7 +282,7 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
-        let mut on = |messages: &mut Messages, offset: u64, step: Step| {
+        let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
                     Step::Head(_) if has_no_body => messages.no_body(),
@@ -283,6 +315,7 @@ impl Pairing {
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.client_asked = head.asks_to_close;
+                    draft.expects_at = head.fields.expects_continue.then_some(offset);
                     draft.line = head.request;
                 }
             }
@@ -293,7 +326,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -311,13 +344,18 @@ impl Pairing {
             Step::Began => draft.response = empty_span(offset),
             Step::Head(head) => {
                 draft.status = head.status;
+                draft.fields = head.fields;
                 draft.server_asked |= head.asks_to_close;
+                draft.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => draft.status = None,
+            Step::Ended if draft.is_interim() => {
+                draft.status = None;
+                draft.interim = draft.interim.or(Some((at, number)));
+            }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -351,6 +389,13 @@ impl Pairing {
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 
+    /// By turns a response is whole when the next turn begins.
+    fn finish_turn(&mut self) {
+        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+            draft.complete_turn();
+        }
+    }
+
     fn turn_data(&mut self, by: Side, mark: Mark, data: Data) {
         if !is_progress(data.arrival) {
             return;
@@ -359,9 +404,7 @@ impl Pairing {
             Side::Client => {
                 let is_new_turn = self.open.back().is_none_or(Draft::has_response);
                 if is_new_turn {
-                    if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                        draft.complete_turn();
-                    }
+                    self.finish_turn();
                     self.begin(data.span.start, mark.at, mark.number);
                 }
                 if let Some(draft) = self.open.back_mut() {

@@ -5,9 +5,10 @@ use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
-use crate::http::RequestLine;
-use crate::mark::Mark;
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side};
+use crate::handshake::Handshake;
+use crate::http::{Fields, RequestLine};
+use crate::mark::{Mark, Pace};
 use crate::tile::{Tiling, Trace, tile};
 use crate::time::Timestamp;
 
@@ -32,6 +33,23 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Where the request's head ends, if it announced its body with
+    /// `Expect: 100-continue`.
+    pub(super) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(super) interim: Option<(Timestamp, u64)>,
+    /// The server ended the connection at this instant, so many bytes short of
+    /// what its response had announced.
+    pub(super) cut_short: Option<(Timestamp, u64)>,
+    /// What the response's head said besides its framing.
+    pub(super) fields: Fields,
+    /// Its response is what a certificate's validity rests on.
+    pub(super) is_revocation: bool,
+    /// Records of the server that seem to be no response: where they lie, and
+    /// when and in which packet the last ended.
+    aside: Option<(Span, Timestamp, u64)>,
+    /// The first record of its response, if it is in records.
+    pub(super) first_record: Option<Span>,
 }
 
 impl Draft {
@@ -61,7 +79,31 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            expects_at: None,
+            interim: None,
+            cut_short: None,
+            fields: Fields::default(),
+            is_revocation: false,
+            aside: None,
+            first_record: None,
         }
+    }
+
+    /// The server's bytes up to `end` are no response, unless nothing else comes.
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: Mark) {
+        let start = match (self.aside, self.response.end > self.response.start) {
+            (Some((span, ..)), _) => span.start,
+            (None, true) => self.response.start.min(start),
+            (None, false) => start,
+        };
+        self.aside = Some((Span { start, end }, mark.at, mark.number));
+        self.response = Span { start: end, end };
+        self.first_record = None;
+    }
+
+    /// Whether the record that ends there was put aside.
+    pub(super) fn is_aside(&self, end: u64) -> bool {
+        self.aside.is_some_and(|(span, ..)| end <= span.end)
     }
 
     pub(super) fn is_head_request(&self) -> bool {
@@ -71,6 +113,11 @@ impl Draft {
     /// A 1xx response: the real one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.status, Some(100 | 102..200))
+    }
+
+    /// A status that sends the client elsewhere (RFC 9110 §15.4).
+    fn is_redirect(&self) -> bool {
+        matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
     /// Whether response bytes were seen (by turns).
@@ -99,6 +146,9 @@ impl Draft {
 
     /// By turns a response is whole when the turn passes.
     pub(super) fn complete_turn(&mut self) {
+        if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
+            self.extend_turn(span, at, number);
+        }
         if self.response.end > self.response.start {
             self.outcome = Some(Outcome::Complete(None));
         }
@@ -115,7 +165,8 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = at;
+        self.end = self.cut_short.map_or(at, |(finished, _)| finished);
+        self.ends_with_fin |= self.cut_short.is_some();
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -156,6 +207,7 @@ impl Draft {
         torn: &[(Side, Span)],
         behind: Option<Timestamp>,
         setup: &mut Setup,
+        handshake: Option<Box<Handshake>>,
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
         let first = marks.partition_point(|mark| mark.at < self.begin);
@@ -169,6 +221,8 @@ impl Draft {
             torn,
             behind,
             ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
         };
@@ -176,6 +230,14 @@ impl Draft {
             Tiling::default()
         } else {
             tile(&trace)
+        };
+        let particulars = Particulars {
+            expectation: tiling.expectation,
+            close_wait: tiling.close_wait,
+            missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+            target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+            redirect: self.fields.location.filter(|_| self.is_redirect()),
+            is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
         };
         Exchange {
             client: view.client,
@@ -192,17 +254,33 @@ impl Draft {
             holds: tiling.holds,
             recoveries: tiling.recoveries,
             disorder: tiling.disorder,
+            travel: tiling.travel,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
             least_trip: view.to_server.floor(),
-            setup: setup.charge(self.begin),
+            setup: setup.charge(self.begin, handshake.as_deref()),
+            is_revocation: self.is_revocation,
+            first_record: self.first_record.map(|span| first_record(&trace, span)),
+            handshake,
             closing: Closing {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            particulars,
         }
+    }
+}
+
+/// How long the response's first record was on its way.
+fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
+    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    FirstRecord {
+        bytes: span.end - span.start,
+        took: pace.took,
+        longest_gap: pace.longest_gap,
+        round_trip: trace.whole_round_trip(),
     }
 }
