@@ -5,6 +5,7 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod delays;
 mod disorder;
 pub(crate) mod evidence;
 mod held;
@@ -144,6 +145,9 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
     path_member_fault "path-member-fault" "One of several parallel paths loses packets";
     reordering "reordering" "The path delivers packets out of order";
     spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";

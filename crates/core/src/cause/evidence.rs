@@ -99,7 +99,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
-        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"
         | "retransmission-timeout"
@@ -108,6 +108,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "mtu-black-hole"
         | "path-member-fault"
         | "spurious-retransmission" => vec![WaitKind::Recovery],
+        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
         "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
         _ => Vec::new(),
     }

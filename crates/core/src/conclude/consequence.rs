@@ -45,6 +45,12 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["mtu-black-hole", "path-member-fault"],
         Time::Within,
     ),
+    // Where the way to the server is late, its answers are.
+    (
+        "server-think",
+        &["radio-power-save", "path-jitter"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
 ];

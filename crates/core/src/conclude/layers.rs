@@ -41,7 +41,7 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" => "round-trip",
+        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save" => "round-trip",
         "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
