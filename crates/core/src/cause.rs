@@ -7,6 +7,7 @@
 mod attempts;
 mod byte_rate;
 mod delays;
+mod disorder;
 pub(crate) mod evidence;
 mod failures;
 mod held;
@@ -17,6 +18,7 @@ pub(crate) mod rhythm;
 mod secured;
 mod sequence;
 pub(crate) mod tally;
+mod trips;
 
 use core::fmt;
 
@@ -148,6 +150,13 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";

@@ -29,6 +29,8 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
+    /// Whether the repetition is a copy that the path or the capture made.
+    pub(crate) is_copy: bool,
     /// So much of what `again` repeats.
     pub(crate) part: Option<usize>,
     /// Reported as arrived beyond missing data, or as arrived twice.
@@ -152,6 +154,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         flags: flags_of(flags)?,
         payload: Vec::new(),
         again: None,
+        is_copy: false,
         part: None,
         sack: None,
         dsack: None,
@@ -181,6 +184,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "at-port" => line.at_port = Some(port_of(operand()?)?),
             "from-port" => line.from_port = Some(port_of(operand()?)?),
             "again" => line.again = Some(operand()?.to_owned()),
+            "copy" => {
+                line.again = Some(operand()?.to_owned());
+                line.is_copy = true;
+            }
             "part" => line.part = Some(number_of(operand()?)? as usize),
             "sack" => line.sack = Some(operand()?.to_owned()),
             "dsack" => line.dsack = Some(operand()?.to_owned()),

@@ -285,8 +285,13 @@ fn number(sent: &mut [Sent], mss: u16) {
         };
         seq = seq.max(span.1);
         let is_answer = flags.contains(TcpFlags::SYN) && !is_client;
-        let own_id = if is_answer { 0 } else { id };
-        if !is_answer {
+        let copied = segment.again.filter(|_| segment.line.is_copy);
+        let own_id = match copied {
+            Some(original) => sent[original].id,
+            None if is_answer => 0,
+            None => id,
+        };
+        if !is_answer && copied.is_none() {
             let parts = span
                 .1
                 .saturating_sub(span.0)

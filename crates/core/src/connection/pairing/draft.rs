@@ -275,6 +275,7 @@ impl Draft {
             recoveries: tiling.recoveries,
             deliveries: tiling.deliveries,
             disorder: tiling.disorder,
+            travel: tiling.travel,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
