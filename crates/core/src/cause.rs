@@ -12,6 +12,7 @@ pub(crate) mod rhythm;
 mod secured;
 mod sequence;
 pub(crate) mod tally;
+pub(crate) mod upstream;
 
 use core::fmt;
 
@@ -23,6 +24,7 @@ use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
 use rhythm::Rhythm;
+use upstream::Upstream;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub(crate) struct Case<'a> {
     pub(crate) facts: &'a Facts,
     /// How the server worked through its requests.
     pub(crate) rhythm: &'a Rhythm,
+    /// What the server asks itself for its requests, if the capture holds that.
+    pub(crate) upstream: Option<&'a Upstream>,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -153,6 +157,10 @@ causes! {
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
+    downstream_wait "downstream-wait" "The server waits for another that it asks";
+    proxy_buffering "proxy-buffering" "A proxy holds back what it could pass on";
+    upstream_connection_churn "upstream-connection-churn" "A proxy connects to its upstream anew for each request";
+    split_connection_proxy "split-connection-proxy" "A near proxy hides the way to a far server";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

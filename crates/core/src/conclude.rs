@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::cause::rhythm::Rhythm;
+use crate::cause::upstream::Upstream;
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -156,15 +157,24 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
     for service in evidence.services.values() {
         fetches.merge(service.ledger.fetches.clone());
     }
+    let rhythms: BTreeMap<Endpoint, Rhythm> = evidence
+        .services
+        .iter()
+        .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
+        .collect();
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
-        let rhythm = Rhythm::of(service);
+        let Some(rhythm) = rhythms.get(&endpoint) else {
+            continue;
+        };
+        let upstream = Upstream::of(endpoint, &rhythms);
         let case = Case {
-            rhythm: &rhythm,
+            rhythm,
+            upstream: upstream.as_ref(),
             endpoint,
             target,
             ledger: &service.ledger,

@@ -93,8 +93,16 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
-        | "cold-start" => vec![WaitKind::ServerThink],
+        "server-think"
+        | "rate-limit"
+        | "poll-timer"
+        | "worker-saturation"
+        | "stop-the-world"
+        | "cold-start"
+        | "downstream-wait"
+        | "upstream-connection-churn"
+        | "split-connection-proxy" => vec![WaitKind::ServerThink],
+        "proxy-buffering" => vec![WaitKind::RequestPause, WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],

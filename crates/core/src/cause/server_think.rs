@@ -50,6 +50,9 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         // What a finding of its own explains is not told twice.
         let rest = case.rhythm.claim(case).map(|(nature, _)| case.rhythm.rest(nature));
+        let behind = case.upstream.filter(|_| case.has_packets);
+        let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
+        let rest = rest.or(behind);
         let tally = rest.as_ref().unwrap_or(&self.tally);
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;

@@ -25,8 +25,15 @@ pub(crate) fn server() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
 }
 
-fn client(connection: u16) -> Endpoint {
-    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 40_000 + connection)
+/// Connections with this bit go from the server's host to its upstream.
+const LEGS: u16 = 1 << 13;
+
+fn ends(connection: u16) -> (Endpoint, Endpoint) {
+    let at = |host, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)), port);
+    match connection & LEGS {
+        0 => (at(1, 40_000 + connection), server()),
+        _ => (at(2, 40_000 + connection), at(3, 9000)),
+    }
 }
 
 /// What a script comes to.
@@ -121,7 +128,10 @@ impl Player<'_> {
                     }
                     self.values.index = outer;
                 }
-                Item::Connections(count, every, body) => self.connections(*count, every, body)?,
+                Item::Connections(count, every, body) => {
+                    self.connections(*count, every, body, 0)?;
+                }
+                Item::Legs(count, every, body) => self.connections(*count, every, body, LEGS)?,
                 Item::Event((number, words)) => {
                     let made =
                         event::make(words, Timestamp::from_nanos(self.now), &mut self.values);
@@ -133,11 +143,17 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn connections(&mut self, count: u32, every: &Sum, body: &[Item]) -> Result<(), String> {
+    fn connections(
+        &mut self,
+        count: u32,
+        every: &Sum,
+        body: &[Item],
+        kind: u16,
+    ) -> Result<(), String> {
         let (outer, index) = (self.connection, self.values.index);
         let (mut start, mut end) = (self.now, self.now);
         for index in 0..count {
-            self.connection = self.next_connection;
+            self.connection = self.next_connection | kind;
             self.next_connection += 1;
             self.values.index = index;
             self.now = start;
@@ -326,7 +342,7 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
 
 fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     let line = &sent.line;
-    let (client, server) = (client(sent.connection), server());
+    let (client, server) = ends(sent.connection);
     let (source, destination) = match line.by {
         End::Client => (client, server),
         End::Server => (server, client),
