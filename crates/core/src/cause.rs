@@ -146,6 +146,9 @@ causes! {
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
+    mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
+    lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
     rate_limit "rate-limit" "The server lets requests through at a limited rate";
     poll_timer "poll-timer" "The server looks for requests by a timer";

@@ -6,13 +6,14 @@
 
 mod expect;
 mod gap;
+mod narrow;
 
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Disorder, Expectation, Hold, Recovery, Side};
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -98,6 +99,7 @@ pub(crate) struct Tiling {
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) disorder: Disorder,
+    pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
@@ -121,6 +123,7 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
 
