@@ -5,6 +5,7 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod candidates;
 pub(crate) mod evidence;
 mod held;
 mod loss;

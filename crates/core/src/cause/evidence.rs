@@ -80,6 +80,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         evidence: Vec::new(),
         display_filter: None,
         ruled_out: Vec::new(),
+        candidates: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),
         predicted: prediction(case, &predicted),
@@ -108,8 +109,12 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
-        "packet-loss" | "fast-retransmit" | "retransmission-timeout" | "tail-loss-probe"
-        | "lost-retransmission" | "mtu-black-hole" => vec![WaitKind::Recovery],
+        "packet-loss"
+        | "fast-retransmit"
+        | "retransmission-timeout"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, path_queueing};
+use super::{Case, Conclusion, candidates, path_queueing};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -133,6 +133,9 @@ impl Rule {
             "nagle-delayed-ack",
             "nothing of the response had been sent that an acknowledgement could have released",
         ));
+        if case.has_packets {
+            finding.candidates = candidates::of_server(case);
+        }
         finding.overturned_by = "the server's own log showing that it answered sooner".to_owned();
         finding.fix = vec![
             fix("server", "profile the handler: its own CPU, locks, database and upstream calls"),
