@@ -65,7 +65,9 @@
 //!
 //! `handshake [TIME]` stands for the three segments that open a connection;
 //! `repeat N { … }` for a block written `N` times; `connections N every SUM
-//! { … }` for a block on each of `N` connections that start this far apart.
+//! { … }` for a block on each of `N` connections that start this far apart;
+//! `legs N every SUM { … }` the same from the server's host to another server,
+//! whose distance is written out.
 //!
 //! **What comes before connections**, with the time at which the point sees it:
 //! ```text

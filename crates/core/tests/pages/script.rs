@@ -16,6 +16,8 @@ pub(crate) enum Item {
     Connections(u32, Sum, Vec<Item>),
     /// A time and what passes then besides segments.
     Aside(usize, Time, Vec<String>),
+    /// The same from the server's host to what it asks itself.
+    Legs(u32, Sum, Vec<Item>),
     Event(Line),
 }
 
@@ -108,6 +110,11 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
                 let count = number_of(count).map_err(in_line)?;
                 let every = Sum::parse(every).map_err(in_line)?;
                 Item::Connections(count, every, block(lines, true)?)
+            }
+            ["legs", count, "every", every, "{"] => {
+                let count = number_of(count).map_err(in_line)?;
+                let every = Sum::parse(every).map_err(in_line)?;
+                Item::Legs(count, every, block(lines, true)?)
             }
             ["handshake"] => Item::Handshake(Sum::parse("0")?),
             ["handshake", time] => {
