@@ -13,6 +13,7 @@ pub mod compare;
 mod conclude;
 mod connection;
 pub mod decode;
+pub mod delivery;
 pub mod event;
 pub mod exchange;
 pub mod experiment;

@@ -10,7 +10,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Held, Tiling, Trace, tile};
+use crate::tile::{Before, Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -218,7 +218,7 @@ impl Draft {
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
-        behind: Option<Timestamp>,
+        (behind, before): (Option<Timestamp>, Before),
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
     ) -> Exchange {
@@ -241,6 +241,8 @@ impl Draft {
             interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
+            pipes: [view.request, view.response],
+            before,
         };
         let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
@@ -272,6 +274,7 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
             disorder: tiling.disorder,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
