@@ -149,6 +149,9 @@ pub struct FirstRecord {
 pub enum Outcome {
     /// The response is whole; its status where it is HTTP.
     Complete(Option<u16>),
+    /// The response is whole, and an error by its protocol (other than HTTP,
+    /// whose status says so).
+    Failed,
     /// The client gave up: it closed before the response was whole.
     TimedOut,
     /// Reset by either end.
@@ -164,6 +167,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Complete(Some(status)) => status.fmt(f),
             Self::Complete(None) => f.write_str("complete"),
+            Self::Failed => f.write_str("error reply"),
             Self::TimedOut => f.write_str("given up by the client"),
             Self::Reset => f.write_str("reset"),
             Self::Closed => f.write_str("closed early"),
