@@ -1,10 +1,12 @@
 //! `lagtrace analyze`: captures in, diagnosis out.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
@@ -18,20 +20,24 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
+mod ahead;
+mod batch;
 mod condition;
 mod input;
 mod joint;
 mod listing;
 mod merge;
 mod show;
+mod unread;
 
 use condition::{Condition, Field};
 use joint::Joint;
 use listing::{Listing, Target};
 
 const HELP: &str = "\
-Several files are several observation points of the same traffic. Two that hold
-the same connections, such as one from the client and one from the server, are
+Files that begin where another one ends are one capture (as of tcpdump -C or -G),
+in any order; files that overlap are several observation points of the same
+traffic. Two that hold the same connections, such as one from the client and one from the server, are
 held against each other: how their clocks differ, what each way took and lost,
 and on which host or way the time went. Files that gzip, zstd or lz4
 compressed are read as they are. Damaged files are analysed as far as they go.
@@ -59,6 +65,7 @@ Examples:
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
   lagtrace analyze slow.pcap.zst
+  lagtrace analyze rotated.pcap*
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
@@ -77,6 +84,13 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Threads that read and analyse; the result is the same for any number
+    #[arg(long, value_name = "COUNT", default_value_t = processors())]
+    threads: NonZeroUsize,
+    /// Follow at most COUNT connections at a time; beyond that those idle
+    /// longest are given up, which the report says
+    #[arg(long, value_name = "COUNT")]
+    max_connections: Option<NonZeroUsize>,
     /// List the COUNT most costly exchanges in place of the report
     #[arg(
         long,
@@ -108,16 +122,18 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let progress = console.bytes("reading", 0);
     let limit = options.count.unwrap_or(u64::MAX);
     let listing = options.listing(console)?;
-    let report = reading(
-        &options.files,
+    let (files, unread) = unread::part(&options.files, &interrupt)?;
+    unread.iter().for_each(|remark| console.note(&remark.text));
+    let bounds = Bounds {
         limit,
-        &progress,
-        &interrupt,
-        listing.as_ref(),
-    )?;
-    let Some(report) = report else {
+        threads: options.threads,
+        max_connections: options.max_connections,
+    };
+    let report = reading(&files, bounds, &progress, &interrupt, listing.as_ref())?;
+    let Some(mut report) = report else {
         return Ok(Outcome::Interrupted);
     };
+    report.notes.extend(unread);
     match listing {
         Some(listing) => show::listed(listing.finish(), &report, console)?,
         None => return conclusion::conclude(&report, console),
@@ -155,23 +171,48 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
-    reading(files, limit, progress, interrupt, None)
+    let bounds = Bounds {
+        limit,
+        threads: NonZeroUsize::MIN,
+        max_connections: None,
+    };
+    reading(files, bounds, progress, interrupt, None)
+}
+
+/// What the analysis may take.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// TCP packets of each file.
+    limit: u64,
+    threads: NonZeroUsize,
+    /// Connections at a time.
+    max_connections: Option<NonZeroUsize>,
+}
+
+/// As many threads as there are processors, as far as more help.
+fn processors() -> NonZeroUsize {
+    const MOST: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
+    thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
 /// The same, handing each exchange to `listing`.
 fn reading(
     files: &[PathBuf],
-    limit: u64,
+    bounds: Bounds,
     progress: &ProgressBar,
     interrupt: &Interrupt,
     listing: Option<&Listing>,
 ) -> Result<Option<Report>> {
+    let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
-    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let mut analyzer = Analyzer::new(analyzer::Options {
+        max_connections: bounds.max_connections.map(NonZeroUsize::get),
+        ..conclusion::options(Vec::new())
+    });
     let sink = listing.map(Listing::sink);
     let sink = match &joint {
         Some(joint) => Some(joint.sink(sink)),
@@ -180,7 +221,12 @@ fn reading(
     if let Some(sink) = sink {
         analyzer = analyzer.with_sink(sink);
     }
-    merge::drain(&mut captures, limit, interrupt, |packet| {
+    // What comes as it is written is shown as it comes.
+    let threads = match input::is_live(files) {
+        true => NonZeroUsize::MIN,
+        false => bounds.threads,
+    };
+    merge::drain(&mut captures, limit, threads, interrupt, |packet| {
         analyzer.packet(packet);
         if let (Some(listing), Packet::Tcp(segment, _)) = (listing, packet) {
             listing.number(segment);
