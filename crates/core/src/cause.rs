@@ -131,6 +131,9 @@ causes! {
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
+    mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
+    lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";

@@ -41,6 +41,8 @@ pub struct Exchange {
     pub recoveries: Vec<Recovery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// Whether full segments of its response do not get through at all.
+    pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -221,6 +223,18 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// A response whose full segments were lost every time, while smaller ones
+/// arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// How often the first one was sent again in full, where that can be seen.
+    pub copies: u32,
+    /// Payload of the smaller segments that arrived instead; 0: none.
+    pub passed: u32,
+    /// The last copy, or the first smaller segment.
+    pub packet: u64,
 }
 
 /// Segments that came out of order or more than once, none of them lost.

@@ -66,6 +66,7 @@ fn exchange(
         holds,
         recoveries: Vec::new(),
         disorder: Disorder::default(),
+        narrow: None,
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,

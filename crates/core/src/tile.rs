@@ -5,13 +5,14 @@
 //! only: whether they add up to a cause is for the rules to say.
 
 mod gap;
+mod narrow;
 
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Disorder, Hold, Recovery, Side};
+use crate::exchange::{Disorder, Hold, Narrow, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -93,6 +94,7 @@ pub(crate) struct Tiling {
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) disorder: Disorder,
+    pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
 }
 
@@ -112,6 +114,7 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
 

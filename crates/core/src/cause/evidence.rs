@@ -97,7 +97,8 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "server-pause" => vec![WaitKind::ServerPause],
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
-        "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],
+        "packet-loss" | "fast-retransmit" | "retransmission-timeout" | "tail-loss-probe"
+        | "lost-retransmission" | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }
@@ -112,7 +113,9 @@ pub(crate) fn bare_finding(id: &str, culprit: Owner, case: &Case<'_>) -> Finding
 /// What to expect at the rate that was measured.
 pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Prediction> {
     let figures = Figures::from(after);
-    if figures.count == 0 {
+    // What is lost before the request, in making its connection, is not in its latency.
+    let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
+    if figures.count == 0 || is_unchanged {
         return None;
     }
     let rate = case.ledger.rate();

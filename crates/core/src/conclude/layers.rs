@@ -55,7 +55,10 @@ fn layer_of(cause: &str) -> &'static str {
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
-        | "fast-retransmit" => "transport",
+        | "fast-retransmit"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => "transport",
         _ => "server",
     }
 }

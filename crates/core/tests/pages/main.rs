@@ -48,7 +48,8 @@
 //!   of what the line would carry.
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
-//!   segment's bytes; `late SUM` has it arrive that much later than its time;
+//!   segment's bytes, `part N` only the first of them; `sack LABEL` reports that
+//!   segment beyond missing data, `dsack LABEL` that it came twice; `late SUM` has it arrive that much later than its time;
 //!   `queued SUM`: so much of its time it stood in a queue before the point;
 //!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
 //!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no

@@ -225,6 +225,7 @@ impl Draft {
             holds: tiling.holds,
             recoveries: tiling.recoveries,
             disorder: tiling.disorder,
+            narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
