@@ -97,8 +97,12 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "server-pause" => vec![WaitKind::ServerPause],
         "client-think" => vec![WaitKind::RequestPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
-        "packet-loss" | "fast-retransmit" | "retransmission-timeout" | "tail-loss-probe"
-        | "lost-retransmission" | "mtu-black-hole" => vec![WaitKind::Recovery],
+        "packet-loss"
+        | "fast-retransmit"
+        | "retransmission-timeout"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }

@@ -190,7 +190,11 @@ pub(super) fn conclude_few(losses: &Losses, case: &Case<'_>, told: &Told) -> Con
     );
     finding.overturned_by =
         "a capture at the other end that shows these segments arriving in time".to_owned();
-    finding.fix = told.fix.iter().map(|&(at, change)| fix(at, change)).collect();
+    finding.fix = told
+        .fix
+        .iter()
+        .map(|&(at, change)| fix(at, change))
+        .collect();
     Conclusion::Finding(Box::new(finding))
 }
 
