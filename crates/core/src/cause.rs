@@ -5,11 +5,20 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod byte_rate;
+mod delays;
+mod disorder;
 pub(crate) mod evidence;
+mod failures;
 mod held;
+mod limited;
 mod loss;
+mod refusals;
+pub(crate) mod rhythm;
 mod secured;
+mod sequence;
 pub(crate) mod tally;
+mod trips;
 
 use core::fmt;
 
@@ -20,6 +29,7 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
+use rhythm::Rhythm;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub(crate) struct Case<'a> {
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
+    /// How the server worked through its requests.
+    pub(crate) rhythm: &'a Rhythm,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -126,22 +138,66 @@ causes! {
     delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
     server_think "server-think" "The server takes its time before it answers";
     server_pause "server-pause" "The server pauses in the middle of its answer";
-    client_think "client-think" "The client pauses within its request";
+    slow_request_upload "slow-request-upload" "The client takes its time to send its request";
+    expect_continue "expect-continue" "The client waits for leave to send its request's body";
+    close_delimited_body "close-delimited-body" "Only the connection's end tells that the response is whole";
+    head_of_line_blocking "head-of-line-blocking" "Responses wait behind a slower one on their connection";
+    client_think "client-think" "The client pauses between requests that belong together";
+    chatty_round_trips "chatty-round-trips" "One action takes many round trips one after the other";
+    redirect_chain "redirect-chain" "Redirects lead to redirects";
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    receive_window "receive-window" "The receiver's window is too small for the round trip";
+    zero_window "zero-window" "The receiver does not read, and its window closes";
+    send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
+    slow_start "slow-start" "A new connection's window has yet to grow";
+    slow_start_after_idle "slow-start-after-idle" "A connection that rested begins slow start anew";
+    low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
+    tiny_writes "tiny-writes" "A message is written in tiny pieces";
+    pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    cork_hold "cork-hold" "A cork holds responses back until a timer expires";
+    bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
+    rate_limit "rate-limit" "The server keeps to a rate that was set";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
+    http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    dns_retry "dns-retry" "Lookups wait for queries that were lost";
+    dns_parallel_query_loss "dns-parallel-query-loss" "Lookups lose the second of two queries sent side by side";
+    dns_search_list "dns-search-list" "Lookups try a search list before the name";
+    dns_slow_resolver "dns-slow-resolver" "The resolver takes its time to find a name";
+    dns_tcp_fallback "dns-tcp-fallback" "Lookups are done again over TCP";
+    ipv6_fallback "ipv6-fallback" "The server's IPv6 address does not answer";
+    neighbour_resolution "neighbour-resolution" "The next hop's hardware address takes long to find";
+    accept_queue_overflow "accept-queue-overflow" "The queue of connections to be accepted is full";
+    syn_queue_full "syn-queue-full" "The queue of half-open connections is full";
+    traffic_flood "traffic-flood" "A flood leaves no room for real connections";
+    time_wait_clash "time-wait-clash" "New connections meet the memory of old ones";
+    port_exhaustion "port-exhaustion" "The client runs out of local ports";
+    defer_accept "defer-accept" "The server hears of its connections late";
+    fast_open_black_hole "fast-open-black-hole" "The path drops SYNs that carry data";
+    stale_keep_alive "stale-keep-alive" "Requests go into connections that are dead";
     connection_refused "connection-refused" "Nobody listens on the port";
     firewall_drop "firewall-drop" "Connection attempts are dropped silently";
     host_unreachable "host-unreachable" "The network says that the host cannot be reached";
@@ -152,6 +208,7 @@ causes! {
 }
 
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
+pub(crate) use neighbour_resolution::silent as neighbour_silent;
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

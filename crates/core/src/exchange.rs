@@ -1,12 +1,17 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+mod signs;
+
 use core::fmt;
 use core::time::Duration;
 
+use crate::delivery::Delivery;
 use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
+pub(crate) use signs::{Foreign, Signs, Staleness};
+
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
@@ -39,8 +44,12 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What limited its messages, where they stood still for a time worth naming.
+    pub deliveries: Vec<Delivery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// What its packets tell of the way.
+    pub travel: Travel,
     /// Whether full segments of its response do not get through at all.
     pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
@@ -66,6 +75,10 @@ pub struct Exchange {
     pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
+    /// What its messages said, as far as a rule asks.
+    pub particulars: Particulars,
+    /// What tells why it came to nothing.
+    pub(crate) signs: Signs,
 }
 
 impl Exchange {
@@ -84,6 +97,38 @@ impl Exchange {
         };
         self.waits.iter().filter(is_held).map(Wait::duration).sum()
     }
+}
+
+/// What of an exchange's messages is evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// The request announced its body with `Expect: 100-continue` and waited
+    /// for leave to send it.
+    pub expectation: Option<Expectation>,
+    /// From the response's last byte to the server's FIN that alone told the
+    /// client that there was no more.
+    pub close_wait: Option<Duration>,
+    /// Bytes that the response announced and never had.
+    pub missing_bytes: u64,
+    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    pub target: u64,
+    /// Fingerprint of the target that a redirect leads to.
+    pub redirect: Option<u64>,
+    /// The response was compressed while it was sent.
+    pub is_encoded_on_the_fly: bool,
+}
+
+/// How a client came to send the body that it had announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// From the head's end to the body.
+    pub waited: Duration,
+    /// Whether `100 Continue` came before the body left.
+    pub is_answered: bool,
+    /// The path's part: the least that leave takes to come.
+    pub travel: Duration,
+    /// Packet that began the body.
+    pub packet: u64,
 }
 
 /// The first TLS record of a response.
@@ -223,6 +268,23 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// What the packets of an exchange tell of the way between the ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// How long its connection had been silent before the request; `None` where
+    /// that was not seen.
+    pub idle: Option<Duration>,
+    /// From the whole request to the response's first byte, nothing of it lost.
+    pub reply: Option<Duration>,
+    /// Whether the server's kernel acknowledged the request before that.
+    pub is_acked_first: bool,
+    /// How long request and response queued on their way to the point, as far
+    /// as their senders' clocks tell.
+    pub queued: [Duration; 2],
+    /// The time to live that the response arrived with; 0 where none did.
+    pub ttl: u8,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

@@ -4,18 +4,30 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod expect;
+mod flow;
 mod gap;
 mod narrow;
+mod overlay;
+mod release;
+mod stop;
+mod stops;
+
+pub(crate) use overlay::Held;
 
 use core::time::Duration;
 
-use crate::connection::half::{Arrival, Span};
+use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Disorder, Hold, Narrow, Recovery, Side};
+use crate::delivery::Delivery;
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side, Travel};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
+use flow::Flow;
+use stop::Stop;
+pub(crate) use stops::Before;
 
 /// A kernel that acknowledges at once does so well below the least delayed
 /// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
@@ -46,8 +58,15 @@ pub(crate) struct Trace<'a> {
     pub(crate) behind: Option<Timestamp>,
     /// Whether the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
+    /// How the client sends, and how the server does.
+    pub(crate) pipes: [Pipe; 2],
+    pub(crate) before: Before,
 }
 
 impl Trace<'_> {
@@ -55,6 +74,20 @@ impl Trace<'_> {
         match to {
             Side::Client => self.to_client,
             Side::Server => self.to_server,
+        }
+    }
+
+    /// From end to end and back, as far as it is known.
+    fn whole_trip(&self) -> Duration {
+        let trips = [self.to_client.floor(), self.to_server.floor()];
+        trips.into_iter().flatten().sum()
+    }
+
+    fn pipe(&self, sender: Side) -> &Pipe {
+        let [client, server] = &self.pipes;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
         }
     }
 
@@ -93,9 +126,14 @@ pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) deliveries: Vec<Delivery>,
     pub(crate) disorder: Disorder,
+    pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
+    pub(crate) expectation: Option<Expectation>,
+    /// From the last byte to the FIN that ends the response.
+    pub(crate) close_wait: Option<Duration>,
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
@@ -104,16 +142,20 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
         trace,
         cursor: trace.begin,
         tiling: Tiling::default(),
+        flow: Flow::default(),
+        stops: Vec::new(),
     };
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
     tiler.walk(Side::Server);
+    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
         true => (WaitKind::ServerPause, Owner::Server),
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
@@ -122,6 +164,9 @@ struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,
     tiling: Tiling,
+    /// Of the message that is walked.
+    flow: Flow,
+    stops: Vec<Stop>,
 }
 
 impl Tiler<'_> {
@@ -161,6 +206,7 @@ impl Tiler<'_> {
     /// of the last one: when the message was whole here.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
+        self.flow = Flow::of(self.trace, sender);
         let mut last: Option<&Mark> = None;
         for (index, mark) in self.trace.marks.iter().enumerate() {
             let Some(data) = mark.data.filter(|_| mark.by == sender) else {
@@ -168,7 +214,7 @@ impl Tiler<'_> {
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || !is_within || self.is_needless(mark, data) {
+            if !is_ours || self.is_needless(mark, data) || !is_within {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.
@@ -181,6 +227,9 @@ impl Tiler<'_> {
             }
             last = Some(mark);
         }
+        let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
+        self.tiling.deliveries.extend(delivery);
+        self.stops.clear();
         last.map_or(self.trace.begin, |mark| mark.at)
     }
 
@@ -204,7 +253,25 @@ impl Tiler<'_> {
     }
 
     fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
-        let gap = gap::name(self.trace, before, mark, index);
+        let gap = gap::name(self.trace, &self.flow, before, mark, index);
+        if self.awaited_leave(before, mark, &gap) {
+            return;
+        }
+        self.stops.extend(gap.stop);
+        self.take_gap(gap, mark);
+    }
+
+    /// The same between two responses: a pause there is the next one's think
+    /// time.
+    fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
+        let mut gap = gap::name(self.trace, &self.flow, before, first, index);
+        if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
+            *kind = WaitKind::ServerThink;
+        }
+        self.take_gap(gap, first);
+    }
+
+    fn take_gap(&mut self, gap: gap::Gap, mark: &Mark) {
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }
@@ -238,6 +305,10 @@ impl Tiler<'_> {
             return;
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
             self.push(
                 until,
                 WaitKind::Behind,
@@ -312,7 +383,7 @@ impl Tiler<'_> {
             .into_iter()
             .find(|mark| mark.by == Side::Server && mark.data.is_some())
         {
-            Some(before) => self.name_gap(before, first, index),
+            Some(before) => self.name_gap_between(before, first, index),
             None => self.push(
                 first.at,
                 WaitKind::ServerThink,
@@ -482,6 +553,36 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
                 data.span.end > trace.response.start && data.span.start < trace.response.end
             })
     })
+}
+
+/// What the packets tell of the way.
+fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) -> Travel {
+    let request = trace
+        .marks
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.data.is_some());
+    let first = first_response(trace);
+    let is_clean = recoveries.is_empty() && trace.behind.is_none();
+    let reply = first.filter(|first| {
+        let whole = first
+            .data
+            .is_some_and(|d| d.span.start <= trace.response.start);
+        is_clean && whole && first.at >= request_end
+    });
+    let is_acked_first = trace.marks.iter().any(|mark| {
+        mark.by == Side::Server
+            && mark.data.is_none()
+            && mark.ack >= trace.request.end
+            && first.is_some_and(|first| mark.at < first.at)
+    });
+    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
+    Travel {
+        idle: request.and_then(|mark| mark.idle),
+        reply: reply.map(|first| first.at.since(request_end)),
+        is_acked_first,
+        queued: [queued(request), queued(first)],
+        ttl: first.map_or(0, |first| first.ttl),
+    }
 }
 
 /// A delayed ACK of the response's last bytes, with nothing left to hold back.

@@ -7,6 +7,7 @@ use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Exemplar, WaitSpan};
 use crate::time::Timestamp;
+use crate::timeline::Moment;
 use crate::wait::Bound;
 
 /// Exemplars kept for one finding.
@@ -82,6 +83,20 @@ impl Tally {
         let worst = core::mem::take(&mut self.worst);
         self.add(exchange, cost, Duration::ZERO);
         self.worst = worst;
+    }
+
+    /// The cause touched `moment`, and so many exchanges like it that were not
+    /// kept.
+    pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
+        let saved = saved.min(moment.latency());
+        let count = (weight.round() as u64).max(1);
+        let cost = (nanos(saved) as f64 * weight).round() as u64;
+        self.cost.add(Cost::exactly(Duration::from_nanos(cost)));
+        self.affected += count;
+        self.before.record_many(moment.latency(), count);
+        self.after.record_many(moment.latency() - saved, count);
+        self.saved.record_many(saved, count);
+        self.wall.add(moment.begin, moment.end);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

@@ -14,12 +14,19 @@ use crate::time::Timestamp;
 const TICK_NS: i64 = 1_000_000;
 /// The sender's tick is checked over stretches of this length …
 const STRETCH: Duration = Duration::from_millis(500);
+/// … or, for what needs no more than the order of magnitude, this.
+const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// … over which both clocks must advance alike, a queue that grows or drains
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
-/// So many stretches in a row retract a tick.
+/// So many stretches in a row that do not fit retract a tick.
 const MISFITS: u8 = 3;
+/// No queue drains so fast: the clock ticks faster (microseconds are 1,000).
+const FASTEST: f64 = 5.0;
+/// The ticks of older kernels' clocks, in milliseconds: 250 and 100 Hz, and the
+/// 10 Hz of some others.
+const COARSE: [i64; 3] = [4, 10, 100];
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +35,8 @@ pub(crate) struct Transit {
     first: Option<(Timestamp, u32)>,
     /// Where the stretch under check began.
     check: Option<(Timestamp, u32)>,
+    /// The last segment's.
+    last: Option<(Timestamp, u32)>,
     least_lag_ns: i64,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
@@ -55,12 +64,28 @@ pub(crate) struct Queued {
 }
 
 impl Transit {
+    /// Whether the sender's stamps count milliseconds, as far as was seen.
+    pub(crate) fn has_clock(&self) -> bool {
+        let alike = |(since, base): (Timestamp, u32), (at, tsval): (Timestamp, u32)| {
+            at.since(since) >= SHORT_STRETCH && is_alike(at.since(since), tsval.wrapping_sub(base))
+        };
+        match self.tick {
+            Tick::Millisecond => true,
+            Tick::Unchecked => self
+                .first
+                .zip(self.last)
+                .is_some_and(|(first, last)| alike(first, last)),
+            Tick::Other => false,
+        }
+    }
+
     /// How much longer than the quickest one this segment was on its way.
     pub(crate) fn queued(&mut self, segment: &Segment) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
         };
         let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
+        self.last = Some((segment.at, tsval));
         self.check_tick(segment.at, tsval);
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32).saturating_mul(TICK_NS);
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
@@ -71,7 +96,10 @@ impl Transit {
         let possible = Duration::from_nanos(u64::try_from(beyond).unwrap_or_default());
         match self.tick {
             Tick::Unchecked => Queued {
-                known: Duration::ZERO,
+                known: match is_of_coarse_clock(segment.at.signed_since(begin), sent_ns) {
+                    true => Duration::ZERO,
+                    false => possible,
+                },
                 possible,
             },
             Tick::Millisecond => Queued {
@@ -98,11 +126,28 @@ impl Transit {
         };
         self.tick = match self.misfits.unsigned_abs() {
             0 => Tick::Millisecond,
-            1..MISFITS if self.tick == Tick::Millisecond => Tick::Millisecond,
+            1..MISFITS if pace < FASTEST => self.tick,
             _ => Tick::Other,
         };
         self.check = Some((at, tsval));
     }
+}
+
+/// Whether `ticks` milliseconds are about as long.
+fn is_alike(passed: Duration, ticks: u32) -> bool {
+    let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
+    ALIKE.contains(&(ticked / passed.as_nanos() as f64))
+}
+
+/// Whether a clock of a coarser tick explains why `sent_ns`, as if it ticked in
+/// milliseconds, is not the time that passed here; only then a queue is in
+/// doubt.
+fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
+    COARSE.iter().any(|&tick| {
+        let off = passed_ns.saturating_sub(sent_ns.saturating_mul(tick));
+        let slack = TICK_NS * tick * 3 / 2 + passed_ns / 20;
+        off.saturating_abs() <= slack
+    })
 }
 
 #[cfg(test)]

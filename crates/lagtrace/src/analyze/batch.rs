@@ -22,7 +22,12 @@ impl Batch {
                 self.payloads.extend_from_slice(payload);
                 Packet::Tcp(segment, &[])
             }
+            Packet::Udp(header, payload) => {
+                self.payloads.extend_from_slice(payload);
+                Packet::Udp(header, &[])
+            }
             Packet::Icmp(error) => Packet::Icmp(error),
+            Packet::Neighbour(step) => Packet::Neighbour(step),
             Packet::Other => Packet::Other,
         };
         self.packets.push((packet, begin..self.payloads.len()));
@@ -33,6 +38,7 @@ impl Batch {
         let (packet, payload) = self.packets.get(index)?;
         Some(match packet {
             Packet::Tcp(segment, _) => Packet::Tcp(*segment, self.payloads.get(payload.clone())?),
+            Packet::Udp(header, _) => Packet::Udp(*header, self.payloads.get(payload.clone())?),
             other => *other,
         })
     }
@@ -57,7 +63,9 @@ impl Batch {
 pub(super) fn time_of(packet: &Packet<'_>) -> Option<Timestamp> {
     match packet {
         Packet::Tcp(segment, _) => Some(segment.at),
+        Packet::Udp(header, _) => Some(header.at),
         Packet::Icmp(error) => Some(error.at),
+        Packet::Neighbour(step) => Some(step.at),
         Packet::Other => None,
     }
 }
@@ -73,9 +81,17 @@ pub(super) fn moved<'a>(
             segment.point = points(segment.point);
             segment.number += numbers;
         }
+        Packet::Udp(header, _) => {
+            header.point = points(header.point);
+            header.number += numbers;
+        }
         Packet::Icmp(error) => {
             error.point = points(error.point);
             error.number += numbers;
+        }
+        Packet::Neighbour(step) => {
+            step.point = points(step.point);
+            step.number += numbers;
         }
         Packet::Other => {}
     }

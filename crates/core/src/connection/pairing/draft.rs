@@ -1,16 +1,16 @@
 //! An exchange in the making.
 
 use super::Ending;
+use super::http2::Flow;
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::FirstRecord;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
 use crate::handshake::Handshake;
-use crate::http::RequestLine;
+use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Before, Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -34,6 +34,23 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its stream of HTTP/2; 0: it is no such.
+    pub(super) stream: u32,
+    /// What the client sent and the server under HTTP/2's flow control.
+    pub(super) flows: [Flow; 2],
+    /// Stretches that one side was held back in by the other's windows there.
+    pub(super) held: Vec<Held>,
+    pub(super) signs: Signs,
+    /// Where the request's head ends, if it announced its body with
+    /// `Expect: 100-continue`.
+    pub(super) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(super) interim: Option<(Timestamp, u64)>,
+    /// The server ended the connection at this instant, so many bytes short of
+    /// what its response had announced.
+    pub(super) cut_short: Option<(Timestamp, u64)>,
+    /// What the response's head said besides its framing.
+    pub(super) fields: Fields,
     /// Its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
     /// Records of the server that seem to be no response: where they lie, and
@@ -70,6 +87,14 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            stream: 0,
+            flows: [Flow::default(); 2],
+            held: Vec::new(),
+            signs: Signs::default(),
+            expects_at: None,
+            interim: None,
+            cut_short: None,
+            fields: Fields::default(),
             is_revocation: false,
             aside: None,
             first_record: None,
@@ -102,6 +127,11 @@ impl Draft {
         matches!(self.status, Some(100 | 102..200))
     }
 
+    /// A status that sends the client elsewhere (RFC 9110 §15.4).
+    fn is_redirect(&self) -> bool {
+        matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
+    }
+
     /// Whether response bytes were seen (by turns).
     pub(super) fn has_response(&self) -> bool {
         self.outcome.is_some() || self.response.end > self.response.start
@@ -120,6 +150,7 @@ impl Draft {
         if self.response.end == self.response.start {
             self.response = span;
         }
+        self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
         self.end = at;
@@ -147,7 +178,12 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = at;
+        self.end = self
+            .cut_short
+            .map_or(at, |(finished, _)| finished)
+            .max(self.begin);
+        self.ends_with_fin |= self.cut_short.is_some();
+        self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -186,7 +222,7 @@ impl Draft {
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
-        behind: Option<Timestamp>,
+        (behind, before): (Option<Timestamp>, Before),
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
     ) -> Exchange {
@@ -202,13 +238,26 @@ impl Draft {
             torn,
             behind,
             ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
+            pipes: [view.request, view.response],
+            before,
         };
-        let tiling = if outcome == Outcome::Cut {
+        let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
         } else {
             tile(&trace)
+        };
+        tiling.hold_back(&self.held);
+        let particulars = Particulars {
+            expectation: tiling.expectation,
+            close_wait: tiling.close_wait,
+            missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+            target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+            redirect: self.fields.location.filter(|_| self.is_redirect()),
+            is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
         };
         Exchange {
             client: view.client,
@@ -224,7 +273,9 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
             disorder: tiling.disorder,
+            travel: tiling.travel,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
@@ -239,6 +290,8 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            signs: self.signs,
+            particulars,
         }
     }
 }
