@@ -21,7 +21,7 @@ use super::stream::Stream;
 use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Foreign, Outcome, Side};
 use crate::handshake::Handshake;
-use crate::http::Role;
+use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
 use crate::protocol::{Parser, Protocol, Step};
 use crate::tile::Before;
@@ -328,7 +328,8 @@ impl Pairing {
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        if by == Side::Server && data.arrival == Arrival::InOrder && !is_cut {
+        let is_answer = by == Side::Server && self.mode == Mode::Http;
+        if is_answer && data.arrival == Arrival::InOrder && !is_cut {
             self.look_for_foreign(&steps, payload);
         }
         if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
