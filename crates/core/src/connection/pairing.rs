@@ -352,7 +352,9 @@ impl Pairing {
     /// A response that does not begin as one.
     fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
         let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
-        if !is_lost || http::begins_message(Role::Response, payload) || self.is_orphaned {
+        let is_http = matches!(self.responses.messages, Parser::Http(_));
+        let is_response = !is_http || http::begins_message(Role::Response, payload);
+        if !is_lost || is_response || self.is_orphaned {
             return;
         }
         let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
