@@ -41,7 +41,8 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save" => "round-trip",
+        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
+        | "bandwidth-limit" | "policer" => "round-trip",
         "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
@@ -51,11 +52,21 @@ fn layer_of(cause: &str) -> &'static str {
         }
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
+        | "http2-flow-control"
         | "nagle-delayed-ack-request"
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
         | "fast-retransmit"
+        | "receive-window"
+        | "zero-window"
+        | "send-buffer"
+        | "slow-start"
+        | "slow-start-after-idle"
+        | "low-congestion-window"
+        | "tiny-writes"
+        | "pacing"
+        | "cork-hold"
         | "tail-loss-probe"
         | "lost-retransmission"
         | "mtu-black-hole"
