@@ -256,14 +256,40 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     meant.map(finding).collect()
 }
 
+/// Without their repair no request succeeds.
+const BLOCKING: [&str; 4] = [
+    "connection-refused",
+    "firewall-drop",
+    "host-unreachable",
+    "port-exhaustion",
+];
+/// A path that loses packets comes before what rests on it, if it costs this
+/// share of that: its repair changes the other's figures too.
+const GROUND_SHARE: f64 = 0.1;
+
+/// Puts a lossy path before the service's dearest finding, blocking ones aside.
+fn put_ground_first(findings: &mut Vec<Finding>) {
+    let Some(at) = findings.iter().position(|f| f.cause == "packet-loss") else {
+        return;
+    };
+    let ground = |f: &Finding| {
+        let weight = f.cost_ns as f64 * GROUND_SHARE;
+        findings
+            .get(at)
+            .is_some_and(|loss| loss.service == f.service && loss.cost_ns as f64 >= weight)
+    };
+    let to = findings
+        .iter()
+        .take(at)
+        .position(|f| !BLOCKING.contains(&f.cause.as_str()) && ground(f));
+    if let Some(to) = to {
+        let loss = findings.remove(at);
+        findings.insert(to, loss);
+    }
+}
+
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
-    const BLOCKING: [&str; 4] = [
-        "connection-refused",
-        "firewall-drop",
-        "host-unreachable",
-        "port-exhaustion",
-    ];
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
             let is_blocking = BLOCKING.contains(&f.cause.as_str());
@@ -274,6 +300,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
     particular::put_first(findings);
+    put_ground_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 

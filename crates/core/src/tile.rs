@@ -10,6 +10,7 @@ mod gap;
 mod narrow;
 mod overlay;
 mod release;
+mod repair;
 mod stop;
 mod stops;
 
@@ -360,7 +361,7 @@ impl Tiler<'_> {
         let took = repeat.at.since(request_end);
         self.tiling
             .recoveries
-            .push(gap::recovery(trace, repeat, took, took, false));
+            .push(repair::recovery(trace, repeat, took, took, false));
         Some(repeat.at)
     }
 
@@ -521,7 +522,7 @@ impl Tiler<'_> {
         );
         self.tiling
             .recoveries
-            .push(gap::recovery(self.trace, first, took, took, false));
+            .push(repair::recovery(self.trace, first, took, took, false));
     }
 
     /// The travel's part in the time to the first response byte: the round

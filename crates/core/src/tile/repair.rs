@@ -1,0 +1,151 @@
+//! Retransmissions: what each repaired, and how the loss was noticed.
+
+use core::time::Duration;
+
+use super::gap::{Gap, transfer};
+use super::release::REACTION;
+use super::{LEAST_TIMEOUT, REORDERING, Trace};
+use crate::connection::half::Arrival;
+use crate::connection::order::Order;
+use crate::connection::repeats::Need;
+use crate::exchange::{Recovery, RecoveryMechanism, Side};
+use crate::mark::{Data, Mark};
+use crate::time::Timestamp;
+use crate::wait::{Owner, WaitKind};
+
+/// A retransmission at its sender.
+pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+    if data.was_too_big {
+        // Cut to size as soon as a router said so: nothing was lost unawares.
+        return Gap::named(transfer(mark.by), Owner::Path);
+    }
+    if data.need != Need::Needed {
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
+    }
+    let since = copy_before(trace, mark, data).map_or(before.at, |m| m.at);
+    let (since_copy, took) = (mark.at.since(since), mark.at.since(before.at));
+    let is_revealed = is_hole_reported(trace, mark.by, since, mark);
+    recovered(trace, mark, since_copy, took, is_revealed)
+}
+
+/// The copy of these bytes that was sent last before `mark`.
+fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
+    trace.marks.iter().rev().find(|m| {
+        m.at < mark.at
+            && m.by == mark.by
+            && m.data
+                .is_some_and(|d| d.span.start < data.span.end && d.span.end > data.span.start)
+    })
+}
+
+/// Whether the receiver told the sender of missing data after `since`: by
+/// SACK, or by acknowledging the same again, which later data makes it do
+/// (RFC 5681 §3.2). What is sent again as soon as anything came from there was
+/// released by that, and not by a timer.
+fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
+    let reaction = REACTION + trace.round_trip(sender).floor().unwrap_or_default();
+    trace.marks.iter().any(|answer| {
+        let is_between = answer.at > since && answer.at < until.at;
+        let is_alike = answer.data.is_none() && !answer.is_news;
+        let is_release = until.at.since(answer.at) <= reaction;
+        let tells = answer.reports_hole || is_alike || is_release;
+        is_between && answer.by == sender.peer() && tells
+    })
+}
+
+/// Missing bytes that arrived: reordered, or sent again.
+pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+    let noticed = trace
+        .marks
+        .iter()
+        .find(|m| m.by == mark.by && m.data.is_some_and(|d| d.span.start >= data.span.end));
+    // Without later data it was the sender's ACKs that told of it.
+    let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
+    let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
+    let is_overtaken = match data.order {
+        Order::Older => true,
+        Order::Newer => false,
+        Order::Untold => late < REORDERING.max(travel / 4),
+    };
+    if is_overtaken {
+        let took = late.min(mark.at.since(before.at));
+        return Gap {
+            // Within that, RACK waits too: harmless.
+            overtaken: (late >= REORDERING.max(travel / 4)).then_some(took),
+            ..Gap::named(transfer(mark.by), Owner::Path)
+        };
+    }
+    if trace.is_near(mark.by) {
+        // Beside its sender: the capture missed when it was sent first.
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
+    }
+    recovered(trace, mark, late, late, noticed.is_some())
+}
+
+/// `mark` brought what was lost, `since_copy` after the copy before was sent,
+/// or would have come.
+pub(super) fn recovered(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    since_copy: Duration,
+    took: Duration,
+    is_revealed: bool,
+) -> Gap {
+    Gap {
+        wait: Some((WaitKind::Recovery, Owner::Path)),
+        recovery: Some(recovery(trace, mark, since_copy, took, is_revealed)),
+        ..Gap::default()
+    }
+}
+
+/// A repair, and how the loss was noticed.
+pub(super) fn recovery(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    since_copy: Duration,
+    took: Duration,
+    is_revealed: bool,
+) -> Recovery {
+    let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
+    let trip = floor(Side::Client) + floor(Side::Server);
+    // The timer is the smoothed round trip and 200 ms at least (RFC 6298 §2.3
+    // with Linux's floor), a probe's two round trips.
+    let mechanism = if since_copy >= (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3)) {
+        RecoveryMechanism::Timeout
+    } else if is_revealed {
+        RecoveryMechanism::Fast
+    } else {
+        RecoveryMechanism::Probe
+    };
+    Recovery {
+        sender: mark.by,
+        mechanism,
+        again: is_sent_thrice(trace, mark),
+        bytes: mark.data.map_or(0, |data| {
+            u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
+        }),
+        took,
+        packet: mark.number,
+    }
+}
+
+/// Whether the bytes of `mark` had been sent again before: beside their
+/// sender each copy is seen; elsewhere the copy that repairs follows another
+/// that its sender numbered and that never came.
+fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
+    let Some(data) = mark.data else { return false };
+    match data.arrival {
+        Arrival::Repeat => trace.marks.iter().any(|m| {
+            m.by == mark.by
+                && m.at < mark.at
+                && m.data.is_some_and(|d| {
+                    d.arrival == Arrival::Repeat
+                        && d.need == Need::Needed
+                        && d.span.start < data.span.end
+                        && d.span.end > data.span.start
+                })
+        }),
+        Arrival::Fill => mark.skipped > 0,
+        _ => mark.skipped > 1,
+    }
+}
