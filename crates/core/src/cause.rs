@@ -6,14 +6,19 @@
 
 mod attempts;
 mod byte_rate;
+mod delays;
+mod disorder;
 pub(crate) mod evidence;
+mod failures;
 mod held;
 mod limited;
 mod loss;
+mod refusals;
 pub(crate) mod rhythm;
 mod secured;
 mod sequence;
 pub(crate) mod tally;
+mod trips;
 
 use core::fmt;
 
@@ -145,6 +150,13 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
@@ -168,8 +180,24 @@ causes! {
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
+    http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    dns_retry "dns-retry" "Lookups wait for queries that were lost";
+    dns_parallel_query_loss "dns-parallel-query-loss" "Lookups lose the second of two queries sent side by side";
+    dns_search_list "dns-search-list" "Lookups try a search list before the name";
+    dns_slow_resolver "dns-slow-resolver" "The resolver takes its time to find a name";
+    dns_tcp_fallback "dns-tcp-fallback" "Lookups are done again over TCP";
+    ipv6_fallback "ipv6-fallback" "The server's IPv6 address does not answer";
+    neighbour_resolution "neighbour-resolution" "The next hop's hardware address takes long to find";
+    accept_queue_overflow "accept-queue-overflow" "The queue of connections to be accepted is full";
+    syn_queue_full "syn-queue-full" "The queue of half-open connections is full";
+    traffic_flood "traffic-flood" "A flood leaves no room for real connections";
+    time_wait_clash "time-wait-clash" "New connections meet the memory of old ones";
+    port_exhaustion "port-exhaustion" "The client runs out of local ports";
+    defer_accept "defer-accept" "The server hears of its connections late";
+    fast_open_black_hole "fast-open-black-hole" "The path drops SYNs that carry data";
+    stale_keep_alive "stale-keep-alive" "Requests go into connections that are dead";
     connection_refused "connection-refused" "Nobody listens on the port";
     firewall_drop "firewall-drop" "Connection attempts are dropped silently";
     host_unreachable "host-unreachable" "The network says that the host cannot be reached";
@@ -180,6 +208,7 @@ causes! {
 }
 
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
+pub(crate) use neighbour_resolution::silent as neighbour_silent;
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

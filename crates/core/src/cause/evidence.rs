@@ -93,9 +93,13 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
-        | "cold-start" => vec![WaitKind::ServerThink],
+        "server-think" | "poll-timer" | "worker-saturation" | "stop-the-world" | "cold-start" => {
+            vec![WaitKind::ServerThink]
+        }
         "server-pause" => vec![WaitKind::ServerPause],
+        "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
+        "close-delimited-body" => vec![WaitKind::ServerPause],
+        "head-of-line-blocking" => vec![WaitKind::Behind],
         "receive-window" | "zero-window" => vec![WaitKind::WindowFull],
         "send-buffer" => vec![WaitKind::SendBuffer],
         "slow-start" | "slow-start-after-idle" | "low-congestion-window" | "tiny-writes" => {
@@ -104,16 +108,19 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "pacing" => vec![WaitKind::Paced],
         "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
         "cork-hold" => vec![WaitKind::ServerThink],
-        "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
-        "close-delimited-body" => vec![WaitKind::ServerPause],
-        "head-of-line-blocking" => vec![WaitKind::Behind],
-        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
+        "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"
         | "retransmission-timeout"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => vec![WaitKind::Recovery],
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "spurious-retransmission" => vec![WaitKind::Recovery],
+        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
+        "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
+        "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),
     }
 }

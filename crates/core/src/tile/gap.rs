@@ -95,6 +95,13 @@ pub(super) fn name(
     }
 }
 
+/// Whether what is missing came again sooner than the receiver's word of it
+/// can have reached `sender`: that was not what told it.
+fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
+    let travel = trace.round_trip(sender).floor().unwrap_or_default();
+    gap < travel * 7 / 8
+}
+
 /// What waited for a receiver that had no room.
 fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let (wait, stop) = stop::closed(trace, before, mark, index);
@@ -103,13 +110,6 @@ fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         stop,
         ..Gap::default()
     }
-}
-
-/// Whether what is missing came again sooner than the receiver's word of it
-/// can have reached `sender`: that was not what told it.
-fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
-    let travel = trace.round_trip(sender).floor().unwrap_or_default();
-    gap < travel * 7 / 8
 }
 
 /// A retransmission at its sender.
@@ -167,8 +167,10 @@ fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
         Order::Untold => late < REORDERING.max(travel / 4),
     };
     if is_overtaken {
+        let took = late.min(mark.at.since(before.at));
         return Gap {
-            overtaken: Some(late.min(mark.at.since(before.at))),
+            // Within that, RACK waits too: harmless.
+            overtaken: (late >= REORDERING.max(travel / 4)).then_some(took),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
