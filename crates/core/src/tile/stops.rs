@@ -61,7 +61,9 @@ pub(super) fn delivery(
         stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
         stopped,
         held,
-        spared: slow_start(trace, sender, rested).min(held),
+        // A queue makes the round trip, and with it the timeout, longer
+        // than the rest that its draining looks like.
+        spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
         kept_spared: rounds(trace, sender, trace.before.kept).min(stopped),
         round_trip: trace.whole_trip(),
         bytes: span.end - span.start,
