@@ -7,6 +7,7 @@
 
 mod draft;
 mod flights;
+mod http2;
 mod tls;
 
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use crate::handshake::Handshake;
 use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
 use crate::protocol::{Parser, Protocol, Step};
+use crate::tile::Before;
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -42,6 +44,11 @@ pub(crate) struct Pairing {
     torn: Vec<(Side, Span)>,
     /// When the last response ended.
     last_end: Option<Timestamp>,
+    /// Most of the server's bytes in flight at once, in responses large enough
+    /// to tell.
+    most_in_flight: u64,
+    /// What the server's congestion window would be by now without rests.
+    kept_window: u64,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
     /// How far the server acknowledged the client's.
@@ -52,6 +59,8 @@ pub(crate) struct Pairing {
     left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// Its flow control, where it is HTTP/2.
+    multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
     tls: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange bears yet.
@@ -64,6 +73,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Http2,
     Tls,
     Turns,
 }
@@ -82,11 +92,14 @@ impl Default for Pairing {
             next_ordinal: 0,
             torn: Vec::new(),
             last_end: None,
+            most_in_flight: 0,
+            kept_window: 0,
             response_acked: 0,
             request_acked: 0,
             has_fin: false,
             left: None,
             is_orphaned: false,
+            multiplex: None,
             tls: None,
             handshake: None,
         }
@@ -121,12 +134,14 @@ impl Pairing {
             }
             match Protocol::of_client(payload) {
                 Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Http2) => self.begin_http2(),
                 Some(Protocol::Tls) => self.begin_tls(payload),
                 None => self.mode = Mode::Turns,
             }
         }
         match self.mode {
-            Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Http => self.http_data(by, mark, data, payload, view),
+            Mode::Http2 => self.http2_data(by, mark, data, payload, view),
             Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
         }
@@ -151,6 +166,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Http2 => return self.http2_torn(by, span),
             Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
@@ -237,28 +253,33 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
-        while let Some(front) = self.open.front() {
-            let is_settled =
-                front.is_cut() || self.response_acked >= front.response.end || self.open.len() > 1;
-            if front.is_awaited() || !is_settled {
-                break;
-            }
-            let Some(draft) = self.open.pop_front() else {
-                break;
-            };
+        while let Some(draft) = self.next_closed() {
             let behind = self.last_end.filter(|_| draft.was_behind);
             let request_end = draft.request.end;
+            let before = Before {
+                ended: self.last_end,
+                flight: self.most_in_flight,
+                kept: self.kept_window,
+            };
             let mut exchange = draft.close(
                 view,
                 self.marks.as_slice(),
                 &self.torn,
-                behind,
+                (behind, before),
                 setup,
                 self.handshake.take(),
             );
             exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
             exchange.signs.is_request_acked = self.request_acked >= request_end;
             self.last_end = Some(exchange.end);
+            for delivery in &exchange.deliveries {
+                if delivery.sender == Side::Server {
+                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
+                    // A window that is used doubles each round trip (RFC 5681 §3.1).
+                    let grown = self.kept_window.saturating_mul(2);
+                    self.kept_window = grown.max(delivery.most_in_flight);
+                }
+            }
             into.push(exchange);
         }
         let first = self.open.front().map(|front| front.begin);
@@ -271,7 +292,23 @@ impl Pairing {
         }
     }
 
-    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+    /// Takes out an exchange that is over: in their order, but for HTTP/2.
+    fn next_closed(&mut self) -> Option<Draft> {
+        let is_settled = |draft: &Draft| {
+            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
+        };
+        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
+        match self.mode {
+            Mode::Http2 => {
+                let at = self.open.iter().position(is_over)?;
+                self.open.remove(at)
+            }
+            _ if is_over(self.open.front()?) => self.open.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
         let begins_request = by == Side::Client && http::begins_message(Role::Request, payload);
         let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
         if begins_request && has_lost_thread {
@@ -287,7 +324,10 @@ impl Pairing {
             return self.turn_data(by, mark, data);
         }
         for (offset, step) in steps {
-            self.step(by, offset, step, mark.at, mark.number, false);
+            match self.mode {
+                Mode::Http2 => self.http2_step(by, offset, step, mark, view),
+                _ => self.step(by, offset, step, mark.at, mark.number, false),
+            }
         }
         if by == Side::Server {
             if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
@@ -341,9 +381,18 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
+        let mut changes_protocol = false;
         let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
+                    Step::Head(head) if head.status == Some(101) => {
+                        changes_protocol = head.upgrades_to_http2;
+                    }
+                    // What follows a 101 is frames (RFC 7540 §3.2).
+                    Step::Ended if changes_protocol => {
+                        changes_protocol = false;
+                        *messages = Protocol::Http2.parser(Role::Response);
+                    }
                     Step::Head(_) if has_no_body => messages.no_body(),
                     Step::Ended => has_no_body = awaited.next().unwrap_or(false),
                     _ => {}
@@ -385,7 +434,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
@@ -404,6 +453,9 @@ impl Pairing {
                 draft.response = empty_span(offset);
                 draft.signs.has_response = true;
             }
+            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
+                self.upgrade_to_http2();
+            }
             Step::Head(head) => {
                 draft.status = head.status;
                 draft.fields = head.fields;
@@ -417,7 +469,7 @@ impl Pairing {
             }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 

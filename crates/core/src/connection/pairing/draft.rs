@@ -1,6 +1,7 @@
 //! An exchange in the making.
 
 use super::Ending;
+use super::http2::Flow;
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
@@ -9,7 +10,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Before, Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -34,6 +35,12 @@ pub(super) struct Draft {
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
     pub(super) signs: Signs,
+    /// Its stream of HTTP/2; 0: it is no such.
+    pub(super) stream: u32,
+    /// What the client sent and the server under HTTP/2's flow control.
+    pub(super) flows: [Flow; 2],
+    /// Stretches that one side was held back in by the other's windows there.
+    pub(super) held: Vec<Held>,
     /// Where the request's head ends, if it announced its body with
     /// `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
@@ -81,6 +88,9 @@ impl Draft {
             was_behind,
             is_request_torn: false,
             signs: Signs::default(),
+            stream: 0,
+            flows: [Flow::default(); 2],
+            held: Vec::new(),
             expects_at: None,
             interim: None,
             cut_short: None,
@@ -212,7 +222,7 @@ impl Draft {
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
-        behind: Option<Timestamp>,
+        (behind, before): (Option<Timestamp>, Before),
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
     ) -> Exchange {
@@ -232,12 +242,15 @@ impl Draft {
             interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
+            pipes: [view.request, view.response],
+            before,
         };
-        let tiling = if outcome == Outcome::Cut {
+        let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
         } else {
             tile(&trace)
         };
+        tiling.hold_back(&self.held);
         let particulars = Particulars {
             expectation: tiling.expectation,
             close_wait: tiling.close_wait,
@@ -260,6 +273,7 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
             disorder: tiling.disorder,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
