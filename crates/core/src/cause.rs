@@ -5,7 +5,10 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod byte_rate;
+mod candidates;
 mod delays;
+mod disorder;
 pub(crate) mod evidence;
 mod failures;
 mod held;
@@ -16,6 +19,8 @@ pub(crate) mod rhythm;
 mod secured;
 mod sequence;
 pub(crate) mod tally;
+mod trips;
+pub(crate) mod upstream;
 
 use core::fmt;
 
@@ -27,6 +32,7 @@ use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
 use rhythm::Rhythm;
+use upstream::Upstream;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,8 @@ pub(crate) struct Case<'a> {
     pub(crate) facts: &'a Facts,
     /// How the server worked through its requests.
     pub(crate) rhythm: &'a Rhythm,
+    /// What the server asks itself for its requests, if the capture holds that.
+    pub(crate) upstream: Option<&'a Upstream>,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -147,14 +155,16 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
-    rate_limit "rate-limit" "The server lets requests through at a limited rate";
-    poll_timer "poll-timer" "The server looks for requests by a timer";
-    worker_saturation "worker-saturation" "Requests wait for a busy worker";
-    stop_the_world "stop-the-world" "The whole server stands still at times";
-    cold_start "cold-start" "The first requests wait until the server is warm";
     receive_window "receive-window" "The receiver's window is too small for the round trip";
     zero_window "zero-window" "The receiver does not read, and its window closes";
     send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
@@ -163,13 +173,23 @@ causes! {
     low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
     tiny_writes "tiny-writes" "A message is written in tiny pieces";
     pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    cork_hold "cork-hold" "A cork holds responses back until a timer expires";
     bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
+    rate_limit "rate-limit" "The server keeps to a rate that was set";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
     http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
+    downstream_wait "downstream-wait" "The server waits for another that it asks";
+    proxy_buffering "proxy-buffering" "A proxy holds back what it could pass on";
+    upstream_connection_churn "upstream-connection-churn" "A proxy connects to its upstream anew for each request";
+    split_connection_proxy "split-connection-proxy" "A near proxy hides the way to a far server";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     dns_retry "dns-retry" "Lookups wait for queries that were lost";

@@ -68,6 +68,8 @@ pub(crate) struct Connection {
     backward: Half,
     setup: Setup,
     pairing: Pairing,
+    /// Whether a segment was seen before.
+    has_history: bool,
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
@@ -96,6 +98,7 @@ impl Connection {
             backward: Half::default(),
             setup: Setup::default(),
             pairing: Pairing::default(),
+            has_history: false,
             last_seen: first.at,
             end: None,
             server_ttl: 0,
@@ -127,6 +130,7 @@ impl Connection {
 
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
         if segment.flags.contains(TcpFlags::SYN) {
@@ -166,6 +170,8 @@ impl Connection {
             number: segment.number,
             by,
             queued,
+            ttl: segment.ip.ttl,
+            idle: Some(idle).filter(|_| self.has_history),
             data,
             ack,
             edge,
@@ -173,6 +179,7 @@ impl Connection {
             reports_hole: sacks,
             skipped,
         };
+        self.has_history = true;
         self.pairing.mark(mark);
         if let Some(data) = data {
             if by == Side::Server {
@@ -359,7 +366,10 @@ impl Connection {
 
     fn take_syn(&mut self, segment: &Segment) {
         let is_reply = segment.flags.contains(TcpFlags::ACK);
-        self.half_mut(segment.direction).open(segment);
+        self.has_history = true;
+        let half = self.half_mut(segment.direction);
+        half.open(segment);
+        half.transit.queued(segment);
         if is_reply {
             self.setup.answer(segment);
         } else {

@@ -18,11 +18,19 @@ enum Time {
 const FOLLOWS: &[(&str, &[&str], Time)] = &[
     (
         "syn-loss",
-        &["packet-loss", "retransmission-timeout", "fast-retransmit"],
+        &[
+            "path-member-fault",
+            "packet-loss",
+            "retransmission-timeout",
+            "fast-retransmit",
+        ],
         Time::Besides,
     ),
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
+    // A cork's timer, or a rate that was set, is not the program's own time.
+    ("server-think", &["cork-hold"], Time::Within),
+    ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (
@@ -43,6 +51,12 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
             "accept-queue-overflow",
             "stale-keep-alive",
         ],
+        Time::Within,
+    ),
+    // Where the way to the server is late, its answers are.
+    (
+        "server-think",
+        &["radio-power-save", "path-jitter"],
         Time::Within,
     ),
     // Connections that are not kept because the server closes them too soon.
