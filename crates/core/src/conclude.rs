@@ -9,9 +9,10 @@ mod tables;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use crate::approach::Silent;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
-use crate::cause::{Case, Conclusion};
+use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::experiment::Experiment;
@@ -41,6 +42,8 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
+    /// Hosts that never told their hardware address.
+    pub(crate) silent: Vec<Silent>,
     pub(crate) capture: Option<crate::report::Capture>,
 }
 
@@ -48,6 +51,7 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
     if evidence.capture.is_some() {
@@ -228,9 +232,37 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
+/// Hosts that the kernel could send nothing to, if they bear on what the
+/// capture is about: a link is full of searches for hosts that are long gone.
+fn silent(evidence: &Evidence) -> Vec<Finding> {
+    let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
+    let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
+    let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
+    let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
+    let finding = |host: &Silent| {
+        let case = Case {
+            endpoint: Endpoint::new(host.target, 0),
+            target: None,
+            ledger: &ledger,
+            fetches: &fetches,
+            facts: &evidence.facts,
+            rhythm: &rhythm,
+            upstream: None,
+            has_packets: true,
+            weight: 1.0,
+        };
+        cause::neighbour_silent(&case, host)
+    };
+    meant.map(finding).collect()
+}
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
-    const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
+    const BLOCKING: [&str; 4] = [
+        "connection-refused",
+        "firewall-drop",
+        "host-unreachable",
+        "port-exhaustion",
+    ];
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
             let is_blocking = BLOCKING.contains(&f.cause.as_str());

@@ -13,6 +13,7 @@ mod setup;
 mod stream;
 pub(crate) mod transit;
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use half::{Arrival, Half, Span, carries_fin};
@@ -36,8 +37,10 @@ pub(crate) struct Closed {
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) setups: Vec<Setup>,
     /// Connections that ended or were given up: their point, and where it
-    /// stands: 0 at the client, 1 at the server, 2 between or untold.
+    /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
+    /// Servers whose data was seen, and its time to live.
+    pub(crate) servers: Vec<(IpAddr, u8)>,
 }
 
 impl Closed {
@@ -65,9 +68,13 @@ pub(crate) struct Connection {
     backward: Half,
     setup: Setup,
     pairing: Pairing,
+    /// Whether a segment was seen before.
+    has_history: bool,
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
+    /// Time to live of the server's last data; 0 before there was any.
+    server_ttl: u8,
     /// The furthest byte that each side allows its peer to send.
     windows: [Option<u64>; 2],
     /// The same as it was when the peer last sent.
@@ -91,8 +98,10 @@ impl Connection {
             backward: Half::default(),
             setup: Setup::default(),
             pairing: Pairing::default(),
+            has_history: false,
             last_seen: first.at,
             end: None,
+            server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
         }
@@ -121,17 +130,23 @@ impl Connection {
 
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
         }
-        self.finish_handshake(segment, closed);
+        if self.setup.is_awaited() && self.is_challenge(segment) {
+            self.setup.challenge();
+            return;
+        }
+        self.finish_handshake(segment);
         if segment.flags.contains(TcpFlags::RST) {
             self.take_reset(segment, closed);
             return;
         }
+        self.follow_handshake(segment, closed);
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let mss = self
@@ -155,6 +170,8 @@ impl Connection {
             number: segment.number,
             by,
             queued,
+            ttl: segment.ip.ttl,
+            idle: Some(idle).filter(|_| self.has_history),
             data,
             ack,
             edge,
@@ -162,8 +179,12 @@ impl Connection {
             reports_hole: sacks,
             skipped,
         };
+        self.has_history = true;
         self.pairing.mark(mark);
         if let Some(data) = data {
+            if by == Side::Server {
+                self.server_ttl = segment.ip.ttl;
+            }
             let view = self.view();
             self.pairing.data(by, mark, data, payload, &view);
         }
@@ -181,6 +202,10 @@ impl Connection {
         if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {
             self.half_mut(error.direction).told_too_big(seq);
         }
+        if let (IcmpKind::Unreachable(_), true) = (error.kind, self.client == Some(error.direction))
+        {
+            self.setup.turn_down(error.kind, error.number);
+        }
     }
 
     /// The capture ends, or the connection is given up: closes what is open.
@@ -189,6 +214,10 @@ impl Connection {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
         closed.connections.push((self.point, self.vantage()));
+        if let (Some(client), true) = (self.client, self.server_ttl > 0) {
+            let server = self.flow.destination(client).addr;
+            closed.servers.push((server, self.server_ttl));
+        }
         self.pairing.finish(None);
         self.collect(closed);
     }
@@ -199,13 +228,13 @@ impl Connection {
     }
 
     /// Where the point stands: 0 at the client, 1 at the server, 2 between
-    /// the two or untold. An end's own kernel answers within a tenth of the
+    /// the two, 3 untold. An end's own kernel answers within a tenth of the
     /// whole round trip.
     fn vantage(&self) -> usize {
-        let Some(client) = self.client else { return 2 };
+        let Some(client) = self.client else { return 3 };
         let floor = |direction| self.half(direction).to_peer.floor();
         let (Some(to_server), Some(to_client)) = (floor(client), floor(client.reverse())) else {
-            return 2;
+            return 3;
         };
         let whole: Duration = to_server + to_client;
         match (to_client * 10 <= whole, to_server * 10 <= whole) {
@@ -337,11 +366,14 @@ impl Connection {
 
     fn take_syn(&mut self, segment: &Segment) {
         let is_reply = segment.flags.contains(TcpFlags::ACK);
-        self.half_mut(segment.direction).open(segment);
+        self.has_history = true;
+        let half = self.half_mut(segment.direction);
+        half.open(segment);
+        half.transit.queued(segment);
         if is_reply {
-            self.setup.answer(segment.at, segment.ip.ttl);
+            self.setup.answer(segment);
         } else {
-            self.setup.request(segment.at, segment.number);
+            self.setup.request(segment);
         }
         if let Some(took) = self.setup.answered_within().filter(|_| is_reply) {
             self.half_mut(segment.direction.reverse())
@@ -349,8 +381,21 @@ impl Connection {
         }
     }
 
+    /// Whether this answers a SYN by an ACK of something else, as a server does
+    /// that still remembers an earlier connection (RFC 9293 §3.10.7.3).
+    fn is_challenge(&mut self, segment: &Segment) -> bool {
+        let is_bare =
+            segment.payload_len == 0 && segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
+        let is_server = self.client == Some(segment.direction.reverse());
+        is_bare
+            && is_server
+            && self
+                .half(segment.direction.reverse())
+                .is_alien_ack(segment.ack)
+    }
+
     /// The client's first segment after the SYN/ACK ends the handshake.
-    fn finish_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+    fn finish_handshake(&mut self, segment: &Segment) {
         let is_client = self.client == Some(segment.direction);
         if !is_client || !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
             return;
@@ -360,11 +405,24 @@ impl Connection {
             self.half_mut(segment.direction.reverse())
                 .measure_handshake(took);
         }
-        let endpoints = self.endpoints();
-        closed.setups.extend(self.setup.conclude(endpoints));
+    }
+
+    /// A handshake is told of when the server has said something after it:
+    /// some servers only seem to take a connection.
+    fn follow_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if self.setup.is_followed() && self.setup.follow(segment, is_client) {
+            let endpoints = self.endpoints();
+            closed.setups.extend(self.setup.conclude(endpoints));
+        }
     }
 
     fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
+            // It resets what the server remembers; its SYN comes again.
+            return;
+        }
         self.end = Some(End::Reset);
         if self.setup.is_open() {
             if self.client != Some(segment.direction) {

@@ -1,5 +1,7 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+mod signs;
+
 use core::fmt;
 use core::time::Duration;
 
@@ -8,6 +10,8 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
+pub(crate) use signs::{Foreign, Signs, Staleness};
+
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
@@ -44,6 +48,8 @@ pub struct Exchange {
     pub deliveries: Vec<Delivery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// What its packets tell of the way.
+    pub travel: Travel,
     /// Whether full segments of its response do not get through at all.
     pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
@@ -71,6 +77,8 @@ pub struct Exchange {
     pub closing: Closing,
     /// What its messages said, as far as a rule asks.
     pub particulars: Particulars,
+    /// What tells why it came to nothing.
+    pub(crate) signs: Signs,
 }
 
 impl Exchange {
@@ -260,6 +268,23 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// What the packets of an exchange tell of the way between the ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// How long its connection had been silent before the request; `None` where
+    /// that was not seen.
+    pub idle: Option<Duration>,
+    /// From the whole request to the response's first byte, nothing of it lost.
+    pub reply: Option<Duration>,
+    /// Whether the server's kernel acknowledged the request before that.
+    pub is_acked_first: bool,
+    /// How long request and response queued on their way to the point, as far
+    /// as their senders' clocks tell.
+    pub queued: [Duration; 2],
+    /// The time to live that the response arrived with; 0 where none did.
+    pub ttl: u8,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

@@ -8,18 +8,23 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+mod approach;
 pub mod cause;
 pub mod compare;
 mod conclude;
 mod connection;
+pub mod datagram;
 pub mod decode;
 pub mod delivery;
+mod dns;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
 mod facts;
 pub mod flow;
+pub mod follow;
 pub mod handshake;
+mod handshakes;
 pub mod histogram;
 mod http;
 pub mod icmp;

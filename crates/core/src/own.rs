@@ -8,7 +8,9 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side};
+use crate::exchange::{
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Signs, Travel,
+};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -67,6 +69,7 @@ fn exchange(
         recoveries: Vec::new(),
         deliveries: Vec::new(),
         disorder: Disorder::default(),
+        travel: Travel::default(),
         narrow: None,
         harmless_delay: None,
         first_packet: 0,
@@ -79,6 +82,7 @@ fn exchange(
         setup: sample.setup,
         closing: Closing::default(),
         particulars: Particulars::default(),
+        signs: Signs::default(),
     }
 }
 

@@ -116,13 +116,18 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
         "cork-hold" => vec![WaitKind::ServerThink],
         "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
-        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"
         | "retransmission-timeout"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => vec![WaitKind::Recovery],
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "spurious-retransmission" => vec![WaitKind::Recovery],
+        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
+        "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
+        "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),
     }
 }

@@ -41,16 +41,34 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" | "bandwidth-limit" | "policer" => "round-trip",
-        "tls-round-trips"
+        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
+        | "bandwidth-limit" | "policer" => "round-trip",
+        "dns-retry"
+        | "dns-parallel-query-loss"
+        | "dns-search-list"
+        | "dns-slow-resolver"
+        | "dns-tcp-fallback" => "name",
+        "neighbour-resolution" => "route",
+        "connection-refused"
+        | "syn-loss"
+        | "connection-not-reused"
+        | "host-unreachable"
+        | "ipv6-fallback"
+        | "accept-queue-overflow"
+        | "syn-queue-full"
+        | "traffic-flood"
+        | "time-wait-clash"
+        | "port-exhaustion"
+        | "defer-accept"
+        | "fast-open-black-hole"
+        | "stale-keep-alive"
+        | "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
         | "tls-record-buffering" => "connection",
-        "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
-            "connection"
-        }
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
+        | "http2-flow-control"
         | "nagle-delayed-ack-request"
         | "nagle-round-trip"
         | "packet-loss"
@@ -67,7 +85,10 @@ fn layer_of(cause: &str) -> &'static str {
         | "cork-hold"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => "transport",
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "reordering"
+        | "spurious-retransmission" => "transport",
         // No layer has a line for what the client's own program does.
         "slow-request-upload"
         | "expect-continue"

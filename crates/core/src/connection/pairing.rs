@@ -7,6 +7,7 @@
 
 mod draft;
 mod flights;
+mod http2;
 mod tls;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Foreign, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
@@ -50,8 +51,16 @@ pub(crate) struct Pairing {
     kept_window: u64,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
+    /// How far the server acknowledged the client's.
+    request_acked: u64,
+    /// The server's FIN was seen.
+    has_fin: bool,
+    /// The client's FIN, if it came first.
+    left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// Its flow control, where it is HTTP/2.
+    multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
     tls: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange bears yet.
@@ -64,6 +73,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Http2,
     Tls,
     Turns,
 }
@@ -85,7 +95,11 @@ impl Default for Pairing {
             most_in_flight: 0,
             kept_window: 0,
             response_acked: 0,
+            request_acked: 0,
+            has_fin: false,
+            left: None,
             is_orphaned: false,
+            multiplex: None,
             tls: None,
             handshake: None,
         }
@@ -109,6 +123,9 @@ impl Pairing {
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
         ) {
+            if by == Side::Client && data.arrival == Arrival::Repeat {
+                self.repeated(data.span);
+            }
             return;
         }
         if self.mode == Mode::Undecided {
@@ -117,14 +134,24 @@ impl Pairing {
             }
             match Protocol::of_client(payload) {
                 Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Http2) => self.begin_http2(),
                 Some(Protocol::Tls) => self.begin_tls(payload),
                 None => self.mode = Mode::Turns,
             }
         }
         match self.mode {
-            Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Http => self.http_data(by, mark, data, payload, view),
+            Mode::Http2 => self.http2_data(by, mark, data, payload, view),
             Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
+        }
+    }
+
+    /// The client sent these bytes again.
+    fn repeated(&mut self, span: Span) {
+        let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
+        if let Some(draft) = awaited.filter(|draft| span.end > draft.request.start) {
+            draft.signs.request_repeats = draft.signs.request_repeats.saturating_add(1);
         }
     }
 
@@ -139,6 +166,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Http2 => return self.http2_torn(by, span),
             Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
@@ -149,17 +177,24 @@ impl Pairing {
 
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
-        if sender == Side::Server {
-            self.response_acked = self.response_acked.max(offset);
-        }
+        let acked = match sender {
+            Side::Server => &mut self.response_acked,
+            Side::Client => &mut self.request_acked,
+        };
+        *acked = offset.max(*acked);
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
     /// `end` is where its sender's bytes end.
     pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
+            if !self.has_fin {
+                self.left.get_or_insert(at);
+            }
             return;
         }
+        self.has_fin = true;
+        let (request_acked, left) = (self.request_acked, self.left);
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         // Where the capture has all that was sent.
@@ -169,7 +204,9 @@ impl Pairing {
             .awaited_bytes()
             .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.server_asked = true;
+            draft.server_asked |= left.is_none();
+            // It was sent before the request came.
+            draft.signs.was_closing |= request_acked < draft.request.end;
             if let Some(missing) = missing {
                 draft.cut_short = Some((at, missing));
                 draft.response.end = position.max(draft.response.start);
@@ -187,6 +224,12 @@ impl Pairing {
             self.finish_turn();
         }
         self.fail_handshake();
+        // Who says first that it wants no more has given up, unless reset.
+        let left = self.left.map(|at| (Some(Side::Client), at, false));
+        let ending = match ending {
+            Some((_, _, true)) => ending,
+            _ => left.or(ending),
+        };
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.give_up(ending);
         }
@@ -210,22 +253,15 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
-        while let Some(front) = self.open.front() {
-            let is_settled =
-                front.is_cut() || self.response_acked >= front.response.end || self.open.len() > 1;
-            if front.is_awaited() || !is_settled {
-                break;
-            }
-            let Some(draft) = self.open.pop_front() else {
-                break;
-            };
+        while let Some(draft) = self.next_closed() {
             let behind = self.last_end.filter(|_| draft.was_behind);
+            let request_end = draft.request.end;
             let before = Before {
                 ended: self.last_end,
                 flight: self.most_in_flight,
                 kept: self.kept_window,
             };
-            let exchange = draft.close(
+            let mut exchange = draft.close(
                 view,
                 self.marks.as_slice(),
                 &self.torn,
@@ -233,6 +269,8 @@ impl Pairing {
                 setup,
                 self.handshake.take(),
             );
+            exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
+            exchange.signs.is_request_acked = self.request_acked >= request_end;
             self.last_end = Some(exchange.end);
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
@@ -254,7 +292,23 @@ impl Pairing {
         }
     }
 
-    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+    /// Takes out an exchange that is over: in their order, but for HTTP/2.
+    fn next_closed(&mut self) -> Option<Draft> {
+        let is_settled = |draft: &Draft| {
+            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
+        };
+        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
+        match self.mode {
+            Mode::Http2 => {
+                let at = self.open.iter().position(is_over)?;
+                self.open.remove(at)
+            }
+            _ if is_over(self.open.front()?) => self.open.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
         let begins_request = by == Side::Client && http::begins_message(Role::Request, payload);
         let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
         if begins_request && has_lost_thread {
@@ -262,17 +316,41 @@ impl Pairing {
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if by == Side::Server && data.arrival == Arrival::InOrder && !is_cut {
+            self.look_for_foreign(&steps, payload);
+        }
         if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
             self.mode = Mode::Turns;
             return self.turn_data(by, mark, data);
         }
         for (offset, step) in steps {
-            self.step(by, offset, step, mark.at, mark.number, false);
+            match self.mode {
+                Mode::Http2 => self.http2_step(by, offset, step, mark, view),
+                _ => self.step(by, offset, step, mark.at, mark.number, false),
+            }
         }
         if by == Side::Server {
             if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
                 draft.last_number = mark.number;
             }
+        }
+    }
+
+    /// A response that does not begin as one.
+    fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
+        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
+        if !is_lost || http::begins_message(Role::Response, payload) || self.is_orphaned {
+            return;
+        }
+        let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
+        let foreign = if is_tls {
+            Foreign::Tls
+        } else {
+            Foreign::Unknown
+        };
+        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
+        if let Some(draft) = self.open.iter_mut().find(is_due) {
+            draft.signs.foreign = Some(foreign);
         }
     }
 
@@ -303,9 +381,18 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
+        let mut changes_protocol = false;
         let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
+                    Step::Head(head) if head.status == Some(101) => {
+                        changes_protocol = head.upgrades_to_http2;
+                    }
+                    // What follows a 101 is frames (RFC 7540 §3.2).
+                    Step::Ended if changes_protocol => {
+                        changes_protocol = false;
+                        *messages = Protocol::Http2.parser(Role::Response);
+                    }
                     Step::Head(_) if has_no_body => messages.no_body(),
                     Step::Ended => has_no_body = awaited.next().unwrap_or(false),
                     _ => {}
@@ -347,7 +434,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
@@ -362,7 +449,13 @@ impl Pairing {
             return;
         };
         match step {
-            Step::Began => draft.response = empty_span(offset),
+            Step::Began => {
+                draft.response = empty_span(offset);
+                draft.signs.has_response = true;
+            }
+            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
+                self.upgrade_to_http2();
+            }
             Step::Head(head) => {
                 draft.status = head.status;
                 draft.fields = head.fields;
@@ -376,7 +469,7 @@ impl Pairing {
             }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
@@ -407,6 +500,9 @@ impl Pairing {
             number,
             was_behind,
         ));
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.was_closing = self.has_fin;
+        }
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 

@@ -3,6 +3,7 @@
 use lagtrace_core::segment::TcpFlags;
 
 use crate::block::Line;
+use crate::http2;
 use crate::sum::Sum;
 use crate::tls;
 
@@ -15,6 +16,8 @@ pub(crate) enum Item {
     Connections(u32, Sum, Vec<Item>),
     /// The same from the server's host to what it asks itself.
     Legs(u32, Sum, Vec<Item>),
+    /// A time and what passes then besides segments.
+    Aside(usize, Time, Vec<String>),
     Event(Line),
 }
 
@@ -28,6 +31,8 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
+    /// Whether the repetition is a copy that the path or the capture made.
+    pub(crate) is_copy: bool,
     /// So much of what `again` repeats.
     pub(crate) part: Option<usize>,
     /// Reported as arrived beyond missing data, or as arrived twice.
@@ -41,6 +46,11 @@ pub(crate) struct SegmentLine {
     pub(crate) ttl: u8,
     pub(crate) has_id: bool,
     pub(crate) unless: Option<String>,
+    /// Acknowledges something else.
+    pub(crate) is_alien: bool,
+    pub(crate) is_ipv6: bool,
+    pub(crate) at_port: Option<u16>,
+    pub(crate) from_port: Option<u16>,
 }
 
 /// When a segment passes the point.
@@ -113,6 +123,11 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
             _ if parts.contains(&">") => {
                 Item::Segment(Box::new(segment(*number, &parts).map_err(in_line)?))
             }
+            [time, "ask" | "tell" | "arp" | "icmp", ..] => Item::Aside(
+                *number,
+                time_of(time).map_err(in_line)?,
+                words.get(1..).unwrap_or_default().to_vec(),
+            ),
             _ => Item::Event((*number, words.clone())),
         };
         items.push(item);
@@ -146,6 +161,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         flags: flags_of(flags)?,
         payload: Vec::new(),
         again: None,
+        is_copy: false,
         part: None,
         sack: None,
         dsack: None,
@@ -157,6 +173,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         ttl: 64,
         has_id: true,
         unless: None,
+        is_alien: false,
+        is_ipv6: false,
+        at_port: None,
+        from_port: None,
     };
     let mut rest = rest.iter().copied().peekable();
     while let Some(word) = rest.next() {
@@ -166,7 +186,15 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "lost-behind" => line.fate = Fate::LostBehind,
             "unseen" => line.fate = Fate::Unseen,
             "no-id" => line.has_id = false,
+            "alien" => line.is_alien = true,
+            "ipv6" => line.is_ipv6 = true,
+            "at-port" => line.at_port = Some(port_of(operand()?)?),
+            "from-port" => line.from_port = Some(port_of(operand()?)?),
             "again" => line.again = Some(operand()?.to_owned()),
+            "copy" => {
+                line.again = Some(operand()?.to_owned());
+                line.is_copy = true;
+            }
             "part" => line.part = Some(number_of(operand()?)? as usize),
             "sack" => line.sack = Some(operand()?.to_owned()),
             "dsack" => line.dsack = Some(operand()?.to_owned()),
@@ -177,6 +205,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "win" => line.window = Some(number_of(operand()?)?),
             "ttl" => line.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?,
             "data" => line.payload = vec![b'x'; number_of(operand()?)? as usize],
+            "http2" => line.payload = http2::frames(operand()?)?,
             "tls" => line.payload = tls::records(operand()?)?,
             "bytes" => line.payload = slice(&line.payload, operand()?)?,
             "text" => {
@@ -296,6 +325,10 @@ fn pad(head: &mut String, length: usize) -> Result<(), String> {
     }
     head.push_str("\r\n");
     Ok(())
+}
+
+fn port_of(word: &str) -> Result<u16, String> {
+    word.parse().map_err(|_| format!("`{word}` is no port"))
 }
 
 pub(crate) fn number_of(word: &str) -> Result<u32, String> {

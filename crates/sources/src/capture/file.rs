@@ -7,12 +7,14 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
+pub(super) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, count};
 
 /// How much is read at once. More than a second-level cache holds would be
@@ -104,7 +106,11 @@ impl FileCapture {
             Next::Segment(segment, payload) => {
                 Packet::Tcp(segment, self.buffer.get(payload).unwrap_or_default())
             }
+            Next::Datagram(header, payload) => {
+                Packet::Udp(header, self.buffer.get(payload).unwrap_or_default())
+            }
             Next::Icmp(error) => Packet::Icmp(error),
+            Next::Neighbour(step) => Packet::Neighbour(step),
         })
     }
 
@@ -165,7 +171,12 @@ impl FileCapture {
                             let payload = range_within(&self.buffer, payload);
                             return Some(Next::Segment(segment, payload));
                         }
+                        Packet::Udp(header, payload) => {
+                            let payload = range_within(&self.buffer, payload);
+                            return Some(Next::Datagram(header, payload));
+                        }
                         Packet::Icmp(error) => return Some(Next::Icmp(error)),
+                        Packet::Neighbour(step) => return Some(Next::Neighbour(step)),
                         Packet::Other => self.summary.undecoded += 1,
                     }
                 }
@@ -209,7 +220,9 @@ impl FileCapture {
 /// What was read next, a payload by its place in the buffer.
 enum Next {
     Segment(Segment, Range<usize>),
+    Datagram(Datagram, Range<usize>),
     Icmp(IcmpError),
+    Neighbour(Neighbour),
 }
 
 /// Where in `buffer` a slice of it lies; the borrow checker cannot lend the

@@ -1,15 +1,16 @@
 //! An exchange in the making.
 
 use super::Ending;
+use super::http2::Flow;
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Before, Tiling, Trace, tile};
+use crate::tile::{Before, Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -33,6 +34,13 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its stream of HTTP/2; 0: it is no such.
+    pub(super) stream: u32,
+    /// What the client sent and the server under HTTP/2's flow control.
+    pub(super) flows: [Flow; 2],
+    /// Stretches that one side was held back in by the other's windows there.
+    pub(super) held: Vec<Held>,
+    pub(super) signs: Signs,
     /// Where the request's head ends, if it announced its body with
     /// `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
@@ -79,6 +87,10 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            stream: 0,
+            flows: [Flow::default(); 2],
+            held: Vec::new(),
+            signs: Signs::default(),
             expects_at: None,
             interim: None,
             cut_short: None,
@@ -138,6 +150,7 @@ impl Draft {
         if self.response.end == self.response.start {
             self.response = span;
         }
+        self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
         self.end = at;
@@ -165,8 +178,12 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = self.cut_short.map_or(at, |(finished, _)| finished);
+        self.end = self
+            .cut_short
+            .map_or(at, |(finished, _)| finished)
+            .max(self.begin);
         self.ends_with_fin |= self.cut_short.is_some();
+        self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -228,11 +245,12 @@ impl Draft {
             pipes: [view.request, view.response],
             before,
         };
-        let tiling = if outcome == Outcome::Cut {
+        let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
         } else {
             tile(&trace)
         };
+        tiling.hold_back(&self.held);
         let particulars = Particulars {
             expectation: tiling.expectation,
             close_wait: tiling.close_wait,
@@ -257,6 +275,7 @@ impl Draft {
             recoveries: tiling.recoveries,
             deliveries: tiling.deliveries,
             disorder: tiling.disorder,
+            travel: tiling.travel,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
@@ -271,6 +290,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            signs: self.signs,
             particulars,
         }
     }
