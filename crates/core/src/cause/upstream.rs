@@ -13,6 +13,8 @@ use crate::timeline::Moment;
 
 /// Requests that must be followed to tell one service's upstream.
 const LEAST_PAIRS: usize = 5;
+/// Services looked at as one's upstream.
+const MAX_CANDIDATES: usize = 64;
 /// Share of a service's requests that must be followed to the other.
 const FOLLOWED: f64 = 0.8;
 /// The way to an upstream that is far is this many times that to its proxy.
@@ -95,7 +97,10 @@ impl Upstream {
         if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
             return None;
         }
-        let candidates = rhythms.iter().filter(|(back, _)| **back != front);
+        let candidates = rhythms
+            .iter()
+            .filter(|(back, rhythm)| **back != front && may_be_behind(front, rhythm))
+            .take(MAX_CANDIDATES);
         let (endpoint, rhythm, pairs) = candidates
             .map(|(&back, rhythm)| (back, rhythm, pairs(front, &own.moments, &rhythm.moments)))
             .filter(|(_, _, pairs)| {
@@ -260,13 +265,22 @@ fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
     pairs
 }
 
+/// Whether a service was asked by the host of `front` often enough.
+fn may_be_behind(front: Endpoint, rhythm: &Rhythm) -> bool {
+    let is_there = |moment: &Moment| is_same_host(front, moment.client);
+    rhythm.moments.len() >= LEAST_PAIRS && rhythm.moments.first().is_some_and(is_there)
+}
+
+/// Whether who asks may be the server in front: at its address, or over the
+/// loopback of its host.
+fn is_same_host(front: Endpoint, client: Endpoint) -> bool {
+    client.addr == front.addr || client.addr.is_loopback() || front.addr.is_loopback()
+}
+
 /// Whether the proxy may have asked `back` for `moment`: from the same host, or
 /// over its loopback, and answered no later.
 fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
-    let is_same_host = back.client.addr == front.addr
-        || back.client.addr.is_loopback()
-        || front.addr.is_loopback();
-    is_same_host
+    is_same_host(front, back.client)
         && back.point == moment.point
         && back.client != moment.client
         && back.answered <= moment.answered + JITTER

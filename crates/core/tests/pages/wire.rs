@@ -26,19 +26,23 @@ pub(crate) fn server() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
 }
 
-/// The client of a connection.
-pub(crate) fn client(connection: u16) -> Endpoint {
-    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 40_000 + connection)
-}
-
 /// Connections with this bit go from the server's host to its upstream.
 const LEGS: u16 = 1 << 13;
 
-fn ends(connection: u16) -> (Endpoint, Endpoint) {
-    let at = |host, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)), port);
+/// The client of a connection.
+pub(crate) fn client(connection: u16) -> Endpoint {
+    let host = if connection & LEGS == 0 { 1 } else { 2 };
+    Endpoint::new(
+        IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)),
+        40_000 + connection,
+    )
+}
+
+/// The server of a connection.
+fn server_of(connection: u16) -> Endpoint {
     match connection & LEGS {
-        0 => (at(1, 40_000 + connection), server()),
-        _ => (at(2, 40_000 + connection), at(3, 9000)),
+        0 => server(),
+        _ => Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 3)), 9000),
     }
 }
 
@@ -392,7 +396,7 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
 
 fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     let line = &sent.line;
-    let (mut client, mut server) = ends(sent.connection);
+    let (mut client, mut server) = (client(sent.connection), server_of(sent.connection));
     client.port = line.from_port.unwrap_or(client.port);
     server.port = line.at_port.unwrap_or(server.port);
     if line.is_ipv6 {
