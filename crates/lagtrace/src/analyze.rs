@@ -92,9 +92,9 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Threads that read and analyse; the result is the same for any number
-    #[arg(long, value_name = "COUNT", default_value_t = processors())]
-    threads: NonZeroUsize,
+    /// Use COUNT threads, one or two; the result is the same
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
     /// Follow at most COUNT connections at a time; beyond that those idle
     /// longest are given up, which the report says
     #[arg(long, value_name = "COUNT")]
@@ -173,7 +173,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     unread.iter().for_each(|remark| console.note(&remark.text));
     let bounds = Bounds {
         limit,
-        threads: options.threads,
+        threads: options.threads.unwrap_or_else(processors),
         max_connections: options.max_connections,
     };
     let report = reading(&files, bounds, &progress, &interrupt, watch)?;
