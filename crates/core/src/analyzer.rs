@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use crate::conclude::{self, Evidence};
 use crate::connection::{Closed, Setup};
+use crate::connections::{Collected, ConnectionSink, Wanted};
 use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
@@ -34,6 +35,8 @@ pub struct Options {
     pub hash_seed: u64,
     /// The servers under investigation. Empty for captures: every server counts.
     pub targets: Vec<(TargetId, Endpoint)>,
+    /// Which connections' numbers the report is to have.
+    pub connections: Wanted,
 }
 
 /// Receives every exchange as it closes.
@@ -53,6 +56,8 @@ pub struct Analyzer {
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     points: BTreeMap<PointId, Point>,
+    /// Connections one by one, if they are wanted.
+    collected: Collected,
     /// When idle connections are next looked for, by trace time: in all shards
     /// at once, for what shares a shard depends on the seed.
     next_sweep: Timestamp,
@@ -81,6 +86,7 @@ impl Analyzer {
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
+            collected: Collected::new(options.connections, hasher.clone()),
             next_sweep: Timestamp::MIN,
             sink: None,
             options,
@@ -91,6 +97,12 @@ impl Analyzer {
     /// Hands every exchange to `sink` as it closes, in the order they close.
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.sink = Some(sink);
+        self
+    }
+
+    /// Hands every connection's numbers to `sink` as it ends or is given up.
+    pub fn with_connection_sink(mut self, sink: ConnectionSink) -> Self {
+        self.collected.set_sink(sink);
         self
     }
 
@@ -119,9 +131,10 @@ impl Analyzer {
         let mut closed = Closed::default();
         let place = shard::place(&self.hasher, &segment.flow);
         if let Some(shard) = self.shards.get_mut(place) {
-            shard.take(segment, payload, &mut closed);
+            shard.take(segment, payload, &mut self.collected, &mut closed);
         }
         self.fold(place, &closed);
+        self.collected.take(core::mem::take(&mut closed.watched));
     }
 
     /// Takes in anything else that was observed.
@@ -155,6 +168,7 @@ impl Analyzer {
         let closed: Vec<Closed> = closed.collect();
         self.fold_all(closed);
         let capture = self.capture();
+        let connections = self.collected.finish();
         let mut services = Services::new();
         for (endpoint, service) in self.services.into_iter().flatten() {
             services.entry(endpoint).or_default().merge(service);
@@ -164,6 +178,7 @@ impl Analyzer {
             services,
             facts: self.facts,
             capture,
+            connections,
         })
     }
 
@@ -200,7 +215,8 @@ impl Analyzer {
 
     /// Folds what was closed in every shard at once; the sink gets it in an
     /// order that does not depend on the shards.
-    fn fold_all(&mut self, closed: Vec<Closed>) {
+    fn fold_all(&mut self, mut closed: Vec<Closed>) {
+        self.collected.take_all(&mut closed);
         let sink = self.sink.take();
         for (place, closed) in closed.iter().enumerate() {
             self.fold(place, closed);

@@ -1,10 +1,13 @@
 //! Turns what was folded into the report.
 
+mod connection;
 mod layers;
 mod tables;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+
+pub(crate) use connection::connection_record;
 
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;
@@ -37,6 +40,7 @@ pub(crate) struct Evidence {
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
     pub(crate) capture: Option<crate::report::Capture>,
+    pub(crate) connections: Option<crate::report::Connections>,
 }
 
 /// Concludes.
@@ -67,6 +71,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         layers: layers::layers(&evidence, &findings),
         details: Some(details(&subject, facts)),
         capture: evidence.capture.clone(),
+        connections: evidence.connections.take(),
         findings,
         notes,
         ..Report::default()

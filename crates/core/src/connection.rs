@@ -3,6 +3,7 @@
 //! In come segments in the point's order; out come closed exchanges and the
 //! connection's setup. Facts only: causes are weighed elsewhere.
 
+pub(crate) mod facts;
 pub(crate) mod half;
 mod pairing;
 pub(crate) mod rtt;
@@ -12,10 +13,13 @@ pub(crate) mod transit;
 
 use core::time::Duration;
 
+use facts::{Facts, Step};
+pub(crate) use facts::{Parting, Watched};
 use half::{Arrival, Half, Span, carries_fin};
 use pairing::Pairing;
 pub(crate) use setup::{Setup, SetupOutcome};
 
+use crate::connections::Collected;
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
@@ -33,6 +37,8 @@ pub(crate) struct Closed {
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between or untold.
     pub(crate) connections: Vec<(PointId, usize)>,
+    /// The same ones with their facts, if those are wanted.
+    pub(crate) watched: Vec<Watched>,
 }
 
 /// A connection at one observation point.
@@ -53,6 +59,8 @@ pub(crate) struct Connection {
     windows: [Option<u64>; 2],
     /// The same as it was when the peer last sent.
     windows_before: [Option<u64>; 2],
+    /// Its numbers, if they are wanted.
+    facts: Option<Box<Facts>>,
 }
 
 /// How a connection ended.
@@ -76,6 +84,19 @@ impl Connection {
             end: None,
             windows: [None, None],
             windows_before: [None, None],
+            facts: None,
+        }
+    }
+
+    /// The same, with its numbers collected if they are wanted.
+    pub(crate) fn begin(first: &Segment, collected: &mut Collected) -> Self {
+        let watch = |collected: &mut Collected| {
+            let stream = collected.number(first);
+            Box::new(Facts::new(first, stream))
+        };
+        Self {
+            facts: collected.is_wanted().then(|| watch(collected)),
+            ..Self::new(first)
         }
     }
 
@@ -88,6 +109,9 @@ impl Connection {
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
+        if let Some(facts) = &mut self.facts {
+            facts.count(segment);
+        }
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
@@ -97,6 +121,7 @@ impl Connection {
             self.take_reset(segment, closed);
             return;
         }
+        let acked_before = self.half(segment.direction.reverse()).acked;
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let mss = self
@@ -109,6 +134,9 @@ impl Connection {
             self.half_mut(segment.direction).reveal(segment.seq);
         }
         let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
+        if self.facts.is_some() {
+            self.note(segment, data, acked_before, window);
+        }
         let Some(by) = self.side(segment.direction) else {
             return;
         };
@@ -144,13 +172,65 @@ impl Connection {
     }
 
     /// The capture ends, or the connection is given up: closes what is open.
-    pub(crate) fn give_up(&mut self, closed: &mut Closed) {
+    pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
         closed.connections.push((self.point, self.vantage()));
         self.pairing.finish(None);
         self.collect(closed);
+        closed.watched.extend(self.watched(parting));
+    }
+
+    fn watched(&mut self, parting: Parting) -> Option<Watched> {
+        let facts = self.facts.take()?;
+        let by_direction = [&self.forward, &self.backward];
+        Some(Watched {
+            facts,
+            point: self.point,
+            client: self.client,
+            ends: [
+                self.flow.source(Direction::Forward),
+                self.flow.source(Direction::Backward),
+            ],
+            vantage: self.vantage(),
+            trips: by_direction.map(|half| half.to_peer),
+            unseen: by_direction.map(|half| half.unseen_bytes),
+            last_seen: self.last_seen,
+            parting,
+        })
+    }
+
+    /// Hands a segment after the handshake to the facts, as it was understood.
+    fn note(
+        &mut self,
+        segment: &Segment,
+        data: Option<Data>,
+        acked_before: u64,
+        window: Option<u64>,
+    ) {
+        let direction = segment.direction;
+        let (own, peer) = (self.half(direction), self.half(direction.reverse()));
+        let edge = |of| facts::of(self.windows, of);
+        let newly_acked = peer.acked - acked_before;
+        let trip = own.to_peer.floor().zip(peer.to_peer.floor());
+        let step = Step {
+            segment,
+            data,
+            in_flight: Some(own.next.saturating_sub(own.acked)),
+            room: edge(direction.reverse()).map(|edge| edge.saturating_sub(own.next)),
+            peer_room: edge(direction).map(|edge| edge.saturating_sub(peer.next)),
+            window,
+            mss: own.mss(peer),
+            newly_acked,
+            reply: peer.reply.filter(|_| newly_acked > 0),
+            floor: peer.to_peer.floor(),
+            trip: trip.map(|(one, other)| one + other),
+            is_awaited: peer.next > peer.acked,
+        };
+        if let Some(facts) = &mut self.facts {
+            facts.take(&step);
+        }
     }
 
     /// Whether nothing more is expected.
@@ -177,8 +257,14 @@ impl Connection {
 
     fn collect(&mut self, closed: &mut Closed) {
         let view = self.view();
+        let before = closed.exchanges.len();
         self.pairing
             .collect(&view, &mut self.setup, &mut closed.exchanges);
+        if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
+            for exchange in closed.exchanges.iter().skip(before) {
+                facts.exchange(exchange, client);
+            }
+        }
         if self.end.is_some() && self.pairing.is_idle() {
             self.forward.retire();
             self.backward.retire();
@@ -264,6 +350,9 @@ impl Connection {
     fn take_syn(&mut self, segment: &Segment) {
         let is_reply = segment.flags.contains(TcpFlags::ACK);
         self.half_mut(segment.direction).open(segment);
+        if let Some(facts) = &mut self.facts {
+            facts.open(segment);
+        }
         if is_reply {
             self.setup.answer(segment.at, segment.ip.ttl);
         } else {
@@ -282,6 +371,9 @@ impl Connection {
             return;
         }
         let (took, is_clean) = self.setup.establish(segment.at);
+        if let Some(facts) = &mut self.facts {
+            facts.establish(segment.at);
+        }
         if is_clean {
             self.half_mut(segment.direction.reverse())
                 .measure_handshake(took);
@@ -292,6 +384,9 @@ impl Connection {
 
     fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
         self.end = Some(End::Reset);
+        if let Some(facts) = &mut self.facts {
+            facts.reset(segment);
+        }
         if self.setup.is_open() {
             if self.client != Some(segment.direction) {
                 self.setup.refuse(segment.at, segment.ip.ttl);

@@ -12,6 +12,7 @@ pub mod cause;
 pub mod compare;
 mod conclude;
 mod connection;
+pub mod connections;
 pub mod decode;
 pub mod event;
 pub mod exchange;

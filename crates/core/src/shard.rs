@@ -9,7 +9,8 @@ use core::time::Duration;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::connection::{Closed, Connection};
+use crate::connection::{Closed, Connection, Parting};
+use crate::connections::Collected;
 use crate::event::PointId;
 use crate::flow::FlowKey;
 use crate::icmp::IcmpError;
@@ -51,8 +52,15 @@ impl Shard {
         }
     }
 
-    /// Takes in one segment; what it closed lands in `closed`.
-    pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+    /// Takes in one segment; what it closed lands in `closed`. Connections'
+    /// numbers are collected if `collected` wants them.
+    pub(crate) fn take(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        collected: &mut Collected,
+        closed: &mut Closed,
+    ) {
         let key = (segment.point, segment.flow);
         if !self.connections.contains_key(&key) && self.connections.len() >= MAX_CONNECTIONS {
             self.evict(closed);
@@ -60,10 +68,10 @@ impl Shard {
         let connection = self
             .connections
             .entry(key)
-            .or_insert_with(|| Box::new(Connection::new(segment)));
+            .or_insert_with(|| Box::new(Connection::begin(segment, collected)));
         if connection.is_succeeded_by(segment) {
-            connection.give_up(closed);
-            **connection = Connection::new(segment);
+            connection.give_up(Parting::Succeeded, closed);
+            **connection = Connection::begin(segment, collected);
         }
         connection.take(segment, payload, closed);
     }
@@ -80,7 +88,7 @@ impl Shard {
         let mut rest: Vec<_> = self.connections.into_iter().collect();
         rest.sort_unstable_by_key(|&(key, _)| key);
         for (_, mut connection) in rest {
-            connection.give_up(closed);
+            connection.give_up(Parting::CaptureEnded, closed);
         }
     }
 
@@ -96,7 +104,7 @@ impl Shard {
             .map(|(&key, _)| key)
             .collect();
         stale.sort_unstable();
-        self.give_up(&stale, closed);
+        self.give_up(&stale, Parting::Idle, closed);
     }
 
     /// Makes room: the eighth that has been idle longest goes.
@@ -112,13 +120,13 @@ impl Shard {
             .take(MAX_CONNECTIONS / 8)
             .map(|(_, k)| k)
             .collect();
-        self.give_up(&oldest, closed);
+        self.give_up(&oldest, Parting::Crowded, closed);
     }
 
-    fn give_up(&mut self, keys: &[(PointId, FlowKey)], closed: &mut Closed) {
+    fn give_up(&mut self, keys: &[(PointId, FlowKey)], parting: Parting, closed: &mut Closed) {
         for key in keys {
             if let Some(mut connection) = self.connections.remove(key) {
-                connection.give_up(closed);
+                connection.give_up(parting, closed);
             }
         }
     }

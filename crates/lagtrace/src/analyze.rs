@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::analyzer::{self, Analyzer};
+use lagtrace_core::connections::Wanted;
 use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
 use lagtrace_core::time::{ClockId, Timestamp};
@@ -16,8 +17,11 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
+mod connections;
 mod input;
 mod merge;
+
+use connections::ConnectionOptions;
 
 /// What to analyze.
 #[derive(Debug, Args)]
@@ -31,6 +35,8 @@ Examples:
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
   lagtrace analyze slow.pcap.zst
+  lagtrace analyze slow.pcap --connections
+  lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -")]
 pub(crate) struct Options {
     /// Capture files, pcap or pcapng, compressed or not; `-` is standard input
@@ -39,6 +45,8 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    #[command(flatten)]
+    connections: ConnectionOptions,
 }
 
 /// Analyses the files and prints the report.
@@ -46,8 +54,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
     let limit = options.count.unwrap_or(u64::MAX);
-    match report(&options.files, limit, &progress, &interrupt)? {
-        Some(report) => conclusion::conclude(&report, console),
+    let wanted = options.connections.wanted(room(options.files.len()));
+    match reading(&options.files, limit, &progress, &interrupt, wanted)? {
+        Some(report) => options.connections.show(&report, console),
         None => Ok(Outcome::Interrupted),
     }
 }
@@ -60,8 +69,22 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
+    reading(files, limit, progress, interrupt, Wanted::default())
+}
+
+/// The same with the connections that are wanted.
+fn reading(
+    files: &[PathBuf],
+    limit: u64,
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+    wanted: Wanted,
+) -> Result<Option<Report>> {
     let mut captures = open(files, progress, interrupt)?;
-    let mut analyzer = Analyzer::new(conclusion::options(Vec::new()));
+    let mut analyzer = Analyzer::new(analyzer::Options {
+        connections: wanted,
+        ..conclusion::options(Vec::new())
+    });
     merge::drain(&mut captures, limit, interrupt, |packet| {
         analyzer.packet(packet);
     });
@@ -83,6 +106,7 @@ pub(crate) fn report(
     let mut report = analyzer.finish();
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
+    connections::name_files(&mut report, &names, room(files.len()));
     report.started = conclusion::started(report.capture.as_ref().map(|c| c.start_ns));
     Ok(Some(report))
 }
@@ -104,8 +128,12 @@ fn open(
 /// The points of one file's interfaces follow each other, so files share the
 /// numbers evenly.
 fn first_point(index: usize, files: usize) -> PointId {
-    let room = usize::from(u16::MAX) / files.max(1);
-    PointId(u16::try_from(index * room).unwrap_or(u16::MAX))
+    PointId(u16::try_from(index * room(files)).unwrap_or(u16::MAX))
+}
+
+/// How many points each of so many files has room for.
+fn room(files: usize) -> usize {
+    usize::from(u16::MAX) / files.max(1)
 }
 
 fn summary(index: usize, files: usize, capture: &FileCapture) -> Event {

@@ -22,6 +22,7 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
         // The standard library's hasher keys itself from the kernel's random numbers.
         hash_seed: RandomState::new().build_hasher().finish(),
         targets,
+        ..analyzer::Options::default()
     }
 }
 

@@ -6,7 +6,7 @@
 //! place ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::compare::Comparison;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Connections, Report};
 
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
@@ -16,6 +16,7 @@ mod capture;
 mod catalogue;
 mod comparison;
 mod configuration;
+mod connections;
 mod counters;
 mod escape;
 mod experiments;
@@ -68,6 +69,13 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     counters::write(&mut page, report);
     capture::write(&mut page, report);
     notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Connections as they are sorted.
+pub(crate) fn connections(connections: &Connections, style: &Style) -> String {
+    let mut page = Page::new(style);
+    connections::write(&mut page, connections);
     page.finish()
 }
 

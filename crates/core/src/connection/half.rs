@@ -17,7 +17,7 @@ const MAX_TIMED: usize = 64;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;
 /// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
-const TIMESTAMP_BYTES: u32 = 12;
+pub(crate) const TIMESTAMP_BYTES: u32 = 12;
 
 /// How a data segment relates to what was seen before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(crate) struct Half {
     timed: VecDeque<Timed>,
     /// From a segment of this side passing here to the peer's reply passing back.
     pub(crate) to_peer: RoundTrip,
+    /// The reply that the latest acknowledgement timed, if it did.
+    pub(crate) reply: Option<Duration>,
     /// Segments with payload.
     pub(crate) data_segments: u64,
     /// Of those, retransmissions.
@@ -372,6 +374,7 @@ impl Half {
 
     fn measure(&mut self, offset: u64, at: Timestamp) {
         let mut last = None;
+        self.reply = None;
         while let Some(timed) = self.timed.front().copied() {
             if timed.end > offset {
                 break;
@@ -380,7 +383,9 @@ impl Half {
             last = Some(timed);
         }
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
-            self.to_peer.sample(at.since(timed.at));
+            let took = at.since(timed.at);
+            self.to_peer.sample(took);
+            self.reply = Some(took);
         }
     }
 
