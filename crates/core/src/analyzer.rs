@@ -1,16 +1,17 @@
 //! The fold from observations to a report.
 
 use core::fmt;
+use core::hash::BuildHasher;
 use std::collections::BTreeMap;
 
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
 use crate::conclude::{self, Evidence};
-use crate::connection::{Closed, Setup};
+use crate::connection::{Closed, Parting, Setup};
 use crate::connections::{Collected, ConnectionSink, Wanted};
 use crate::decode::Packet;
-use crate::event::{CaptureSummary, Event, EventBody, Phase, PointId, TargetId};
+use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
@@ -19,9 +20,12 @@ use crate::icmp::IcmpError;
 use crate::report::{Capture, CapturePoint, Report};
 use crate::segment::Segment;
 use crate::service::Service;
-use crate::shard::{self, LINGER, SHARDS, Shard};
+use crate::table::{self, MAX_CONNECTIONS, Table};
 use crate::time::Timestamp;
 
+/// Shares that each service's connections are dealt to, by hash; what they come
+/// to is merged in the end, so that the outcome rests on no order of flows.
+const SHARDS: usize = 4;
 /// Services told apart in each shard; a capture of a port scan has no more worth naming.
 const MAX_SERVICES: usize = 256;
 /// Flows whose phase is remembered.
@@ -35,7 +39,10 @@ pub struct Options {
     pub hash_seed: u64,
     /// The servers under investigation. Empty for captures: every server counts.
     pub targets: Vec<(TargetId, Endpoint)>,
-    /// Which connections' numbers the report is to have.
+    /// How many connections are followed at a time; beyond that those idle
+    /// longest are given up and counted. `None`: 65,536, about 100 MB.
+    pub max_connections: Option<usize>,
+    /// Which connections' numbers are collected.
     pub connections: Wanted,
 }
 
@@ -49,19 +56,20 @@ type Services = BTreeMap<Endpoint, Service>;
 pub struct Analyzer {
     options: Options,
     hasher: SeedableRandomState,
-    shards: Vec<Shard>,
-    /// Beside each shard, what its connections' servers amount to.
+    connections: Table,
+    /// What each shard's connections' servers amount to.
     services: Vec<Services>,
     facts: Facts,
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     points: BTreeMap<PointId, Point>,
+    /// The point of the last segment: most are of the same.
+    point: Option<(PointId, Point)>,
+    /// What the segment at hand closed; kept for its memory.
+    closed: Closed,
+    sink: Option<Sink>,
     /// Connections one by one, if they are wanted.
     collected: Collected,
-    /// When idle connections are next looked for, by trace time: in all shards
-    /// at once, for what shares a shard depends on the seed.
-    next_sweep: Timestamp,
-    sink: Option<Sink>,
 }
 
 /// What one observation point delivered.
@@ -79,16 +87,18 @@ struct Point {
 impl Analyzer {
     /// An analyzer that has seen nothing.
     pub fn new(options: Options) -> Self {
-        let hasher = shard::hasher(options.hash_seed);
+        let hasher = table::hasher(options.hash_seed);
+        let max = options.max_connections.unwrap_or(MAX_CONNECTIONS);
         Self {
-            shards: (0..SHARDS).map(|_| Shard::new(hasher.clone())).collect(),
+            connections: Table::new(hasher.clone(), max),
             services: (0..SHARDS).map(|_| Services::new()).collect(),
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
-            collected: Collected::new(options.connections, hasher.clone()),
-            next_sweep: Timestamp::MIN,
+            point: None,
+            closed: Closed::default(),
             sink: None,
+            collected: Collected::new(options.connections, hasher.clone()),
             options,
             hasher,
         }
@@ -117,24 +127,18 @@ impl Analyzer {
 
     /// Takes in what a router or host says about a packet of a flow.
     pub fn icmp(&mut self, error: &IcmpError) {
-        let place = shard::place(&self.hasher, &error.flow);
-        if let Some(shard) = self.shards.get_mut(place) {
-            shard.take_icmp(error);
-        }
+        self.connections.take_icmp(error);
     }
 
     /// Takes in one TCP segment and as much of its payload as was captured.
     /// Segments of one point come in its order.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         self.count(segment);
-        self.sweep(segment.at);
-        let mut closed = Closed::default();
-        let place = shard::place(&self.hasher, &segment.flow);
-        if let Some(shard) = self.shards.get_mut(place) {
-            shard.take(segment, payload, &mut self.collected, &mut closed);
+        let (collected, closed) = (&mut self.collected, &mut self.closed);
+        self.connections.take(segment, payload, collected, closed);
+        if !self.closed.is_empty() {
+            self.fold_closed();
         }
-        self.fold(place, &closed);
-        self.collected.take(core::mem::take(&mut closed.watched));
     }
 
     /// Takes in anything else that was observed.
@@ -159,14 +163,15 @@ impl Analyzer {
 
     /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
     pub fn finish(mut self) -> Report {
-        let shards = core::mem::take(&mut self.shards).into_iter();
-        let closed = shards.map(|shard| {
-            let mut closed = Closed::default();
-            shard.finish(&mut closed);
-            closed
+        let empty = Table::new(self.hasher.clone(), 1);
+        let table = core::mem::replace(&mut self.connections, empty);
+        let evicted = table.evicted;
+        table.finish(|mut connection| {
+            connection.give_up(Parting::CaptureEnded, &mut self.closed);
+            self.fold_closed();
         });
-        let closed: Vec<Closed> = closed.collect();
-        self.fold_all(closed);
+        self.note_evicted(evicted);
+        self.points.extend(self.point.take());
         let capture = self.capture();
         let connections = self.collected.finish();
         let mut services = Services::new();
@@ -182,57 +187,55 @@ impl Analyzer {
         })
     }
 
+    #[inline]
     fn count(&mut self, segment: &Segment) {
-        let point = self.points.entry(segment.point).or_insert(Point {
-            segments: 0,
-            bytes: 0,
-            first: segment.at,
-            last: segment.at,
-            connections: 0,
-            near: [0; 3],
-        });
-        point.segments += 1;
-        point.bytes += u64::from(segment.payload_len);
-        point.first = point.first.min(segment.at);
-        point.last = point.last.max(segment.at);
+        match &mut self.point {
+            Some((id, point)) if *id == segment.point => point.count(segment),
+            _ => self.change_point(segment),
+        }
     }
 
-    /// Looks for idle connections once in a while, also after stamps that
-    /// jumped far ahead and back.
-    fn sweep(&mut self, now: Timestamp) {
-        if now < self.next_sweep && self.next_sweep.since(now) <= LINGER {
+    #[cold]
+    fn change_point(&mut self, segment: &Segment) {
+        self.points.extend(self.point.take());
+        let point = self.points.remove(&segment.point);
+        let mut point = point.unwrap_or_else(|| Point::new(segment.at));
+        point.count(segment);
+        self.point = Some((segment.point, point));
+    }
+
+    /// The share that a flow's service is summed up in.
+    fn place(&self, client: Endpoint, server: Endpoint) -> usize {
+        // The table uses the low bits; take others.
+        (self.hasher.hash_one((client, server)) >> 48) as usize % SHARDS
+    }
+
+    fn note_evicted(&mut self, evicted: u64) {
+        if evicted == 0 {
             return;
         }
-        self.next_sweep = now + LINGER / 2;
-        let closed = self.shards.iter_mut().map(|shard| {
-            let mut closed = Closed::default();
-            shard.sweep(now, &mut closed);
-            closed
+        let body = EventBody::Note(Note {
+            id: "connections-given-up".to_owned(),
+            text: format!(
+                "{evicted} connections were closed early, those idle longest first, because more than {} were open at a time: what came later on them counts as another connection's.",
+                self.options.max_connections.unwrap_or(MAX_CONNECTIONS)
+            ),
         });
-        let closed: Vec<Closed> = closed.collect();
-        self.fold_all(closed);
+        self.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
     }
 
-    /// Folds what was closed in every shard at once; the sink gets it in an
-    /// order that does not depend on the shards.
-    fn fold_all(&mut self, mut closed: Vec<Closed>) {
-        self.collected.take_all(&mut closed);
-        let sink = self.sink.take();
-        for (place, closed) in closed.iter().enumerate() {
-            self.fold(place, closed);
-        }
-        self.sink = sink;
-        if let Some(sink) = &mut self.sink {
-            let mut exchanges: Vec<&Exchange> =
-                closed.iter().flat_map(|closed| &closed.exchanges).collect();
-            exchanges.sort_by_key(|x| (x.begin, x.point, x.client, x.server, x.ordinal));
-            exchanges.into_iter().for_each(sink);
-        }
+    /// Sums up what closed, and forgets it.
+    fn fold_closed(&mut self) {
+        let mut closed = core::mem::take(&mut self.closed);
+        self.fold(&closed);
+        self.collected.take(&mut closed.watched);
+        closed.clear();
+        self.closed = closed;
     }
 
-    fn fold(&mut self, place: usize, closed: &Closed) {
+    fn fold(&mut self, closed: &Closed) {
         for setup in &closed.setups {
-            self.fold_setup(place, setup);
+            self.fold_setup(setup);
         }
         for exchange in &closed.exchanges {
             if let Some(sink) = &mut self.sink {
@@ -240,22 +243,25 @@ impl Analyzer {
             }
             let phase = self.phase(exchange.client, exchange.server, exchange.begin);
             if phase == Phase::Baseline && self.is_meant(exchange.server) {
+                let place = self.place(exchange.client, exchange.server);
                 if let Some(service) = self.service(place, exchange.server) {
                     service.take(exchange);
                 }
             }
         }
-        for &(point, near) in &closed.connections {
-            if let Some(point) = self.points.get_mut(&point) {
-                point.connections += 1;
-                if let Some(count) = point.near.get_mut(near) {
-                    *count += 1;
+        for &(id, near) in &closed.connections {
+            match &mut self.point {
+                Some((point, current)) if *point == id => current.count_connection(near),
+                _ => {
+                    if let Some(point) = self.points.get_mut(&id) {
+                        point.count_connection(near);
+                    }
                 }
             }
         }
     }
 
-    fn fold_setup(&mut self, place: usize, setup: &Setup) {
+    fn fold_setup(&mut self, setup: &Setup) {
         let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
             return;
         };
@@ -263,6 +269,7 @@ impl Analyzer {
         // A connection made while warming up is one like the others.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         if counts && self.is_meant(server) {
+            let place = self.place(client, server);
             if let Some(service) = self.service(place, server) {
                 service.take_setup(setup);
             }
@@ -348,6 +355,32 @@ impl Analyzer {
 }
 
 impl Point {
+    fn new(at: Timestamp) -> Self {
+        Self {
+            segments: 0,
+            bytes: 0,
+            first: at,
+            last: at,
+            connections: 0,
+            near: [0; 3],
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, segment: &Segment) {
+        self.segments += 1;
+        self.bytes += u64::from(segment.payload_len);
+        self.first = self.first.min(segment.at);
+        self.last = self.last.max(segment.at);
+    }
+
+    fn count_connection(&mut self, near: usize) {
+        self.connections += 1;
+        if let Some(count) = self.near.get_mut(near) {
+            *count += 1;
+        }
+    }
+
     fn describe(&self, summary: Option<&CaptureSummary>) -> CapturePoint {
         CapturePoint {
             name: summary.map(|s| s.name.clone()).unwrap_or_default(),

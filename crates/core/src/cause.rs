@@ -8,6 +8,7 @@ mod attempts;
 pub(crate) mod evidence;
 mod held;
 mod loss;
+mod secured;
 pub(crate) mod tally;
 
 use core::fmt;
@@ -18,7 +19,7 @@ use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
-use crate::service::Ledger;
+use crate::service::{Ledger, Stretches};
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub(crate) struct Case<'a> {
     /// Which of the run's targets it is; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
+    /// Fetches of what a certificate's validity rests on, at any service.
+    pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
@@ -129,6 +132,11 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
+    tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
+    tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
+    tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
+    tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

@@ -1,7 +1,10 @@
 //! Turns what was folded into the report.
 
 mod connection;
+mod consequence;
+mod display_filter;
 mod layers;
+mod particular;
 mod tables;
 
 use core::time::Duration;
@@ -19,9 +22,9 @@ use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
-    Setups, StatusCount, WaitShare,
+    Setups, StatusCount,
 };
-use crate::service::{Ledger, Service, Shares};
+use crate::service::{Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -47,8 +50,13 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
-    fold_consequences(&mut findings);
+    consequence::fold(&mut findings);
     rank(&mut findings);
+    if evidence.capture.is_some() {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
+        }
+    }
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.sort();
@@ -56,9 +64,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.truncate(MAX_NOTES);
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
+    let modes = subject.bands.modes(&subject.latency, &findings);
     Report {
         schema: SCHEMA,
-        exchanges: exchanges(&subject, facts, TargetId::Subject),
+        exchanges: Exchanges {
+            modes,
+            ..exchanges(&subject, facts, TargetId::Subject)
+        },
         setups: setups(&subject),
         twin: twin(&evidence),
         phases: tables::phases(facts),
@@ -144,6 +156,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
 
 fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let mut fetches = Stretches::default();
+    for service in evidence.services.values() {
+        fetches.merge(service.ledger.fetches.clone());
+    }
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
@@ -154,6 +170,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
             weight: weight(
@@ -203,39 +220,6 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
-/// What follows from a cause is its evidence, not a second cause: a path that
-/// loses data segments loses SYNs too.
-fn fold_consequences(findings: &mut Vec<Finding>) {
-    const FOLLOWS: [(&str, &str); 3] = [
-        ("syn-loss", "packet-loss"),
-        ("syn-loss", "retransmission-timeout"),
-        ("syn-loss", "fast-retransmit"),
-    ];
-    for (consequence, cause) in FOLLOWS {
-        let found = |f: &Finding, id: &str, service: &str| f.cause == id && f.service == service;
-        let services: Vec<String> = findings
-            .iter()
-            .filter(|f| f.cause == cause)
-            .map(|f| f.service.clone())
-            .collect();
-        for service in services {
-            let Some(at) = findings
-                .iter()
-                .position(|f| found(f, consequence, &service))
-            else {
-                continue;
-            };
-            let folded = findings.remove(at);
-            if let Some(root) = findings.iter_mut().find(|f| found(f, cause, &service)) {
-                root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
-                root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
-                root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
-                root.evidence.extend(folded.evidence);
-            }
-        }
-    }
-}
-
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
     const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
@@ -248,6 +232,7 @@ fn rank(findings: &mut Vec<Finding>) {
             .cmp(&key(b))
             .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
     });
+    particular::put_first(findings);
     findings.truncate(MAX_FINDINGS);
 }
 
@@ -273,9 +258,10 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         rate: ledger.rate(),
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency),
-        waits: shares(&ledger.waits),
+        waits: ledger.waits.shares(),
         slowest: ledger.slowest.exemplars(),
         statuses: statuses(&ledger.statuses),
+        modes: Vec::new(),
     };
     if let Some(load) = facts.loads.baseline(target) {
         let seconds = facts.loads.baseline_seconds(target);
@@ -336,24 +322,8 @@ fn setups(ledger: &Ledger) -> Setups {
             })
             .collect(),
         latency_ns: Figures::from(&setups.latency),
-        waits: shares(&setups.waits),
+        waits: setups.waits.shares(),
     }
-}
-
-fn shares(shares: &Shares) -> Vec<WaitShare> {
-    let total = shares.total();
-    let mut list: Vec<WaitShare> = shares
-        .by_kind
-        .iter()
-        .map(|(&(kind, owner), &total_ns)| WaitShare {
-            kind,
-            owner,
-            total_ns,
-            share: total_ns as f64 / total.max(1) as f64,
-        })
-        .collect();
-    list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
-    list
 }
 
 fn statuses(counts: &BTreeMap<String, u64>) -> Vec<StatusCount> {

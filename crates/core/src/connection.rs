@@ -4,8 +4,11 @@
 //! connection's setup. Facts only: causes are weighed elsewhere.
 
 pub(crate) mod facts;
+mod flight;
 pub(crate) mod half;
+pub(crate) mod order;
 mod pairing;
+pub(crate) mod repeats;
 pub(crate) mod rtt;
 mod setup;
 mod stream;
@@ -16,7 +19,9 @@ use core::time::Duration;
 use facts::{Facts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Arrival, Half, Span, carries_fin};
+use order::Order;
 use pairing::Pairing;
+use repeats::{Answer, Need};
 pub(crate) use setup::{Setup, SetupOutcome};
 
 use crate::connections::Collected;
@@ -39,6 +44,20 @@ pub(crate) struct Closed {
     pub(crate) connections: Vec<(PointId, usize)>,
     /// The same ones with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
+}
+
+impl Closed {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
+    }
+
+    /// Forgets all and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.exchanges.clear();
+        self.setups.clear();
+        self.connections.clear();
+    }
 }
 
 /// A connection at one observation point.
@@ -100,6 +119,22 @@ impl Connection {
         }
     }
 
+    /// Where it was seen, and between whom.
+    pub(crate) fn key(&self) -> (PointId, FlowKey) {
+        (self.point, self.flow)
+    }
+
+    /// Whether it is that flow, seen there.
+    #[inline]
+    pub(crate) fn is_at(&self, point: PointId, flow: &FlowKey) -> bool {
+        self.flow == *flow && self.point == point
+    }
+
+    /// Where one direction's sequence numbers begin, the SYN not counted.
+    pub(crate) fn begin_of(&self, direction: Direction) -> Option<u32> {
+        self.half(direction).base()
+    }
+
     /// Whether this SYN opens another connection with the same 5-tuple.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
@@ -127,9 +162,11 @@ impl Connection {
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
-        let skipped = self.half_mut(segment.direction).count_skipped(segment, mss);
-        let queued = self.half_mut(segment.direction).transit.queued(segment);
-        let data = self.take_data(segment, mss);
+        let own = self.half_mut(segment.direction);
+        let (skipped, order) = own.place_in_order(segment, mss);
+        let queued = own.transit.queued(segment);
+        let sacks = self.hear(segment, ack, skipped);
+        let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);
         }
@@ -148,6 +185,7 @@ impl Connection {
             data,
             ack,
             is_news: is_new_ack || is_wider,
+            reports_hole: sacks,
             skipped,
         };
         self.pairing.mark(mark);
@@ -226,6 +264,8 @@ impl Connection {
             reply: peer.reply.filter(|_| newly_acked > 0),
             floor: peer.to_peer.floor(),
             trip: trip.map(|(one, other)| one + other),
+            behind: data.map_or(0, |data| own.next.saturating_sub(data.span.end)),
+            is_probe: segment.payload_len == 0 && own.is_before_next(segment.seq),
             is_awaited: peer.next > peer.acked,
         };
         if let Some(facts) = &mut self.facts {
@@ -253,6 +293,33 @@ impl Connection {
             (_, true) => 1,
             _ => 2,
         }
+    }
+
+    /// From the point to one end and back, and to the other.
+    fn whole_trip(&self) -> Duration {
+        let floor = |half: &Half| half.to_peer.floor().unwrap_or_default();
+        floor(&self.forward) + floor(&self.backward)
+    }
+
+    /// Follows how much the segment's sender sends at a time.
+    fn after_cut(
+        &mut self,
+        segment: &Segment,
+        arrival: Arrival,
+        trip: Duration,
+        idle: bool,
+        skipped: u16,
+    ) -> bool {
+        let flight = &mut self.half_mut(segment.direction).flight;
+        let bytes = u64::from(segment.payload_len);
+        let after_cut = match arrival {
+            Arrival::InOrder | Arrival::PastHole => flight.take(segment.at, bytes, trip, idle),
+            _ => false,
+        };
+        if matches!(arrival, Arrival::Repeat | Arrival::Fill | Arrival::PastHole) || skipped > 0 {
+            flight.cut(segment.at);
+        }
+        after_cut
     }
 
     fn collect(&mut self, closed: &mut Closed) {
@@ -456,7 +523,54 @@ impl Connection {
         before.is_some_and(|before| edge > before)
     }
 
-    fn take_data(&mut self, segment: &Segment, mss: u32) -> Option<Data> {
+    /// What the segment says of the other side's bytes beyond its
+    /// acknowledgement; whether some are missing at its sender's.
+    fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
+        let blocks = segment.options.sack_blocks();
+        let half = self.half_mut(segment.direction.reverse());
+        if blocks.is_empty() && (half.repeats.is_empty() || ack == 0) {
+            return false;
+        }
+        let mut spans = [empty_span(0); 4];
+        for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
+            *slot = Span {
+                start: half.offset(left),
+                end: half.offset(right),
+            };
+        }
+        let spans = spans.get(..blocks.len().min(4)).unwrap_or_default();
+        let (duplicate, sacked) = split_duplicate(spans, ack);
+        let answer = Answer {
+            at: segment.at,
+            ack,
+            sacked,
+            duplicate,
+            tsecr: segment.options.timestamps.map(|(_, tsecr)| tsecr),
+            floor: half.to_peer.floor(),
+            is_after_gap: skipped > 0,
+        };
+        let pairing = &mut self.pairing;
+        let half = match segment.direction {
+            Direction::Forward => &mut self.backward,
+            Direction::Backward => &mut self.forward,
+        };
+        let facts = &mut self.facts;
+        half.repeats.hear(&answer, |number, need| {
+            pairing.resolve(number, need);
+            if let (Some(facts), Need::Spurious) = (facts.as_mut(), need) {
+                facts.was_spurious(segment.direction.reverse());
+            }
+        });
+        !sacked.is_empty()
+    }
+
+    fn take_data(
+        &mut self,
+        segment: &Segment,
+        mss: u32,
+        order: Order,
+        skipped: u16,
+    ) -> Option<Data> {
         if segment.payload_len == 0 {
             return None;
         }
@@ -466,10 +580,13 @@ impl Connection {
         if let Some(before) = self.windows_before.get_mut(peer_slot) {
             *before = allowed_now;
         }
+        let trip = self.whole_trip();
         let half = self.half_mut(segment.direction);
         let before = half.next;
         let in_flight = before.saturating_sub(half.acked);
-        let (span, arrival) = half.take(segment);
+        let (span, arrival) = half.take(segment, order);
+        let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
+        let half = self.half(segment.direction);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
         let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
         Some(Data {
@@ -478,9 +595,29 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             was_too_big,
+            order,
+            need: match arrival {
+                Arrival::Repeat => Need::Pending,
+                _ => Need::Needed,
+            },
+            after_cut,
             in_flight,
             filled_window,
         })
+    }
+}
+
+/// The bytes that arrived twice, if `spans` (SACK blocks) begin with a report
+/// of that, and what arrived beyond missing data: RFC 2883 §4 puts a D-SACK
+/// first, at or below the acknowledgement or inside the second block.
+fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
+    let Some((first, rest)) = spans.split_first() else {
+        return (None, spans);
+    };
+    let is_inside = |outer: &Span| outer.start <= first.start && outer.end >= first.end;
+    match first.end <= ack || rest.first().is_some_and(is_inside) {
+        true => (Some(*first), rest),
+        false => (None, spans),
     }
 }
 

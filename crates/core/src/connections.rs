@@ -10,7 +10,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
 use crate::conclude::connection_record;
-use crate::connection::{Closed, Watched};
+use crate::connection::Watched;
 use crate::report::{ConnectionRecord, Connections};
 use crate::segment::{Segment, TcpFlags};
 
@@ -137,8 +137,8 @@ impl Collected {
     }
 
     /// Takes in connections that are followed no further.
-    pub(crate) fn take(&mut self, watched: Vec<Watched>) {
-        for watched in watched {
+    pub(crate) fn take(&mut self, watched: &mut Vec<Watched>) {
+        for watched in watched.drain(..) {
             self.seen += 1;
             if let Some(sink) = &mut self.sink {
                 sink(&connection_record(&watched));
@@ -152,17 +152,6 @@ impl Collected {
                 self.kept.pop_last();
             }
         }
-    }
-
-    /// The same from every shard at once, in an order that does not depend on
-    /// the shards.
-    pub(crate) fn take_all(&mut self, closed: &mut [Closed]) {
-        let lists = closed
-            .iter_mut()
-            .map(|closed| core::mem::take(&mut closed.watched));
-        let mut watched: Vec<Watched> = lists.flatten().collect();
-        watched.sort_by_key(|w| (w.facts.first, w.point, w.facts.first_packet));
-        self.take(watched);
     }
 
     /// The list; `None` where nobody wants it.

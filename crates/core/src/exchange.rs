@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use crate::event::PointId;
 use crate::flow::Endpoint;
+use crate::handshake::Handshake;
 use crate::time::Timestamp;
-use crate::wait::Wait;
+use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
 ///
@@ -38,6 +39,8 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What arrived out of order or more than once.
+    pub disorder: Disorder,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -49,8 +52,16 @@ pub struct Exchange {
     /// The least round trip from where it was seen to the server, as far as
     /// its connection had shown when it closed.
     pub(crate) least_trip: Option<Duration>,
-    /// The time its connection took, where this exchange has to bear it.
+    /// The time its connection took, TLS included, where this exchange has to
+    /// bear it.
     pub setup: Option<Duration>,
+    /// The TLS handshake before it, if it is the first behind one.
+    pub handshake: Option<Box<Handshake>>,
+    /// It fetched what a certificate's validity rests on: an OCSP response, a
+    /// revocation list, an issuer's certificate.
+    pub is_revocation: bool,
+    /// The first TLS record of its response, which can be read only as a whole.
+    pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
 }
@@ -60,6 +71,30 @@ impl Exchange {
     pub fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
+
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub fn cost(&self) -> Duration {
+        let is_held = |wait: &&Wait| {
+            !matches!(
+                wait.kind,
+                WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+            )
+        };
+        self.waits.iter().filter(is_held).map(Wait::duration).sum()
+    }
+}
+
+/// The first TLS record of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstRecord {
+    /// Its bytes, header included.
+    pub bytes: u64,
+    /// From its first segment to its last.
+    pub took: Duration,
+    /// The longest gap between two of its segments.
+    pub longest_gap: Duration,
+    /// The whole round trip between the ends, where it is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// How an exchange ended.
@@ -109,6 +144,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Whose time it is.
+    pub const fn owner(self) -> Owner {
+        match self {
+            Self::Client => Owner::Client,
+            Self::Server => Owner::Server,
+        }
+    }
+
     /// The other end.
     pub const fn peer(self) -> Self {
         match self {
@@ -158,6 +201,10 @@ pub struct Recovery {
     pub sender: Side,
     /// How the loss was noticed.
     pub mechanism: RecoveryMechanism,
+    /// Whether a repetition of the same bytes was lost before.
+    pub again: bool,
+    /// Payload of the segment that repaired it.
+    pub bytes: u32,
     /// What the exchange lost by it.
     pub took: Duration,
     /// The packet that repaired it.
@@ -167,8 +214,50 @@ pub struct Recovery {
 /// How a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryMechanism {
-    /// Its retransmission timer or tail-loss probe expired (RFC 6298, RFC 8985 §7).
+    /// Its retransmission timer expired (RFC 6298), or a probe that waited as long.
     Timeout,
+    /// It heard nothing for two round trips and sent the last segment again
+    /// (RFC 8985 §7).
+    Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// Segments that came out of order or more than once, none of them lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disorder {
+    /// Segments that others overtook on the way.
+    pub overtaken: u32,
+    /// Segments sent again although an earlier copy arrived.
+    pub resent: u32,
+    /// Segments that the path or the capture doubled.
+    pub copied: u32,
+    /// How long what had arrived waited for what was overtaken.
+    pub took: Duration,
+    /// The first packet of each: overtaken, resent, copied; 0 where none.
+    pub packets: [u64; 3],
+}
+
+impl Disorder {
+    pub(crate) fn overtook(&mut self, packet: u64, took: Duration) {
+        self.overtaken += 1;
+        self.took += took;
+        note(&mut self.packets[0], packet);
+    }
+
+    pub(crate) fn resent(&mut self, packet: u64) {
+        self.resent += 1;
+        note(&mut self.packets[1], packet);
+    }
+
+    pub(crate) fn copied(&mut self, packet: u64) {
+        self.copied += 1;
+        note(&mut self.packets[2], packet);
+    }
+}
+
+fn note(first: &mut u64, packet: u64) {
+    if *first == 0 {
+        *first = packet;
+    }
 }

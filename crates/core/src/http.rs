@@ -6,6 +6,8 @@
 
 use memchr::memchr;
 
+use crate::protocol::{Step, skip};
+
 /// Longest head that is kept; a longer one is no HTTP worth reading.
 const MAX_HEAD: usize = 64 * 1024;
 /// Longest request target kept for the report.
@@ -29,6 +31,9 @@ pub(crate) struct Head {
     pub(crate) status: Option<u16>,
     /// `Connection: close`, or HTTP/1.0 without keep-alive.
     pub(crate) asks_to_close: bool,
+    /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
+    /// RFC 5280 §4.2.1.13, RFC 2585 §4).
+    pub(crate) is_revocation: bool,
 }
 
 /// The request's first line.
@@ -36,22 +41,6 @@ pub(crate) struct Head {
 pub(crate) struct RequestLine {
     pub(crate) method: String,
     pub(crate) target: String,
-}
-
-/// What feeding bytes brought about, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// A message's first byte.
-    Began,
-    /// Its head is whole. For a response the caller may now say that it has no body.
-    Head(Head),
-    /// Its last byte.
-    Ended,
-    /// The bytes are no HTTP, or a hole tore a head: boundaries are unknown
-    /// until [`Messages::reset`].
-    Lost,
-    /// Everything given was used up.
-    NeedMore,
 }
 
 /// The messages of one direction.
@@ -280,16 +269,6 @@ impl Messages {
     }
 }
 
-/// Takes up to `left` bytes, captured or not; what is still to come.
-fn skip(left: u64, bytes: &mut &[u8], missing: &mut u64) -> u64 {
-    let captured = left.min(bytes.len() as u64);
-    *bytes = bytes.get(captured as usize..).unwrap_or_default();
-    let left = left - captured;
-    let uncaptured = left.min(*missing);
-    *missing -= uncaptured;
-    left - uncaptured
-}
-
 /// Whether `bytes` may begin a message: a known method, or `HTTP/`.
 pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] = [
@@ -340,6 +319,7 @@ fn parse_request(head: &[u8]) -> Option<(Head, State)> {
             request: Some(line),
             status: None,
             asks_to_close,
+            is_revocation: framing.is_revocation,
         },
         state,
     ))
@@ -381,6 +361,7 @@ fn parse_response(head: &[u8]) -> Option<(Head, State)> {
             request: None,
             status: Some(status),
             asks_to_close,
+            is_revocation: framing.is_revocation,
         },
         state,
     ))
@@ -393,6 +374,7 @@ struct Framing {
     length: Option<u64>,
     says_close: bool,
     says_keep_alive: bool,
+    is_revocation: bool,
 }
 
 impl Framing {
@@ -404,6 +386,13 @@ impl Framing {
                 framing.length = value.parse().ok();
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 framing.is_chunked = has_token(value, "chunked");
+            } else if field.name.eq_ignore_ascii_case("content-type") {
+                const TYPES: [&str; 3] = [
+                    "application/ocsp-response",
+                    "application/pkix-crl",
+                    "application/pkix-cert",
+                ];
+                framing.is_revocation = TYPES.contains(&value);
             } else if field.name.eq_ignore_ascii_case("connection") {
                 framing.says_close = has_token(value, "close");
                 framing.says_keep_alive = has_token(value, "keep-alive");
@@ -437,7 +426,7 @@ mod tests {
             let (mut bytes, mut missing) = (&input[from..to], 0);
             loop {
                 match messages.step(&mut bytes, &mut missing) {
-                    Step::NeedMore => break,
+                    Step::NeedMore | Step::Tls(_) => break,
                     Step::Began => words.push("began".into()),
                     Step::Ended => words.push("ended".into()),
                     Step::Lost => words.push("lost".into()),

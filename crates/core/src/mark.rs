@@ -1,6 +1,10 @@
 //! The segments of open exchanges, boiled down to what tiling needs.
 
+use core::time::Duration;
+
 use crate::connection::half::{Arrival, Span};
+use crate::connection::order::Order;
+use crate::connection::repeats::Need;
 use crate::connection::transit::Queued;
 use crate::exchange::Side;
 use crate::time::Timestamp;
@@ -24,6 +28,8 @@ pub(crate) struct Mark {
     pub(crate) ack: u64,
     /// Whether that was news, or the window that it opens.
     pub(crate) is_news: bool,
+    /// Whether it reports data beyond missing data (RFC 2018).
+    pub(crate) reports_hole: bool,
     /// Segments of the same sender that were lost before they came here, just
     /// before this one.
     pub(crate) skipped: u16,
@@ -40,11 +46,44 @@ pub(crate) struct Data {
     /// A router had said that the packet which brought these bytes before was
     /// too big for it.
     pub(crate) was_too_big: bool,
+    /// Where its sender's numbers put it among what came before.
+    pub(crate) order: Order,
+    /// Whether it had to be sent, where its bytes were sent before.
+    pub(crate) need: Need,
+    /// The first after a wait that only a window cut by losses explains.
+    pub(crate) after_cut: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
     /// Whether the receiver's window had no room for it and one more when the
     /// segment before it was sent.
     pub(crate) filled_window: bool,
+}
+
+/// How one side's bytes of a stretch passed: from the first segment to the
+/// last, and the longest gap between two of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) took: Duration,
+    pub(crate) longest_gap: Duration,
+}
+
+impl Pace {
+    /// Of the segments up to `until`; the gap before the first is none.
+    pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
+        let mut ends: Option<(Timestamp, Timestamp)> = None;
+        let mut pace = Self::default();
+        let ours = marks.iter().filter(|mark| {
+            let is_part = |data: Data| data.span.start < span.end && data.span.end > span.start;
+            mark.by == by && mark.at <= until && mark.data.is_some_and(is_part)
+        });
+        for mark in ours {
+            let (first, before) = ends.unwrap_or((mark.at, mark.at));
+            pace.longest_gap = pace.longest_gap.max(mark.at.since(before));
+            pace.took = mark.at.since(first);
+            ends = Some((first, mark.at));
+        }
+        pace
+    }
 }
 
 /// The marks of a connection, oldest first.
@@ -63,6 +102,18 @@ impl Marks {
 
     pub(crate) fn as_slice(&self) -> &[Mark] {
         &self.list
+    }
+
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        let mark = self
+            .list
+            .iter_mut()
+            .rev()
+            .find(|mark| mark.number == number);
+        if let Some(data) = mark.and_then(|mark| mark.data.as_mut()) {
+            data.need = need;
+        }
     }
 
     /// Forgets what came before `begin`.

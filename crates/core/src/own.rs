@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Exchange, Hold, HoldRelease, Outcome, Side};
+use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Side};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -65,11 +65,15 @@ fn exchange(
         waits,
         holds,
         recoveries: Vec::new(),
+        disorder: Disorder::default(),
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,
         response_bytes: sample.received_bytes,
         least_trip: travel,
+        handshake: None,
+        is_revocation: false,
+        first_record: None,
         setup: sample.setup,
         closing: Closing::default(),
     }

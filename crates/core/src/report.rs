@@ -13,6 +13,9 @@ use crate::wait::{Owner, WaitKind};
 
 mod connection;
 mod figures;
+mod joined;
+mod mode;
+mod record;
 
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -20,6 +23,9 @@ pub use connection::{
     SystemFacts, Vantage, WindowFigures,
 };
 pub use figures::{Figures, ProbeFigures};
+pub use joined::{ClockRelation, Joined, Place, Way};
+pub use mode::LatencyMode;
+pub use record::{ExchangeRecord, RecoveryRecord};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;
@@ -37,6 +43,10 @@ pub struct Report {
     pub started: String,
     /// What the packet sources delivered; `None` when no packets were had.
     pub capture: Option<Capture>,
+    /// What two captures of the same connections show together; `None`
+    /// without two such.
+    #[serde(default)]
+    pub joined: Option<Joined>,
     /// What was done when, in nanoseconds since the epoch.
     pub phases: Vec<PhaseSpan>,
     /// Connections made: how they went and what they took.
@@ -170,6 +180,10 @@ pub struct Exchanges {
     pub slowest: Vec<Exemplar>,
     /// Responses by status or failure.
     pub statuses: Vec<StatusCount>,
+    /// Peaks of the latency distribution as packets, or our own stamps, show
+    /// it, fastest first; none for a few exchanges.
+    #[serde(default)]
+    pub modes: Vec<LatencyMode>,
 }
 
 /// Responses of one status.
@@ -423,6 +437,10 @@ pub struct Finding {
     pub summary: String,
     /// What shows it.
     pub evidence: Vec<Evidence>,
+    /// A Wireshark display filter for the packets that show it best: a few
+    /// whole exchanges and the packets of the evidence; `None` without any.
+    #[serde(default)]
+    pub display_filter: Option<String>,
     /// Look-alikes that were excluded.
     pub ruled_out: Vec<RuledOut>,
     /// What observation would overturn it.

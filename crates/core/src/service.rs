@@ -1,5 +1,6 @@
 //! What all exchanges with one server amount to.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -8,6 +9,8 @@ use crate::cause::tally::{Worst, nanos};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::histogram::Distribution;
+use crate::modes::Bands;
+use crate::report::WaitShare;
 use crate::time::Timestamp;
 use crate::wait::{Owner, Wait, WaitKind};
 
@@ -47,6 +50,7 @@ pub(crate) struct Ledger {
     pub(crate) round_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) slowest: Worst,
+    pub(crate) bands: Bands,
     pub(crate) statuses: BTreeMap<String, u64>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
@@ -54,6 +58,8 @@ pub(crate) struct Ledger {
     pub(crate) recoveries: BTreeMap<Side, u64>,
     /// Delayed ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
+    /// Fetches of what a certificate's validity rests on.
+    pub(crate) fetches: Stretches,
 }
 
 /// Sums of waits by kind and owner.
@@ -92,6 +98,7 @@ impl Ledger {
             }
         }
         self.latency.record(exchange.latency());
+        self.bands.take(exchange);
         self.waits.add(&exchange.waits);
         self.slowest.offer(nanos(exchange.latency()), exchange);
         for recovery in &exchange.recoveries {
@@ -99,6 +106,12 @@ impl Ledger {
         }
         if let Some(delay) = exchange.harmless_delay {
             self.harmless_delays.record(delay);
+        }
+        if exchange.is_revocation {
+            // Its connection was made for it.
+            let before = exchange.setup.unwrap_or_default();
+            let begin = exchange.begin - before;
+            self.fetches.add(exchange.client.addr, begin, exchange.end);
         }
     }
 
@@ -131,6 +144,7 @@ impl Ledger {
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
         self.slowest.merge(other.slowest);
+        self.bands.merge(other.bands);
         for (status, count) in other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -142,6 +156,7 @@ impl Ledger {
             *self.recoveries.entry(side).or_default() += count;
         }
         self.harmless_delays.merge(&other.harmless_delays);
+        self.fetches.merge(other.fetches);
     }
 
     /// Whether any exchange was seen, whole or not.
@@ -169,7 +184,7 @@ impl Ledger {
 }
 
 impl Shares {
-    fn add(&mut self, waits: &[Wait]) {
+    pub(crate) fn add(&mut self, waits: &[Wait]) {
         for wait in waits {
             self.count((wait.kind, wait.owner), nanos(wait.duration()));
         }
@@ -180,7 +195,7 @@ impl Shares {
         self.by_kind.keys().any(|&(k, _)| k == kind)
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (&key, &total) in &other.by_kind {
             self.count(key, total);
         }
@@ -191,12 +206,71 @@ impl Shares {
         *sum = sum.saturating_add(time);
     }
 
+    /// Each with its part in the whole, most first.
+    pub(crate) fn shares(&self) -> Vec<WaitShare> {
+        let total = self.total();
+        let mut list: Vec<WaitShare> = self
+            .by_kind
+            .iter()
+            .map(|(&(kind, owner), &total_ns)| WaitShare {
+                kind,
+                owner,
+                total_ns,
+                share: total_ns as f64 / total.max(1) as f64,
+            })
+            .collect();
+        list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
+        list
+    }
+
     /// All of them, in nanoseconds; saturates, for a capture's stamps may be
     /// centuries apart.
     pub(crate) fn total(&self) -> u64 {
         self.by_kind
             .values()
             .fold(0, |sum: u64, &time| sum.saturating_add(time))
+    }
+}
+
+/// Stretches of time by host, the earliest of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stretches {
+    list: Vec<(Timestamp, Timestamp, IpAddr)>,
+}
+
+/// Stretches of one kind kept for a service.
+const MAX_STRETCHES: usize = 1024;
+
+impl Stretches {
+    pub(crate) fn add(&mut self, host: IpAddr, begin: Timestamp, end: Timestamp) {
+        self.list.push((begin, end, host));
+        if self.list.len() >= 2 * MAX_STRETCHES {
+            self.settle();
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.settle();
+    }
+
+    /// Those of them that one of `others`, on the same host, shares a moment with.
+    pub(crate) fn overlapping(&self, others: &Self) -> u64 {
+        let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
+            let mut others = others.list.iter();
+            others.any(|&(from, to, other)| other == host && from < end && to > begin)
+        };
+        self.list.iter().filter(is_shared).count() as u64
+    }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> u64 {
+        self.list.len() as u64
+    }
+
+    fn settle(&mut self) {
+        self.list.sort_unstable();
+        self.list.truncate(MAX_STRETCHES);
     }
 }
 

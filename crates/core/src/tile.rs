@@ -9,9 +9,10 @@ mod gap;
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Hold, Recovery, Side};
-use crate::mark::Mark;
+use crate::exchange::{Disorder, Hold, Recovery, Side};
+use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
@@ -56,6 +57,11 @@ impl Trace<'_> {
         }
     }
 
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
+    }
+
     fn span(&self, sender: Side) -> Span {
         match sender {
             Side::Client => self.request,
@@ -86,6 +92,7 @@ pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) disorder: Disorder,
     pub(crate) harmless_delay: Option<Duration>,
 }
 
@@ -158,7 +165,7 @@ impl Tiler<'_> {
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || !is_within || data.arrival == Arrival::KeepAlive {
+            if !is_ours || !is_within || self.is_needless(mark, data) {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.
@@ -174,6 +181,20 @@ impl Tiler<'_> {
         last.map_or(self.trace.begin, |mark| mark.at)
     }
 
+    /// Whether the segment changed nothing at its receiver, noting why.
+    fn is_needless(&mut self, mark: &Mark, data: Data) -> bool {
+        match data.arrival {
+            Arrival::Copy => self.tiling.disorder.copied(mark.number),
+            // Where an original is seen to arrive, so is what repeats it in vain.
+            Arrival::Repeat if data.need == Need::Spurious || !self.trace.is_near(mark.by) => {
+                self.tiling.disorder.resent(mark.number);
+            }
+            Arrival::KeepAlive => {}
+            Arrival::InOrder | Arrival::PastHole | Arrival::Fill | Arrival::Repeat => return false,
+        }
+        true
+    }
+
     fn is_whole(&self, last: Option<&Mark>, span: Span) -> bool {
         last.and_then(|mark| mark.data)
             .is_some_and(|data| data.span.end >= span.end)
@@ -186,6 +207,9 @@ impl Tiler<'_> {
         }
         if let Some(recovery) = gap.recovery {
             self.tiling.recoveries.push(recovery);
+        }
+        if let Some(late) = gap.overtaken {
+            self.tiling.disorder.overtook(mark.number, late);
         }
         if let Some((kind, owner)) = gap.wait {
             self.push(mark.at, kind, owner, Some(mark.number), Bound::Observed);
@@ -206,7 +230,10 @@ impl Tiler<'_> {
             None,
             Bound::Observed,
         );
-        let from = self.recover_request(request_end, first);
+        let Some(from) = self.recover_request(request_end, first) else {
+            self.unexplained(first);
+            return;
+        };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
             self.push(
                 until,
@@ -225,15 +252,17 @@ impl Tiler<'_> {
         self.travel_and_think(from, first);
     }
 
-    /// Retransmissions of the request, seen where the client sends them.
-    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
+    /// Retransmissions of the request, seen where the client sends them: when
+    /// the last one left that had to, `None` where that cannot be told.
+    fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
         if !trace.is_near(Side::Client) {
-            return request_end;
+            return Some(request_end);
         }
         let repeat = trace.marks.iter().rev().find(|mark| {
             let repeats = mark.data.is_some_and(|data| {
                 data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
                     && data.span.start < trace.request.end
                     && data.span.end > trace.request.start
             });
@@ -242,8 +271,11 @@ impl Tiler<'_> {
         // An answer sooner than the path allows was to the first copy.
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible;
         let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
-            return request_end;
+            return Some(request_end);
         };
+        if repeat.data.is_none_or(|data| data.need != Need::Needed) {
+            return None;
+        }
         self.push(
             repeat.at,
             WaitKind::Recovery,
@@ -251,13 +283,11 @@ impl Tiler<'_> {
             Some(repeat.number),
             Bound::Observed,
         );
-        self.tiling.recoveries.push(Recovery {
-            sender: Side::Client,
-            mechanism: crate::exchange::RecoveryMechanism::Timeout,
-            took: repeat.at.since(request_end),
-            packet: repeat.number,
-        });
-        repeat.at
+        let took = repeat.at.since(request_end);
+        self.tiling
+            .recoveries
+            .push(gap::recovery(trace, repeat, took, took, false));
+        Some(repeat.at)
     }
 
     /// A pipelined response: what let it go once the one before was out.
@@ -415,14 +445,9 @@ impl Tiler<'_> {
             Some(first.number),
             inferred,
         );
-        let mechanism = gap::mechanism(took);
-        let packet = first.number;
-        self.tiling.recoveries.push(Recovery {
-            sender: Side::Server,
-            mechanism,
-            took,
-            packet,
-        });
+        self.tiling
+            .recoveries
+            .push(gap::recovery(self.trace, first, took, took, false));
     }
 
     /// The travel's part in the time to the first response byte: the round
@@ -430,6 +455,10 @@ impl Tiler<'_> {
     /// this time. Such an ACK may itself be delayed, by 40 ms or more.
     fn travel(&self, from: Timestamp, until: Timestamp) -> Option<Duration> {
         let floor = self.trace.to_server.floor()?;
+        if self.trace.is_near(Side::Server) && !self.trace.is_near(Side::Client) {
+            // No path lies between: a kernel that is late there is busy.
+            return Some(floor);
+        }
         let kernel_reply = self.trace.marks.iter().find(|mark| {
             mark.by == Side::Server
                 && mark.data.is_none()

@@ -25,7 +25,11 @@ fn timeline(exchanges: &[Exchange], client: Endpoint) -> Vec<Wait> {
     let mut waits: Vec<Wait> = exchanges
         .iter()
         .filter(|exchange| exchange.client == client)
-        .flat_map(|exchange| exchange.waits.iter().copied())
+        .flat_map(|exchange| {
+            let handshake = exchange.handshake.as_ref();
+            let before = handshake.into_iter().flat_map(|handshake| &handshake.waits);
+            before.chain(&exchange.waits).copied()
+        })
         .collect();
     waits.sort_by_key(|wait| wait.start);
     waits
@@ -130,6 +134,25 @@ fn turns_keep_their_owners() {
 #[test]
 fn losses_keep_their_owners() {
     assert_none(&all(false, false));
+}
+
+/// Recordings of other protocols than HTTP/1.x, a connection each.
+const PROTOCOLS: [&str; 6] = [
+    "tls-1.2",
+    "tls-1.2-server",
+    "tls-1.2-resumed",
+    "tls-1.3",
+    "tls-1.3-retry",
+    "tls-1.3-gnutls",
+];
+
+#[test]
+fn other_protocols_keep_their_owners() {
+    let faults: Vec<String> = PROTOCOLS
+        .iter()
+        .flat_map(|name| leave_out_each(&format!("../../protocols/{name}"), 60, false))
+        .collect();
+    assert_none(&faults);
 }
 
 /// A capture that began later has no handshake to take the distance from, and

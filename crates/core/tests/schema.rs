@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use lagtrace_core::compare::Comparison;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{ExchangeRecord, Report};
 use schemars::{JsonSchema, schema_for};
 
 /// Compares a type's schema with its file, or writes it when asked to.
@@ -37,4 +37,9 @@ fn report_schema_is_fresh() {
 #[test]
 fn comparison_schema_is_fresh() {
     check::<Comparison>("comparison-1.json");
+}
+
+#[test]
+fn exchange_schema_is_fresh() {
+    check::<ExchangeRecord>("exchange-1.json");
 }

@@ -1,34 +1,59 @@
 //! `lagtrace analyze`: captures in, diagnosis out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::{self, Analyzer};
-use lagtrace_core::connections::Wanted;
-use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::decode::Packet;
+use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
 use lagtrace_core::time::{ClockId, Timestamp};
 use lagtrace_sources::capture::{CaptureError, FileCapture};
 
-use crate::conclusion;
+use crate::arguments::Format;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::{conclusion, delivery};
 
+mod condition;
 mod connections;
 mod input;
+mod joint;
+mod listing;
 mod merge;
+mod show;
 
+use condition::{Condition, Field};
 use connections::ConnectionOptions;
+use joint::Joint;
+use listing::{Listing, Target};
 
-/// What to analyze.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Several files are several observation points of the same traffic, such as one
-capture at the client and one at the server. Files that gzip, zstd or lz4
+const HELP: &str = "\
+Several files are several observation points of the same traffic. Two that hold
+the same connections, such as one from the client and one from the server, are
+held against each other: how their clocks differ, what each way took and lost,
+and on which host or way the time went. Files that gzip, zstd or lz4
 compressed are read as they are. Damaged files are analysed as far as they go.
+
+--format ndjson prints each exchange as it closes, one JSON object a line
+(schema/exchange-1.json), and the report's lines after them.
+
+Conditions are made of tests with `and`, `or`, `not` and parentheses. A test is
+a field, one of = != < <= > >=, or ~ and !~ for contains, and a value:
+  durations  latency, cost (latency less travel and transfer), setup (of its
+             connection), and what the time went to: resolve, connect,
+             request-transfer, request-pause, request-held, round-trip,
+             server-think, response-transfer, server-pause, response-held,
+             window-full, recovery, behind, unknown; and whose it is:
+             client-time, server-time, path-time, resolver-time, proxy-time,
+             unknown-time
+  numbers    status, bytes (of the response), packet (any within it), stream
+             (Wireshark's tcp.stream), ordinal (in its connection, from 0),
+             losses (repaired in it)
+  text       request (`GET /path`), outcome, capture (the file)
+  addresses  client, server: 10.0.0.2:80, 10.0.0.2, :80, [::1]:80
 
 Examples:
   lagtrace analyze slow.pcap
@@ -37,7 +62,17 @@ Examples:
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
   lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
-  ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -")]
+  lagtrace analyze slow.pcap --exchanges 10 --sort server-think
+  lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
+  lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
+
+/// Exchanges listed where the user does not say how many.
+const LISTED: u32 = 20;
+
+/// What to analyze.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Options {
     /// Capture files, pcap or pcapng, compressed or not; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -45,19 +80,86 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// List the COUNT most costly exchanges in place of the report
+    #[arg(
+        long,
+        value_name = "COUNT",
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "20",
+        value_parser = clap::value_parser!(u32).range(1..=100_000),
+        help_heading = "Exchanges"
+    )]
+    exchanges: Option<u32>,
+    /// List only exchanges that CONDITION holds for (see below)
+    #[arg(long = "where", value_name = "CONDITION", help_heading = "Exchanges")]
+    condition: Option<Condition>,
+    /// List those first that have most of FIELD, a duration or number (see
+    /// below); `cost` without it
+    #[arg(
+        long,
+        value_name = "FIELD",
+        value_parser = condition::field_to_sort_by,
+        help_heading = "Exchanges"
+    )]
+    sort: Option<Field>,
     #[command(flatten)]
     connections: ConnectionOptions,
 }
 
-/// Analyses the files and prints the report.
+/// What is wanted beside the report.
+#[derive(Clone, Copy, Default)]
+struct Asked<'a> {
+    /// Single exchanges, and single connections as lines.
+    listing: Option<&'a Listing>,
+    connections: ConnectionOptions,
+}
+
+/// Analyses the files and prints the report, or what was asked for of it.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
     let limit = options.count.unwrap_or(u64::MAX);
-    let wanted = options.connections.wanted(room(options.files.len()));
-    match reading(&options.files, limit, &progress, &interrupt, wanted)? {
-        Some(report) => options.connections.show(&report, console),
-        None => Ok(Outcome::Interrupted),
+    let listing = options.listing(console)?;
+    let report = reading(
+        &options.files,
+        limit,
+        &progress,
+        &interrupt,
+        Asked {
+            listing: listing.as_ref(),
+            connections: options.connections,
+        },
+    )?;
+    let Some(report) = report else {
+        return Ok(Outcome::Interrupted);
+    };
+    match listing {
+        Some(listing) => show::listed(listing.finish(), &report, console)?,
+        None => return options.connections.show(&report, console),
+    }
+    Ok(Outcome::of(&report))
+}
+
+impl Options {
+    /// What is wanted of single exchanges; `None` if only the report is.
+    fn listing(&self, console: &Console) -> Result<Option<Listing>> {
+        let is_table = self.exchanges.is_some() || self.condition.is_some() || self.sort.is_some();
+        let to = match console.output().format {
+            Format::Ndjson => {
+                let is_live = self.files.iter().any(|path| path.as_os_str() == "-");
+                Target::lines(delivery::open(console)?, is_live)
+            }
+            _ if is_table => Target::most(
+                self.sort.unwrap_or(Field::Cost),
+                self.exchanges.unwrap_or(LISTED) as usize,
+            ),
+            _ => return Ok(None),
+        };
+        let names = self.files.iter().map(|path| path.display().to_string());
+        let points = room(self.files.len());
+        let condition = self.condition.clone();
+        Ok(Some(Listing::new(names.collect(), points, condition, to)))
     }
 }
 
@@ -69,30 +171,54 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
-    reading(files, limit, progress, interrupt, Wanted::default())
+    reading(files, limit, progress, interrupt, Asked::default())
 }
 
-/// The same with the connections that are wanted.
+/// The same, with what is asked for besides.
 fn reading(
     files: &[PathBuf],
     limit: u64,
     progress: &ProgressBar,
     interrupt: &Interrupt,
-    wanted: Wanted,
+    asked: Asked<'_>,
 ) -> Result<Option<Report>> {
-    let mut captures = open(files, progress, interrupt)?;
-    let mut analyzer = Analyzer::new(analyzer::Options {
-        connections: wanted,
-        ..conclusion::options(Vec::new())
-    });
+    let joint = Joint::recognise(files, limit, progress, interrupt)?;
+    let mut captures = match &joint {
+        Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
+        None => open(files, progress, interrupt)?,
+    };
+    let listing = asked.listing;
+    let mut analyzer = asked.connections.analyzer(files.len(), listing);
+    let sink = listing.map(Listing::sink);
+    let sink = match &joint {
+        Some(joint) => Some(joint.sink(sink)),
+        None => sink,
+    };
+    if let Some(sink) = sink {
+        analyzer = analyzer.with_sink(sink);
+    }
     merge::drain(&mut captures, limit, interrupt, |packet| {
         analyzer.packet(packet);
+        if let (Some(listing), Packet::Tcp(segment, _)) = (listing, packet) {
+            listing.number(segment);
+            if listing.has_failed() {
+                interrupt.request();
+            }
+        }
     });
     progress.finish_and_clear();
-    for (index, capture) in captures.iter().enumerate() {
-        analyzer.observe(summary(index, files.len(), capture));
+    let summaries: Vec<CaptureSummary> = match &joint {
+        Some(joint) => joint.summaries().to_vec(),
+        None => captures.iter().map(FileCapture::summary).collect(),
+    };
+    let packets: u64 = summaries.iter().map(|summary| summary.packets).sum();
+    let names: Vec<_> = summaries
+        .iter()
+        .map(|summary| summary.name.clone())
+        .collect();
+    for (index, summary) in summaries.into_iter().enumerate() {
+        analyzer.observe(observed(index, files.len(), summary));
     }
-    let packets: u64 = captures.iter().map(|c| c.summary().packets).sum();
     if interrupt.is_requested() {
         if packets == 0 {
             return Ok(None);
@@ -102,8 +228,8 @@ fn reading(
             format!("Interrupted after {packets} packets: the rest was not read."),
         ));
     }
-    let names: Vec<_> = captures.iter().map(|c| c.summary().name).collect();
     let mut report = analyzer.finish();
+    report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
@@ -116,13 +242,21 @@ fn open(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Vec<FileCapture>> {
-    let count = files.len();
-    let open = |(index, path): (usize, &PathBuf)| {
-        let (name, input) = input::open(path, progress, interrupt)?;
-        let point = first_point(index, count);
-        FileCapture::from_reader(name, input, point).map_err(refused)
-    };
-    files.iter().enumerate().map(open).collect()
+    let all = 0..files.len();
+    all.map(|index| open_one(index, files, progress, interrupt))
+        .collect()
+}
+
+fn open_one(
+    index: usize,
+    files: &[PathBuf],
+    progress: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Result<FileCapture> {
+    let path = files.get(index).map_or(Path::new("-"), PathBuf::as_path);
+    let (name, input) = input::open(path, progress, interrupt)?;
+    let point = first_point(index, files.len());
+    FileCapture::from_reader(name, input, point).map_err(refused)
 }
 
 /// The points of one file's interfaces follow each other, so files share the
@@ -136,7 +270,7 @@ fn room(files: usize) -> usize {
     usize::from(u16::MAX) / files.max(1)
 }
 
-fn summary(index: usize, files: usize, capture: &FileCapture) -> Event {
+fn observed(index: usize, files: usize, summary: CaptureSummary) -> Event {
     let origin = Origin {
         point: first_point(index, files),
         clock: ClockId::File(u16::try_from(index).unwrap_or(u16::MAX)),
@@ -146,7 +280,7 @@ fn summary(index: usize, files: usize, capture: &FileCapture) -> Event {
         origin,
         at: Timestamp::MAX,
         phase: Phase::Baseline,
-        body: EventBody::Capture(capture.summary()),
+        body: EventBody::Capture(summary),
     }
 }
 

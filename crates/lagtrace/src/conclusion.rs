@@ -19,11 +19,16 @@ use crate::render;
 /// What the analyzer is told before it begins.
 pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     analyzer::Options {
-        // The standard library's hasher keys itself from the kernel's random numbers.
-        hash_seed: RandomState::new().build_hasher().finish(),
+        hash_seed: seed(),
         targets,
         ..analyzer::Options::default()
     }
+}
+
+/// A seed for the hash of keys that come from the network.
+pub(crate) fn seed() -> u64 {
+    // The standard library's hasher keys itself from the kernel's random numbers.
+    RandomState::new().build_hasher().finish()
 }
 
 /// A remark of the command's own.

@@ -1,7 +1,7 @@
 //! Where a finished document goes: standard output or a file.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
 
@@ -23,4 +23,16 @@ pub(crate) fn deliver(console: &Console, document: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Opens where lines go as they come.
+pub(crate) fn open(console: &Console) -> Result<Box<dyn Write + Send>> {
+    Ok(match &console.output().output {
+        Some(path) => {
+            let file = fs::File::create(path);
+            let file = file.with_context(|| format!("write {}", path.display()))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(BufWriter::new(io::stdout())),
+    })
 }

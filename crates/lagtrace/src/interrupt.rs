@@ -31,6 +31,11 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Stops as if the user had asked to: nobody reads on.
+    pub(crate) fn request(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// The flag itself, for sources that watch it.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.0

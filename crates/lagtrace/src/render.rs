@@ -6,7 +6,7 @@
 //! place ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::compare::Comparison;
-use lagtrace_core::report::{Connections, Report};
+use lagtrace_core::report::{Connections, ExchangeRecord, Report};
 
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
@@ -19,12 +19,15 @@ mod configuration;
 mod connections;
 mod counters;
 mod escape;
+mod exchanges;
 mod experiments;
 mod finding;
 mod healthy;
+mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod modes;
 mod ndjson;
 mod notes;
 mod page;
@@ -60,7 +63,9 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     finding::write(&mut page, report);
     layers::write(&mut page, report);
     latency::write(&mut page, report);
+    modes::write(&mut page, report);
     waits::write(&mut page, report);
+    joined::write(&mut page, report);
     ladder::write(&mut page, report);
     experiments::write(&mut page, report);
     probes::write(&mut page, report);
@@ -69,6 +74,13 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     counters::write(&mut page, report);
     capture::write(&mut page, report);
     notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Exchanges as they are sorted: `met` of `seen` were asked for.
+pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
+    let mut page = Page::new(style);
+    exchanges::write(&mut page, records, met, seen);
     page.finish()
 }
 

@@ -3,6 +3,8 @@
 
 mod command {
     mod captures;
+    mod corpus;
+    mod exchanges;
     mod interrupts;
     mod lab;
     mod privileges;
@@ -10,4 +12,5 @@ mod command {
     mod score;
     mod server;
     mod targets;
+    mod two_captures;
 }

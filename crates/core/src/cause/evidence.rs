@@ -78,6 +78,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         },
         summary: String::new(),
         evidence: Vec::new(),
+        display_filter: None,
         ruled_out: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),
@@ -111,7 +112,9 @@ pub(crate) fn bare_finding(id: &str, culprit: Owner, case: &Case<'_>) -> Finding
 /// What to expect at the rate that was measured.
 pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Prediction> {
     let figures = Figures::from(after);
-    if figures.count == 0 {
+    // What is lost before the request, in making its connection, is not in its latency.
+    let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
+    if figures.count == 0 || is_unchanged {
         return None;
     }
     let rate = case.ledger.rate();

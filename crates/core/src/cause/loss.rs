@@ -44,21 +44,18 @@ pub(crate) enum Kind {
 
 impl Losses {
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
-        if exchange.recoveries.is_empty() {
-            return;
-        }
         for recovery in &exchange.recoveries {
             match recovery.mechanism {
                 RecoveryMechanism::Timeout => {
                     self.timeouts += 1;
                     self.waiting_for_timers += recovery.took;
                 }
-                RecoveryMechanism::Fast => self.fast += 1,
+                RecoveryMechanism::Probe | RecoveryMechanism::Fast => self.fast += 1,
             }
             self.packets.push(recovery.packet);
         }
         self.settle();
-        if self.clients.len() < MAX_CLIENTS {
+        if !exchange.recoveries.is_empty() && self.clients.len() < MAX_CLIENTS {
             self.clients.insert(exchange.client);
         }
         let lost: Duration = exchange

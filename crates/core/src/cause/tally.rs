@@ -47,6 +47,12 @@ impl Cost {
         }
     }
 
+    /// Both together.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
     fn add(&mut self, other: Self) {
         self.low = self.low.saturating_add(other.low);
         self.likely = self.likely.saturating_add(other.likely);

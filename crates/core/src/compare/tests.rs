@@ -345,6 +345,7 @@ fn nagle() -> Finding {
             display_filter: None,
             location: Some("nginx.conf:12".to_owned()),
         }],
+        display_filter: None,
         ruled_out: Vec::new(),
         overturned_by: String::new(),
         fix: vec![Fix {

@@ -197,16 +197,24 @@ fn round_trip(end: &End, trip: RoundTrip) -> Option<RoundTripFigures> {
 
 fn retransmissions(end: &End, facts: &Facts) -> Retransmissions {
     let rare = end.rare();
-    let told = (facts.exchanges > 0).then_some(rare);
-    let least = rare.and_then(|rare| rare.least_timeout);
+    let count = |which: fn(&Rare) -> u32| rare.map_or(0, |rare| u64::from(which(rare)));
+    // Only exchanges tell what noticed a loss.
+    let told = |which: fn(&Rare) -> u32| (facts.exchanges > 0).then(|| count(which));
     Retransmissions {
         repeated: u64::from(end.repeats),
         repeated_bytes: end.repeated_bytes,
-        filled: u64::from(end.fills),
-        fast: told.map(|rare| rare.map_or(0, |rare| u64::from(rare.fast))),
-        timeout: told.map(|rare| rare.map_or(0, |rare| u64::from(rare.timeouts))),
-        least_timeout_ns: least.map(nanos),
-        keep_alives: u64::from(end.keep_alives),
+        lost_before: u64::from(end.fills.resent),
+        overtaken: u64::from(end.fills.overtaken),
+        overtaken_by_bytes: rare.map(|rare| rare.reordering).filter(|&bytes| bytes > 0),
+        filled: u64::from(end.fills.untold),
+        copies: count(|rare| rare.copies),
+        spurious: count(|rare| rare.spurious),
+        fast: told(|rare| rare.fast),
+        timeout: told(|rare| rare.timeouts),
+        tail_loss_probe: told(|rare| rare.tail_loss_probes),
+        lost_again: told(|rare| rare.lost_again),
+        least_timeout_ns: rare.and_then(|rare| rare.least_timeout).map(nanos),
+        probes: u64::from(end.probes),
     }
 }
 

@@ -42,6 +42,10 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 fn layer_of(cause: &str) -> &'static str {
     match cause {
         "path-queueing" => "round-trip",
+        "tls-round-trips"
+        | "tls-large-certificate"
+        | "tls-revocation-fetch"
+        | "tls-record-buffering" => "connection",
         "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
             "connection"
         }

@@ -49,6 +49,11 @@ pub(crate) struct Step<'a> {
     pub(crate) floor: Option<Duration>,
     /// The least round trip from end to end.
     pub(crate) trip: Option<Duration>,
+    /// How many bytes of its sender passed here before that lie behind its own.
+    pub(crate) behind: u64,
+    /// Whether it takes the byte before its sender's next one (RFC 9293
+    /// §3.8.4): it asks whether the peer is there, or has room.
+    pub(crate) is_probe: bool,
     /// Whether data of the peer is outstanding behind what it acknowledges.
     pub(crate) is_awaited: bool,
 }
@@ -239,9 +244,13 @@ impl Facts {
                 Side::Client => client,
                 Side::Server => client.reverse(),
             };
-            let end = self.end_mut(direction);
-            end.recovered(recovery.mechanism, recovery.packet);
+            self.end_mut(direction).recovered(recovery);
         }
+    }
+
+    /// A segment in `direction` was sent again though an earlier copy arrived.
+    pub(crate) fn was_spurious(&mut self, direction: Direction) {
+        self.end_mut(direction).was_spurious();
     }
 
     /// What its exchanges lost in all.

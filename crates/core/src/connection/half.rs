@@ -3,6 +3,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use crate::connection::flight::Flight;
+use crate::connection::order::{Numbering, Order};
+use crate::connection::repeats::Repeats;
 use crate::connection::rtt::RoundTrip;
 use crate::connection::transit::Transit;
 use crate::segment::{Segment, TcpFlags};
@@ -28,8 +31,10 @@ pub(crate) enum Arrival {
     PastHole,
     /// Bytes that had been missing.
     Fill,
-    /// Bytes seen before.
+    /// Bytes seen before, sent again.
     Repeat,
+    /// A segment seen before: the path or the capture doubled it.
+    Copy,
     /// A keep-alive probe: one byte before the next (RFC 1122 §4.2.3.6).
     KeepAlive,
 }
@@ -70,42 +75,19 @@ pub(crate) struct Half {
     pub(crate) reply: Option<Duration>,
     /// Segments with payload.
     pub(crate) data_segments: u64,
-    /// Of those, retransmissions.
-    pub(crate) repeats: u64,
     /// Offset of the FIN.
     pub(crate) fin: Option<u64>,
-    identification: Identification,
+    numbering: Numbering,
+    /// What was sent again lately.
+    pub(crate) repeats: Repeats,
+    /// What it puts on the way at a time.
+    pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
     /// they are sent again in smaller ones at once.
     too_big: Option<Span>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
 }
-
-/// A sender's IPv4 identifications. Linux counts them up by one for each
-/// segment of a connection (`ip_select_ident_segs()`), so a gap means
-/// segments that never came here.
-#[derive(Clone, Copy, Debug, Default)]
-struct Identification {
-    expected: Option<u16>,
-    /// How many in a row came as expected.
-    regular: u8,
-}
-
-impl Identification {
-    /// Linux answers a SYN with identification 0 (`ip_build_and_send_pkt()` in
-    /// `net/ipv4/ip_output.c`) and counts from the next segment on.
-    fn meet(&mut self, syn: &Segment) {
-        if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
-            self.regular = REGULAR;
-        }
-    }
-}
-
-/// Segments in a row with consecutive identifications before a gap means anything.
-const REGULAR: u8 = 3;
-/// A jump over more than this is no count of lost segments.
-const MAX_SKIPPED: u16 = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Timed {
@@ -130,7 +112,7 @@ impl Half {
         self.offered_mss = syn.options.mss;
         self.window_scale = syn.options.window_scale;
         self.has_timestamps = syn.options.timestamps.is_some();
-        self.identification.meet(syn);
+        self.numbering.meet(syn);
     }
 
     /// A router refused the packet at `seq`: what is in flight from there on
@@ -160,6 +142,19 @@ impl Half {
             .is_some_and(|told| span.start < told.end && span.end > told.start)
     }
 
+    /// Sequence number of stream offset 0.
+    pub(crate) fn base(&self) -> Option<u32> {
+        self.base
+    }
+
+    /// Whether this is the number of the last byte seen: probes bear it.
+    pub(crate) fn is_before_next(&self, seq: u32) -> bool {
+        let last = self
+            .base
+            .map(|base| base.wrapping_add(self.next as u32).wrapping_sub(1));
+        self.next > 0 && last == Some(seq)
+    }
+
     /// Whether this SYN opens another connection than the one seen so far.
     pub(crate) fn is_other_syn(&self, syn: &Segment) -> bool {
         self.base
@@ -185,32 +180,13 @@ impl Half {
     }
 
     /// Segments of this side that were lost on the way here just before this
-    /// one, as far as the identifications tell; 0 where they do not.
-    pub(crate) fn count_skipped(&mut self, segment: &Segment, mss: u32) -> u16 {
-        let Some(id) = segment.ip.id else { return 0 };
-        let parts = u16::try_from(segment.payload_len.div_ceil(mss).max(1)).unwrap_or(1);
-        let state = &mut self.identification;
-        let skipped = state
-            .expected
-            .map_or(0, |expected| id.wrapping_sub(expected));
-        let was_regular = state.regular >= REGULAR;
-        match skipped {
-            0 => state.regular = state.regular.saturating_add(1),
-            1..=MAX_SKIPPED if was_regular => {}
-            // Something older, late: nothing to learn from it.
-            _ if was_regular && skipped > u16::MAX - MAX_SKIPPED => return 0,
-            _ => state.regular = 0,
-        }
-        state.expected = Some(id.wrapping_add(parts));
-        if was_regular && skipped <= MAX_SKIPPED {
-            skipped
-        } else {
-            0
-        }
+    /// one, and whether it was sent after all that came before.
+    pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
+        self.numbering.place(segment, mss)
     }
 
     /// Takes in a data segment: where its payload lies and how it relates.
-    pub(crate) fn take(&mut self, segment: &Segment) -> (Span, Arrival) {
+    pub(crate) fn take(&mut self, segment: &Segment, order: Order) -> (Span, Arrival) {
         let start = self.offset(segment.seq);
         let span = Span {
             start,
@@ -219,14 +195,18 @@ impl Half {
         self.data_segments += 1;
         self.largest = self.largest.max(segment.payload_len);
         self.has_timestamps |= segment.options.timestamps.is_some();
-        let arrival = self.place(span);
+        let arrival = match self.place(span) {
+            Arrival::Repeat if order == Order::Older => Arrival::Copy,
+            arrival => arrival,
+        };
         match arrival {
             Arrival::Repeat => {
-                self.repeats += 1;
+                let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
+                self.repeats.watch(segment.number, span, segment.at, tsval);
                 self.spoil_timing(span);
             }
             Arrival::InOrder | Arrival::PastHole => self.time(span.end, segment.at, false),
-            Arrival::Fill | Arrival::KeepAlive => {}
+            Arrival::Fill | Arrival::KeepAlive | Arrival::Copy => {}
         }
         (span, arrival)
     }
@@ -397,6 +377,7 @@ impl Half {
     /// Frees what only an open connection needs.
     pub(crate) fn retire(&mut self) {
         self.holes = Vec::new();
+        self.repeats.retire();
         self.timed = VecDeque::new();
     }
 }

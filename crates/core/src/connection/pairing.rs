@@ -6,18 +6,23 @@
 //! touches and never shifts the pairing.
 
 mod draft;
+mod flights;
+mod tls;
 
 use std::collections::VecDeque;
 
 use draft::Draft;
 
 use super::half::{Arrival, Span};
+use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Outcome, Side};
-use crate::http::{self, Messages, Role, Step};
+use crate::handshake::Handshake;
+use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
+use crate::protocol::{Parser, Protocol, Step};
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -41,6 +46,10 @@ pub(crate) struct Pairing {
     response_acked: u64,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// What its TLS has come to, where there is any.
+    tls: Option<Box<tls::Conversation>>,
+    /// A TLS handshake that no exchange bears yet.
+    handshake: Option<Box<Handshake>>,
 }
 
 /// How messages are told apart.
@@ -49,6 +58,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Tls,
     Turns,
 }
 
@@ -68,6 +78,8 @@ impl Default for Pairing {
             last_end: None,
             response_acked: 0,
             is_orphaned: false,
+            tls: None,
+            handshake: None,
         }
     }
 }
@@ -78,24 +90,32 @@ impl Pairing {
         self.marks.push(mark);
     }
 
+    /// Notes whether packet `number` had to be sent.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+        self.marks.resolve(number, need);
+    }
+
     /// Takes in a data segment that was just marked.
     pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        if data.arrival == Arrival::KeepAlive {
-            return;
-        }
-        if data.arrival == Arrival::Repeat {
-            self.extend_by_repeat(by, mark, data, view);
+        if matches!(
+            data.arrival,
+            Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
+        ) {
             return;
         }
         if self.mode == Mode::Undecided {
             if by == Side::Server {
                 return;
             }
-            let is_http = http::begins_message(Role::Request, payload);
-            self.mode = if is_http { Mode::Http } else { Mode::Turns };
+            match Protocol::of_client(payload) {
+                Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Tls) => self.begin_tls(payload),
+                None => self.mode = Mode::Turns,
+            }
         }
         match self.mode {
             Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
         }
     }
@@ -111,6 +131,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
         for (offset, step) in steps {
@@ -143,11 +164,10 @@ impl Pairing {
 
     /// No more will come: `None` because the capture ended.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
-        if self.mode == Mode::Turns {
-            if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                draft.complete_turn();
-            }
+        if matches!(self.mode, Mode::Turns | Mode::Tls) {
+            self.finish_turn();
         }
+        self.fail_handshake();
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.give_up(ending);
         }
@@ -166,6 +186,7 @@ impl Pairing {
         self.responses.retire();
         self.torn = Vec::new();
         self.open = VecDeque::new();
+        self.tls = None;
     }
 
     /// Tiles and hands out the exchanges that are closed.
@@ -180,40 +201,23 @@ impl Pairing {
                 break;
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
-            let exchange = draft.close(view, self.marks.as_slice(), &self.torn, behind, setup);
+            let exchange = draft.close(
+                view,
+                self.marks.as_slice(),
+                &self.torn,
+                behind,
+                setup,
+                self.handshake.take(),
+            );
             self.last_end = Some(exchange.end);
             into.push(exchange);
         }
-        match self.open.front() {
-            Some(front) => {
-                let begin = front.begin;
-                self.marks.forget_before(begin);
-            }
+        let first = self.open.front().map(|front| front.begin);
+        match first.or(self.handshake_begin()) {
+            Some(begin) => self.marks.forget_before(begin),
             None => {
                 self.marks.clear();
                 self.torn.clear();
-            }
-        }
-    }
-
-    /// Where a sender's retransmission is seen, a response ends when its bytes
-    /// were last sent: the earlier copy was lost behind this point.
-    fn extend_by_repeat(&mut self, by: Side, mark: Mark, data: Data, view: &View) {
-        let is_near_server = matches!(
-            (view.to_server.floor(), view.to_client.floor()),
-            (Some(server), Some(client)) if server <= client
-        );
-        if by == Side::Client || !is_near_server {
-            return;
-        }
-        for draft in self
-            .open
-            .iter_mut()
-            .filter(|draft| !draft.is_awaited() && !draft.is_cut())
-        {
-            if data.span.start < draft.response.end && data.span.end > draft.response.start {
-                draft.end = mark.at;
-                draft.last_number = mark.number;
             }
         }
     }
@@ -258,7 +262,7 @@ impl Pairing {
     fn read(
         &mut self,
         by: Side,
-        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Messages, u64, Step)),
+        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Parser, u64, Step)),
     ) -> Vec<(u64, Step)> {
         let mut steps = Vec::new();
         let mut awaited = self
@@ -267,7 +271,7 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
-        let mut on = |messages: &mut Messages, offset: u64, step: Step| {
+        let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
                     Step::Head(_) if has_no_body => messages.no_body(),
@@ -310,7 +314,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -329,12 +333,13 @@ impl Pairing {
             Step::Head(head) => {
                 draft.status = head.status;
                 draft.server_asked |= head.asks_to_close;
+                draft.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
             Step::Ended if draft.is_interim() => draft.status = None,
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore => {}
+            Step::NeedMore | Step::Tls(_) => {}
         }
     }
 
@@ -368,6 +373,13 @@ impl Pairing {
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 
+    /// By turns a response is whole when the next turn begins.
+    fn finish_turn(&mut self) {
+        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+            draft.complete_turn();
+        }
+    }
+
     fn turn_data(&mut self, by: Side, mark: Mark, data: Data) {
         if !is_progress(data.arrival) {
             return;
@@ -376,9 +388,7 @@ impl Pairing {
             Side::Client => {
                 let is_new_turn = self.open.back().is_none_or(Draft::has_response);
                 if is_new_turn {
-                    if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                        draft.complete_turn();
-                    }
+                    self.finish_turn();
                     self.begin(data.span.start, mark.at, mark.number);
                 }
                 if let Some(draft) = self.open.back_mut() {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::flow::Endpoint;
+use crate::handshake::Handshake;
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
@@ -143,16 +144,31 @@ impl Setup {
         Some(self.clone())
     }
 
-    /// What it took, once, if a request at `begin` has to bear it. Lost SYNs
-    /// are not in it: they are a cause of their own.
-    pub(crate) fn charge(&mut self, begin: Timestamp) -> Option<Duration> {
-        if self.is_charged || self.outcome != Some(SetupOutcome::Established) {
-            return None;
-        }
-        self.is_charged = true;
-        let end = self.end?;
-        let round_trip = end.since(self.last_syn);
-        (begin.since(end) <= PROMPT.max(round_trip)).then_some(round_trip)
+    /// What it took, with the TLS handshake behind it, once, if a request at
+    /// `begin` has to bear it. Lost SYNs are not in it: they are a cause of
+    /// their own.
+    pub(crate) fn charge(
+        &mut self,
+        begin: Timestamp,
+        handshake: Option<&Handshake>,
+    ) -> Option<Duration> {
+        let is_prompt =
+            |from: Timestamp, to: Timestamp, trip: Duration| to.since(from) <= PROMPT.max(trip);
+        let mut connected = self
+            .end
+            .filter(|_| !self.is_charged && self.outcome == Some(SetupOutcome::Established));
+        self.is_charged |= connected.is_some();
+        let trip = connected.map_or(Duration::ZERO, |end| end.since(self.last_syn));
+        let Some(handshake) = handshake else {
+            return connected
+                .filter(|&end| is_prompt(end, begin, trip))
+                .map(|_| trip);
+        };
+        connected = connected.filter(|&end| is_prompt(end, handshake.begin, trip));
+        let from = connected.map_or(handshake.begin, |_| self.last_syn);
+        // Nagle's algorithm may hold the request for the Finished's ACK.
+        let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
+        is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
     }
 
     /// From the first SYN to the end.

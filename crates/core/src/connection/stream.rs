@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::half::Span;
-use crate::http::{Messages, Role, Step};
+use crate::http::Role;
+use crate::protocol::{Parser, Protocol, Step};
 
 /// Bytes kept while earlier ones are missing; of what comes beyond that only
 /// its place is kept, as if the capture had cut it.
@@ -18,7 +19,7 @@ pub(crate) struct Stream {
     delivered: Option<u64>,
     pending: BTreeMap<u64, (Vec<u8>, u64)>,
     pending_bytes: usize,
-    pub(crate) messages: Messages,
+    pub(crate) messages: Parser,
 }
 
 impl Stream {
@@ -27,8 +28,13 @@ impl Stream {
             delivered: None,
             pending: BTreeMap::new(),
             pending_bytes: 0,
-            messages: Messages::new(role),
+            messages: Protocol::Http.parser(role),
         }
+    }
+
+    /// Reads another protocol from here on.
+    pub(crate) fn speak(&mut self, protocol: Protocol, role: Role) {
+        self.messages = protocol.parser(role);
     }
 
     /// Takes in a payload at `span`, of which `bytes` were captured.
@@ -36,7 +42,7 @@ impl Stream {
         &mut self,
         span: Span,
         bytes: &[u8],
-        mut on: impl FnMut(&mut Messages, u64, Step),
+        mut on: impl FnMut(&mut Parser, u64, Step),
     ) {
         let delivered = *self.delivered.get_or_insert(span.start);
         if span.end <= delivered {
@@ -55,7 +61,7 @@ impl Stream {
     }
 
     /// The bytes of `span` will not come: the capture missed them.
-    pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Messages, u64, Step)) {
+    pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Parser, u64, Step)) {
         let end = span.end;
         let delivered = *self.delivered.get_or_insert(span.start);
         if end > delivered {
@@ -106,7 +112,7 @@ impl Stream {
         }
     }
 
-    fn drain(&mut self, on: &mut impl FnMut(&mut Messages, u64, Step)) {
+    fn drain(&mut self, on: &mut impl FnMut(&mut Parser, u64, Step)) {
         while let Some((&start, _)) = self.pending.first_key_value() {
             if start > self.position() {
                 break;
@@ -123,7 +129,7 @@ impl Stream {
     }
 
     /// Hands the stretch up to `end` to the parser: `bytes`, then unknown ones.
-    fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Messages, u64, Step)) {
+    fn deliver(&mut self, bytes: &[u8], end: u64, on: &mut impl FnMut(&mut Parser, u64, Step)) {
         let length = end.saturating_sub(self.position());
         let captured = (bytes.len() as u64).min(length);
         let mut rest = bytes.get(..captured as usize).unwrap_or_default();

@@ -200,18 +200,34 @@ pub struct Retransmissions {
     pub repeated: u64,
     /// Their payload.
     pub repeated_bytes: u64,
-    /// Packets that filled a hole: sent again after a loss before this point,
-    /// or overtaken on the way.
+    /// Packets that filled a hole and were sent after what came before them:
+    /// the first copy was lost before this point.
+    pub lost_before: u64,
+    /// Packets that filled a hole and were sent before what came before them:
+    /// overtaken on the way.
+    pub overtaken: u64,
+    /// The most bytes that overtook one; `None` for none.
+    pub overtaken_by_bytes: Option<u64>,
+    /// Packets that filled a hole, and nothing tells which of the two they were.
     pub filled: u64,
+    /// Packets that the path or the capture doubled.
+    pub copies: u64,
+    /// Packets sent again though an earlier copy had arrived (RFC 3522, D-SACK).
+    pub spurious: u64,
     /// Losses within exchanges repaired because the receiver reported later
     /// data; `None` where no exchange was seen that would have told.
     pub fast: Option<u64>,
-    /// Losses within exchanges repaired by a timer; `None` likewise.
+    /// Losses within exchanges repaired by the retransmission timer; `None`
+    /// likewise.
     pub timeout: Option<u64>,
+    /// Losses within exchanges repaired by a tail-loss probe; `None` likewise.
+    pub tail_loss_probe: Option<u64>,
+    /// Of all these, those whose repair was itself lost once; `None` likewise.
+    pub lost_again: Option<u64>,
     /// The least time from a packet to its repetition by a timer.
     pub least_timeout_ns: Option<u64>,
-    /// Keep-alive probes.
-    pub keep_alives: u64,
+    /// Keep-alive and zero-window probes.
+    pub probes: u64,
 }
 
 /// What an end acknowledged.

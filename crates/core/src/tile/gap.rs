@@ -4,8 +4,11 @@ use core::time::Duration;
 
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::connection::half::Arrival;
+use crate::connection::order::Order;
+use crate::connection::repeats::Need;
 use crate::exchange::{Hold, HoldRelease, Recovery, RecoveryMechanism, Side};
 use crate::mark::{Data, Mark};
+use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
 /// A sender that was blocked on an ACK sends within this time of its arrival.
@@ -29,6 +32,8 @@ pub(super) struct Gap {
     pub(super) wait: Option<(WaitKind, Owner)>,
     pub(super) hold: Option<Hold>,
     pub(super) recovery: Option<Recovery>,
+    /// How long what had arrived waited for a segment that it overtook.
+    pub(super) overtaken: Option<Duration>,
 }
 
 impl Gap {
@@ -47,9 +52,8 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
     };
     let sender = mark.by;
     match second.arrival {
-        Arrival::KeepAlive => Gap::default(),
-        Arrival::Repeat if trace.is_near(sender) => repeated(trace, before, mark, second),
-        Arrival::Repeat => Gap::default(),
+        Arrival::KeepAlive | Arrival::Copy => Gap::default(),
+        Arrival::Repeat => repeated(trace, before, mark, second),
         Arrival::Fill => filled(trace, before, mark, second),
         Arrival::InOrder | Arrival::PastHole => {
             if trace.is_torn(sender, first.span.start, second.span.end) {
@@ -58,13 +62,13 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
             let gap = mark.at.since(before.at);
             if second.span.start < first.span.end && gap > LEAST_RECOVERY {
                 // It repeats what came before together with what did not.
-                return recovered(mark, gap, gap);
+                return recovered(trace, mark, gap, gap, false);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
                 return match trace.is_near(sender) {
                     true => Gap::named(WaitKind::Unknown, Owner::Unknown),
-                    false => recovered(mark, gap, gap),
+                    false => recovered(trace, mark, gap, gap, false),
                 };
             }
             flowed(trace, before, mark, index)
@@ -78,14 +82,41 @@ fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
         // Cut to size as soon as a router said so: nothing was lost unawares.
         return Gap::named(transfer(mark.by), Owner::Path);
     }
-    let original = trace.marks.iter().rev().find(|m| {
+    if data.need != Need::Needed {
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
+    }
+    let since = copy_before(trace, mark, data).map_or(before.at, |m| m.at);
+    let (since_copy, took) = (mark.at.since(since), mark.at.since(before.at));
+    let is_revealed = is_hole_reported(trace, mark.by, since, mark);
+    recovered(trace, mark, since_copy, took, is_revealed)
+}
+
+/// The copy of these bytes that was sent last before `mark`.
+fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a Mark> {
+    trace.marks.iter().rev().find(|m| {
         m.at < mark.at
             && m.by == mark.by
             && m.data
                 .is_some_and(|d| d.span.start < data.span.end && d.span.end > data.span.start)
-    });
-    let since = original.map_or(before.at, |m| m.at);
-    recovered(mark, mark.at.since(since), mark.at.since(before.at))
+    })
+}
+
+/// Whether the receiver told the sender of missing data after `since`: by
+/// SACK, or by three acknowledgements alike (RFC 5681 §3.2).
+fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
+    let answers = trace
+        .marks
+        .iter()
+        .filter(|m| m.by == sender.peer() && m.at > since && m.at < until.at);
+    let mut alike = 0;
+    for answer in answers {
+        let is_alike = answer.data.is_none() && !answer.is_news;
+        alike = if is_alike { alike + 1 } else { 0 };
+        if answer.reports_hole || alike >= 3 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Missing bytes that arrived: reordered, or sent again.
@@ -97,36 +128,89 @@ fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     // Without later data it was the sender's ACKs that told of it.
     let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
-    if late < REORDERING.max(travel / 4) {
-        return Gap::named(transfer(mark.by), Owner::Path);
+    let is_overtaken = match data.order {
+        Order::Older => true,
+        Order::Newer => false,
+        Order::Untold => late < REORDERING.max(travel / 4),
+    };
+    if is_overtaken {
+        return Gap {
+            overtaken: Some(late),
+            ..Gap::named(transfer(mark.by), Owner::Path)
+        };
     }
     if trace.is_near(mark.by) {
         // Beside its sender: the capture missed when it was sent first.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    recovered(mark, late, late)
+    recovered(trace, mark, late, late, noticed.is_some())
 }
 
-fn recovered(mark: &Mark, since_original: Duration, took: Duration) -> Gap {
-    let mechanism = mechanism(since_original);
+/// `mark` brought what was lost, `since_copy` after the copy before was sent,
+/// or would have come.
+fn recovered(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    since_copy: Duration,
+    took: Duration,
+    is_revealed: bool,
+) -> Gap {
     Gap {
         wait: Some((WaitKind::Recovery, Owner::Path)),
-        hold: None,
-        recovery: Some(Recovery {
-            sender: mark.by,
-            mechanism,
-            took,
-            packet: mark.number,
-        }),
+        recovery: Some(recovery(trace, mark, since_copy, took, is_revealed)),
+        ..Gap::default()
     }
 }
 
-/// How a loss was noticed that was repaired this long after the original.
-pub(super) fn mechanism(since_original: Duration) -> RecoveryMechanism {
-    if since_original >= LEAST_TIMEOUT {
+/// A repair, and how the loss was noticed.
+pub(super) fn recovery(
+    trace: &Trace<'_>,
+    mark: &Mark,
+    since_copy: Duration,
+    took: Duration,
+    is_revealed: bool,
+) -> Recovery {
+    let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
+    let trip = floor(Side::Client) + floor(Side::Server);
+    // The timer is the smoothed round trip and 200 ms at least (RFC 6298 §2.3
+    // with Linux's floor), a probe's two round trips.
+    let mechanism = if since_copy >= (LEAST_TIMEOUT + trip).min(LEAST_TIMEOUT.max(trip * 3)) {
         RecoveryMechanism::Timeout
-    } else {
+    } else if is_revealed {
         RecoveryMechanism::Fast
+    } else {
+        RecoveryMechanism::Probe
+    };
+    Recovery {
+        sender: mark.by,
+        mechanism,
+        again: is_sent_thrice(trace, mark),
+        bytes: mark.data.map_or(0, |data| {
+            u32::try_from(data.span.end - data.span.start).unwrap_or(u32::MAX)
+        }),
+        took,
+        packet: mark.number,
+    }
+}
+
+/// Whether the bytes of `mark` had been sent again before: beside their
+/// sender each copy is seen; elsewhere the copy that repairs follows another
+/// that its sender numbered and that never came.
+fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
+    let Some(data) = mark.data else { return false };
+    match data.arrival {
+        Arrival::Repeat => trace.marks.iter().any(|m| {
+            m.by == mark.by
+                && m.at < mark.at
+                && m.data.is_some_and(|d| {
+                    d.arrival == Arrival::Repeat
+                        && d.need == Need::Needed
+                        && d.span.start < data.span.end
+                        && d.span.end > data.span.start
+                })
+        }),
+        Arrival::Fill => mark.skipped > 0,
+        _ => mark.skipped > 1,
     }
 }
 
@@ -143,7 +227,7 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     let gap = mark.at.since(before.at);
     if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
         return match is_sent_again(trace, mark, first) {
-            true => recovered(mark, gap, gap),
+            true => recovered(trace, mark, gap, gap, false),
             false => Gap::named(WaitKind::Unknown, Owner::Unknown),
         };
     }
@@ -157,6 +241,8 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
         match second.filled_window {
             true => (WaitKind::WindowFull, owner_of(sender.peer())),
+            // Sent at once, but for what was lost before.
+            false if second.after_cut => (WaitKind::Recovery, Owner::Path),
             false => (transfer(sender), Owner::Path),
         }
     } else {
@@ -165,7 +251,7 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
     Gap {
         wait: Some(wait),
         hold,
-        recovery: None,
+        ..Gap::default()
     }
 }
 

@@ -78,6 +78,15 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
 /// Why the waits of an exchange do not tile it; `None` if they do.
 #[allow(dead_code, reason = "not every test file needs all of it")]
 pub(crate) fn tiling_fault(exchange: &Exchange) -> Option<String> {
+    if let Some(handshake) = &exchange.handshake {
+        let sum: core::time::Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
+        if sum != handshake.latency() {
+            return Some(format!(
+                "the handshake's {sum:?} is not {:?}",
+                handshake.latency()
+            ));
+        }
+    }
     if exchange.waits.is_empty() {
         let may_be = exchange.latency().is_zero()
             || exchange.outcome == lagtrace_core::exchange::Outcome::Cut;

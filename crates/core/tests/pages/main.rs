@@ -42,8 +42,10 @@
 //! - `PAYLOAD` is one of `GET /path [len 77] [close]`, `POST /path len 150
 //!   [body 300]` (the head's length, and the body's, which it announces),
 //!   `200 len 238 [body 569] [close]` (a response's status line; without `body`
-//!   it lasts until the connection closes), `data 569`, `text WORDS`. A `len` of
-//!   `238+569` carries as many bytes of the body with the head.
+//!   it lasts until the connection closes; `ocsp` gives it that type), `data 569`, `text WORDS`. A `len` of
+//!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
+//!   records that `tls.rs` knows, joined by commas; `bytes FROM..TO` takes a part
+//!   of what the line would carry.
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
 //!   segment's bytes; `late SUM` has it arrive that much later than its time;
@@ -78,6 +80,7 @@ mod expectation;
 mod observation;
 mod script;
 mod sum;
+mod tls;
 mod wire;
 
 use block::Block;

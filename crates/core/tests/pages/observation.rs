@@ -85,7 +85,13 @@ fn misfit(exchange: &Exchange) -> Option<String> {
         }
         cursor = wait.end;
     }
-    (cursor != exchange.end).then(|| format!("{}: waits do not reach its end", name(exchange)))
+    if cursor != exchange.end {
+        return Some(format!("{}: waits do not reach its end", name(exchange)));
+    }
+    let handshake = exchange.handshake.as_ref()?;
+    let tiled: Duration = handshake.waits.iter().map(|wait| wait.duration()).sum();
+    (tiled != handshake.latency())
+        .then(|| format!("{}: its handshake is not tiled", name(exchange)))
 }
 
 fn unknown(exchange: &Exchange) -> Option<String> {

@@ -4,6 +4,7 @@ use lagtrace_core::segment::TcpFlags;
 
 use crate::block::Line;
 use crate::sum::Sum;
+use crate::tls;
 
 /// A step of the script.
 #[derive(Clone, Debug)]
@@ -158,6 +159,8 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "win" => line.window = Some(number_of(operand()?)?),
             "ttl" => line.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?,
             "data" => line.payload = vec![b'x'; number_of(operand()?)? as usize],
+            "tls" => line.payload = tls::records(operand()?)?,
+            "bytes" => line.payload = slice(&line.payload, operand()?)?,
             "text" => {
                 let words: Vec<&str> = rest.by_ref().collect();
                 line.payload = format!("{}\r\n", words.join(" ")).into_bytes();
@@ -166,6 +169,19 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         }
     }
     Ok(line)
+}
+
+/// `FROM..TO` of what a line would carry: a segment's part of it.
+fn slice(whole: &[u8], range: &str) -> Result<Vec<u8>, String> {
+    let (from, to) = range.split_once("..").ok_or("a range is FROM..TO")?;
+    let end = match to {
+        "" => whole.len(),
+        to => number_of(to)? as usize,
+    };
+    let part = whole.get(number_of(from)? as usize..end);
+    Ok(part
+        .ok_or(format!("{} bytes have no {range}", whole.len()))?
+        .to_vec())
 }
 
 fn time_of(word: &str) -> Result<Time, String> {
@@ -213,6 +229,7 @@ fn message<'a>(
     while let Some(&word) = rest.peek() {
         match word {
             "close" => head.push_str("Connection: close\r\n"),
+            "ocsp" => head.push_str("Content-Type: application/ocsp-response\r\n"),
             "len" | "body" => {
                 rest.next();
                 let value = *rest.peek().ok_or(format!("`{word}` lacks its operand"))?;

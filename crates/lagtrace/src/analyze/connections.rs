@@ -2,6 +2,7 @@
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::connections::{Key, Wanted};
 use lagtrace_core::report::Report;
 
@@ -11,6 +12,9 @@ use crate::delivery::deliver;
 use crate::exit::Outcome;
 use crate::failure::Result;
 use crate::{conclusion, render};
+
+use super::listing::Listing;
+use super::room;
 
 /// Which connections to list.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -55,10 +59,24 @@ impl ValueEnum for Column {
 }
 
 impl ConnectionOptions {
-    /// What the analyzer is to collect, a file having room for so many points.
-    pub(super) fn wanted(&self, room: usize) -> Wanted {
+    /// An analyzer of so many files that collects them; where lines are
+    /// written, each becomes one as it ends.
+    pub(super) fn analyzer(self, files: usize, listing: Option<&Listing>) -> Analyzer {
+        let lines = self.connections.and(listing).filter(|l| l.writes_lines());
+        let analyzer = Analyzer::new(analyzer::Options {
+            connections: self.wanted(room(files), lines.is_some()),
+            ..conclusion::options(Vec::new())
+        });
+        match lines {
+            Some(listing) => analyzer.with_connection_sink(listing.connection_sink()),
+            None => analyzer,
+        }
+    }
+
+    fn wanted(self, room: usize, as_lines: bool) -> Wanted {
+        let limit = self.connections.filter(|_| !as_lines);
         Wanted {
-            limit: self.connections.unwrap_or_default() as usize,
+            limit: limit.unwrap_or_default() as usize,
             by: self
                 .connections_by
                 .map_or(Key::default(), |column| column.0),

@@ -1,6 +1,6 @@
 //! Connections one by one: a table, and with `--verbose` each in full.
 
-use lagtrace_core::report::{ConnectionRecord, Connections, RoundTripFigures};
+use lagtrace_core::report::{ConnectionRecord, Connections, Retransmissions, RoundTripFigures};
 
 use super::page::{Page, Tone};
 use super::quantity;
@@ -59,7 +59,7 @@ fn table(list: &[ConnectionRecord]) -> Table {
         (Align::Right, "packets"),
         (Align::Right, "bytes ←"),
         (Align::Right, "resent"),
-        (Align::Left, "end"),
+        (Align::Name, "end"),
     ]);
     for record in list {
         table.row(row(record));
@@ -72,7 +72,7 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
     let resent = [client, server].map(|side| side.retransmissions);
     let resent = match resent {
         [None, None] => None,
-        sides => Some(sides.iter().flatten().map(|r| r.repeated + r.filled).sum()),
+        sides => Some(sides.iter().flatten().map(resent_by).sum()),
     };
     let lost = record.lost.map(|lost| lost.total_ns);
     vec![
@@ -102,6 +102,11 @@ fn row(record: &ConnectionRecord) -> Vec<Cell> {
     ]
 }
 
+/// What was sent again, on this side of the point or on the other.
+fn resent_by(side: &Retransmissions) -> u64 {
+    side.repeated + side.lost_before + side.filled
+}
+
 fn stream(record: &ConnectionRecord) -> String {
     let number = record.stream.map_or(UNKNOWN.to_owned(), |n| n.to_string());
     match record.protocol.as_str() {
@@ -113,7 +118,7 @@ fn stream(record: &ConnectionRecord) -> String {
 /// How it ended and by whom.
 fn end(record: &ConnectionRecord) -> String {
     match &record.end.by {
-        Some(by) => format!("{} by {by}", record.end.how),
+        Some(by) => format!("{}, {by}", record.end.how),
         None => record.end.how.clone(),
     }
 }

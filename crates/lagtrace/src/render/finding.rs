@@ -38,6 +38,10 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
         page.paragraph(0, Tone::Plain, &finding.summary);
     }
     evidence(page, &finding.evidence);
+    if let Some(filter) = &finding.display_filter {
+        page.heading("To see it in Wireshark");
+        page.paragraph(2, Tone::Plain, filter);
+    }
     if !finding.ruled_out.is_empty() {
         page.heading("Ruled out");
         for other in &finding.ruled_out {

@@ -4,9 +4,9 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::{
     Affected, Capture, CapturePoint, Cluster, Counter, Details, Evidence, EvidenceKind, Exchanges,
-    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, Layer, LayerState, PhaseSpan,
-    PredictedLatency, Prediction, Probe, ProbeFigures, Remark, Report, RuledOut, SCHEMA, Setting,
-    SetupOutcome, Setups, SocketGroup, StatusCount, Tally, Verdict, WaitShare, WaitSpan,
+    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, LatencyMode, Layer, LayerState,
+    PhaseSpan, PredictedLatency, Prediction, Probe, ProbeFigures, Remark, Report, RuledOut, SCHEMA,
+    Setting, SetupOutcome, Setups, SocketGroup, StatusCount, Tally, Verdict, WaitShare, WaitSpan,
 };
 use lagtrace_core::wait::{Owner, WaitKind};
 
@@ -270,8 +270,26 @@ fn slow_exchanges() -> Exchanges {
             status: "200".to_owned(),
             count: 22_738,
         }],
+        modes: modes(),
         ..Exchanges::default()
     }
+}
+
+fn modes() -> Vec<LatencyMode> {
+    let mode = |count: u64, [low, peak, high]: [u64; 3], cause: Option<&str>| LatencyMode {
+        count,
+        share: count as f64 / 22_738.0,
+        low_ns: low * 1_000,
+        peak_ns: peak * 1_000,
+        high_ns: high * 1_000,
+        waits: vec![share(WaitKind::RoundTrip, Owner::Path, 12_000_000, 0.6)],
+        causes: cause.map(str::to_owned).into_iter().collect(),
+        exemplars: vec![exemplar()],
+    };
+    vec![
+        mode(1_137, [290, 310, 420], None),
+        mode(21_601, [43_100, 43_600, 44_900], Some("nagle-delayed-ack")),
+    ]
 }
 
 fn fast_exchanges() -> Exchanges {
@@ -377,6 +395,11 @@ fn nagle() -> Finding {
                 ..evidence(EvidenceKind::Configuration, "tcp_nodelay off")
             },
         ],
+        display_filter: Some(
+            "ip.addr == 10.77.0.1 && tcp.port == 40212 && tcp.port == 8080 && frame.number in \
+             {1201..1207}"
+                .to_owned(),
+        ),
         ruled_out: vec![
             ruled_out(
                 "server-think",
@@ -432,6 +455,7 @@ fn loss() -> Finding {
                 "Segments were sent again after timeouts",
             )
         }],
+        display_filter: None,
         ruled_out: Vec::new(),
         overturned_by: "A capture at the server that shows the repeated segments arriving twice"
             .to_owned(),
@@ -461,6 +485,7 @@ fn refused() -> Finding {
             EvidenceKind::OwnSocket,
             "3 of 3 connections were refused by RST",
         )],
+        display_filter: None,
         ruled_out: vec![ruled_out(
             "firewall-drop",
             "the RST came from the server itself, TTL 64",

@@ -70,10 +70,11 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
             quantity::count(affected.exchanges)
         )
     } else if affected.of == exchanges.count {
-        format!(
-            "of each {} request",
-            quantity::duration(exchanges.latency_ns.mean)
-        )
+        // What the share is of: with the connection where the cause is in making it.
+        let share = finding.share.max(f64::EPSILON);
+        let mean = finding.cost_ns as f64 / affected.exchanges as f64 / share;
+        let whole = exchanges.latency_ns.mean.max(mean as u64);
+        format!("of each {} request", quantity::duration(whole))
     } else {
         format!(
             "of each of {}",

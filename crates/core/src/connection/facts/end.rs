@@ -7,7 +7,8 @@ use super::flight::{FirstFlight, Piece};
 use super::sample::Sample;
 use super::spell::Spell;
 use crate::connection::half::Arrival;
-use crate::exchange::RecoveryMechanism;
+use crate::connection::order::Order;
+use crate::exchange::{Recovery, RecoveryMechanism};
 use crate::mark::Data;
 use crate::segment::{Segment, TcpFlags, TcpOptions};
 use crate::tile::LEAST_DELAYED_ACK;
@@ -31,9 +32,11 @@ pub(crate) struct End {
     /// Data segments whose bytes had passed here before.
     pub(crate) repeats: u32,
     pub(crate) repeated_bytes: u64,
-    /// Data segments that filled a hole: resent, or overtaken on the way.
-    pub(crate) fills: u32,
-    pub(crate) keep_alives: u32,
+    /// Data segments that filled a hole.
+    pub(crate) fills: Fills,
+    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
+    pub(crate) probes: u32,
+    has_fin: bool,
     pub(crate) most_in_flight: Option<u32>,
     /// Least and most of its window, in bytes.
     pub(crate) window: Option<(u32, u32)>,
@@ -51,6 +54,18 @@ pub(crate) struct End {
     pub(crate) has_timestamps: Option<bool>,
     /// What most connections never see.
     rare: Option<Box<Rare>>,
+}
+
+/// Data segments that filled a hole, by what their sender's numbers say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fills {
+    /// Sent after what came before them: the first copy was lost on its way
+    /// here.
+    pub(crate) resent: u32,
+    /// Sent before what came before them.
+    pub(crate) overtaken: u32,
+    /// Nothing tells.
+    pub(crate) untold: u32,
 }
 
 /// What a SYN says of its sender.
@@ -85,6 +100,14 @@ pub(crate) struct Rare {
     pub(crate) d_sacks: u32,
     pub(crate) fast: u32,
     pub(crate) timeouts: u32,
+    pub(crate) tail_loss_probes: u32,
+    pub(crate) lost_again: u32,
+    /// Segments sent again though an earlier copy arrived.
+    pub(crate) spurious: u32,
+    /// Segments that the path or the capture doubled.
+    pub(crate) copies: u32,
+    /// The most bytes that overtook a segment.
+    pub(crate) reordering: u64,
     /// The least time from a segment to its repetition by a timer.
     pub(crate) least_timeout: Option<Duration>,
     gaps: Vec<(u64, Duration)>,
@@ -104,7 +127,13 @@ impl End {
 
     /// Segments sent again or late.
     pub(crate) fn resent(&self) -> u32 {
-        self.repeats.saturating_add(self.fills)
+        let Fills {
+            resent,
+            overtaken,
+            untold,
+        } = self.fills;
+        let fills = resent.saturating_add(overtaken).saturating_add(untold);
+        self.repeats.saturating_add(fills)
     }
 
     pub(crate) fn rare(&self) -> Option<&Rare> {
@@ -183,8 +212,12 @@ impl End {
         self.data_segments = self.data_segments.saturating_add(1);
         match data.arrival {
             Arrival::Repeat => self.repeat(segment),
-            Arrival::Fill => self.fills = self.fills.saturating_add(1),
-            Arrival::KeepAlive => self.keep_alives = self.keep_alives.saturating_add(1),
+            Arrival::Fill => self.fill(data.order, step.behind),
+            Arrival::Copy => {
+                let rare = self.rare_mut();
+                rare.copies = rare.copies.saturating_add(1);
+            }
+            Arrival::KeepAlive => self.probes = self.probes.saturating_add(1),
             Arrival::InOrder | Arrival::PastHole => {}
         }
         if let Some(in_flight) = step.in_flight {
@@ -204,6 +237,25 @@ impl End {
         }
     }
 
+    fn fill(&mut self, order: Order, behind: u64) {
+        let fills = &mut self.fills;
+        match order {
+            Order::Newer => fills.resent = fills.resent.saturating_add(1),
+            Order::Untold => fills.untold = fills.untold.saturating_add(1),
+            Order::Older => {
+                fills.overtaken = fills.overtaken.saturating_add(1);
+                let rare = self.rare_mut();
+                rare.reordering = rare.reordering.max(behind);
+            }
+        }
+    }
+
+    /// A segment of its own turned out to have been sent for nothing.
+    pub(super) fn was_spurious(&mut self) {
+        let rare = self.rare_mut();
+        rare.spurious = rare.spurious.saturating_add(1);
+    }
+
     fn repeat(&mut self, segment: &Segment) {
         self.repeats = self.repeats.saturating_add(1);
         self.repeated_bytes += u64::from(segment.payload_len);
@@ -219,7 +271,15 @@ impl End {
     fn send_ack(&mut self, step: &Step<'_>) {
         const BARE: u8 = TcpFlags::ACK.0;
         let segment = step.segment;
+        if segment.flags.contains(TcpFlags::FIN) {
+            self.repeats = self.repeats.saturating_add(u32::from(self.has_fin));
+            self.has_fin = true;
+        }
         if segment.flags.0 & !(TcpFlags::PSH.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0) != BARE {
+            return;
+        }
+        if step.is_probe {
+            self.probes = self.probes.saturating_add(1);
             return;
         }
         self.bare_acks = self.bare_acks.saturating_add(1);
@@ -258,11 +318,16 @@ impl End {
         }
     }
 
-    /// A loss of its data was repaired by `packet`.
-    pub(super) fn recovered(&mut self, mechanism: RecoveryMechanism, packet: u64) {
+    /// A loss of its data was repaired.
+    pub(super) fn recovered(&mut self, recovery: &Recovery) {
+        let packet = recovery.packet;
         let rare = self.rare_mut();
-        match mechanism {
+        rare.lost_again = rare.lost_again.saturating_add(u32::from(recovery.again));
+        match recovery.mechanism {
             RecoveryMechanism::Fast => rare.fast = rare.fast.saturating_add(1),
+            RecoveryMechanism::Probe => {
+                rare.tail_loss_probes = rare.tail_loss_probes.saturating_add(1);
+            }
             RecoveryMechanism::Timeout => {
                 rare.timeouts = rare.timeouts.saturating_add(1);
                 let gap = rare.gaps.iter().find(|(number, _)| *number == packet);

@@ -2,11 +2,14 @@
 
 use super::Ending;
 use crate::connection::View;
-use crate::connection::half::Span;
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
+use crate::exchange::FirstRecord;
 use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::handshake::Handshake;
 use crate::http::RequestLine;
-use crate::mark::Mark;
+use crate::mark::{Mark, Pace};
 use crate::tile::{Tiling, Trace, tile};
 use crate::time::Timestamp;
 
@@ -31,6 +34,13 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its response is what a certificate's validity rests on.
+    pub(super) is_revocation: bool,
+    /// Records of the server that seem to be no response: where they lie, and
+    /// when and in which packet the last ended.
+    aside: Option<(Span, Timestamp, u64)>,
+    /// The first record of its response, if it is in records.
+    pub(super) first_record: Option<Span>,
 }
 
 impl Draft {
@@ -60,7 +70,27 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            is_revocation: false,
+            aside: None,
+            first_record: None,
         }
+    }
+
+    /// The server's bytes up to `end` are no response, unless nothing else comes.
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: Mark) {
+        let start = match (self.aside, self.response.end > self.response.start) {
+            (Some((span, ..)), _) => span.start,
+            (None, true) => self.response.start.min(start),
+            (None, false) => start,
+        };
+        self.aside = Some((Span { start, end }, mark.at, mark.number));
+        self.response = Span { start: end, end };
+        self.first_record = None;
+    }
+
+    /// Whether the record that ends there was put aside.
+    pub(super) fn is_aside(&self, end: u64) -> bool {
+        self.aside.is_some_and(|(span, ..)| end <= span.end)
     }
 
     pub(super) fn is_head_request(&self) -> bool {
@@ -98,6 +128,9 @@ impl Draft {
 
     /// By turns a response is whole when the turn passes.
     pub(super) fn complete_turn(&mut self) {
+        if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
+            self.extend_turn(span, at, number);
+        }
         if self.response.end > self.response.start {
             self.outcome = Some(Outcome::Complete(None));
         }
@@ -122,17 +155,44 @@ impl Draft {
         });
     }
 
+    /// Where a sender's retransmissions are seen, a response ends when the last
+    /// of its bytes that had to be was sent: the copy before was lost behind
+    /// this point.
+    fn extend_by_repeats(&mut self, view: &View, marks: &[Mark]) {
+        let is_near_server = matches!(
+            (view.to_server.floor(), view.to_client.floor()),
+            (Some(server), Some(client)) if server <= client
+        );
+        if !is_near_server || !matches!(self.outcome, Some(Outcome::Complete(_))) {
+            return;
+        }
+        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
+            let is_ours = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < self.response.end
+                    && data.span.end > self.response.start
+            });
+            if is_ours && mark.at > self.end {
+                self.end = mark.at;
+                self.last_number = mark.number;
+            }
+        }
+    }
+
     /// Closes and tiles it.
     pub(super) fn close(
-        self,
+        mut self,
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
         behind: Option<Timestamp>,
         setup: &mut Setup,
+        handshake: Option<Box<Handshake>>,
     ) -> Exchange {
         let outcome = self.outcome.unwrap_or(Outcome::Cut);
         let first = marks.partition_point(|mark| mark.at < self.begin);
+        self.extend_by_repeats(view, marks.get(first..).unwrap_or_default());
         let trace = Trace {
             marks: marks.get(first..).unwrap_or_default(),
             begin: self.begin,
@@ -164,16 +224,31 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            disorder: tiling.disorder,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
             least_trip: view.to_server.floor(),
-            setup: setup.charge(self.begin),
+            setup: setup.charge(self.begin, handshake.as_deref()),
+            is_revocation: self.is_revocation,
+            first_record: self.first_record.map(|span| first_record(&trace, span)),
+            handshake,
             closing: Closing {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
         }
+    }
+}
+
+/// How long the response's first record was on its way.
+fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
+    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    FirstRecord {
+        bytes: span.end - span.start,
+        took: pace.took,
+        longest_gap: pace.longest_gap,
+        round_trip: trace.whole_round_trip(),
     }
 }

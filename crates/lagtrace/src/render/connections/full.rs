@@ -130,11 +130,27 @@ const FIGURES: &[(&str, Figure)] = &[
     ("repeated bytes", |side| {
         resent(side, |r| Some(r.repeated_bytes))
     }),
-    ("came late into a hole", |side| {
-        resent(side, |r| Some(r.filled))
+    ("first copy lost before", |side| {
+        resent(side, |r| Some(r.lost_before))
+    }),
+    ("overtaken", |side| resent(side, |r| Some(r.overtaken))),
+    ("by bytes, most", |side| {
+        resent(side, |r| r.overtaken_by_bytes)
+    }),
+    ("late, untold why", |side| resent(side, |r| Some(r.filled))),
+    ("sent again for nothing", |side| {
+        resent(side, |r| Some(r.spurious))
+    }),
+    ("doubled on the way", |side| {
+        resent(side, |r| Some(r.copies))
     }),
     ("repaired fast", |side| resent(side, |r| r.fast)),
-    ("repaired by a timer", |side| resent(side, |r| r.timeout)),
+    ("by the timer", |side| resent(side, |r| r.timeout)),
+    ("by a tail-loss probe", |side| {
+        resent(side, |r| r.tail_loss_probe)
+    }),
+    ("repair lost too", |side| resent(side, |r| r.lost_again)),
+    ("probes", |side| resent(side, |r| Some(r.probes))),
     ("bare ACKs", |side| {
         known(side.acknowledgements.map(|a| a.bare))
     }),

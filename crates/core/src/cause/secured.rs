@@ -1,0 +1,83 @@
+//! What the causes in TLS share: times with the connection's making in them,
+//! for that is where handshakes lie.
+
+use core::time::Duration;
+
+use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
+use super::tally::{Cost, Tally};
+use super::{Case, evidence::finding};
+use crate::exchange::{Exchange, Outcome};
+use crate::histogram::Distribution;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Exchanges with what their connections took, and what a cause cost them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Secured {
+    pub(crate) tally: Tally,
+    /// Latencies with the setup's time where one was paid.
+    whole: Distribution,
+    /// The same without the cause.
+    without: Distribution,
+    /// Exchanges that came behind a handshake and had to bear it.
+    pub(crate) handshakes: u64,
+}
+
+impl Secured {
+    /// Takes in an exchange, which the cause cost so much; zero: it did not
+    /// touch it.
+    pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost) {
+        if !matches!(exchange.outcome, Outcome::Complete(_)) {
+            return;
+        }
+        let setup = exchange.setup.unwrap_or_default();
+        let whole = exchange.latency() + setup;
+        let saved = Duration::from_nanos(cost.likely).min(whole);
+        self.whole.record(whole);
+        self.without.record(whole - saved);
+        self.handshakes += u64::from(exchange.handshake.is_some() && exchange.setup.is_some());
+        if cost.likely > 0 {
+            self.tally.add(exchange, cost, setup);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.whole.merge(&other.whole);
+        self.without.merge(&other.without);
+        self.handshakes += other.handshakes;
+    }
+
+    /// Whether the mean request would be better off: one handshake for many
+    /// requests is what TLS costs.
+    pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
+        let mean = |of: &Distribution| of.mean().unwrap_or_default();
+        let (before, after) = (mean(&self.whole), mean(&self.without));
+        let saved = before.saturating_sub(after);
+        saved >= MATERIAL_TIME
+            && saved.as_secs_f64() >= before.as_secs_f64() * MATERIAL_SHARE
+            && evidence::is_repeated(case, &self.tally)
+    }
+
+    /// A finding whose share is of the time with the setups in it.
+    pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+        let mut finding = finding(id, culprit, case, &self.tally);
+        let total = u64::try_from(self.whole.sum_ns())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        finding.share = (self.tally.cost.likely as f64 / total as f64).min(1.0);
+        finding
+    }
+}
+
+/// A version's name.
+pub(crate) fn version_name(version: Option<u16>) -> &'static str {
+    match version {
+        Some(0x0304) => "TLS 1.3",
+        Some(0x0303) => "TLS 1.2",
+        Some(0x0302) => "TLS 1.1",
+        Some(0x0301) => "TLS 1.0",
+        Some(0x0300) => "SSL 3",
+        _ => "TLS",
+    }
+}

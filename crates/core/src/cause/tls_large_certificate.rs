@@ -1,0 +1,109 @@
+//! `tls-large-certificate`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::secured::Secured;
+use super::tally::Cost;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::handshake::{Handshake, Leg};
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A flight below the initial window before RFC 6928 (RFC 3390) never stalls.
+const LEAST_FLIGHT: u64 = 4380;
+/// Shorter stalls are not worth a word.
+const NOTABLE: Duration = Duration::from_millis(2);
+
+/// Watches server flights that stop for a round trip: the congestion window a
+/// connection begins with (ten segments, RFC 6928) was full, and the client's
+/// ACK let the rest go. A lost segment is sent again and no such stall; a
+/// slow link spreads the flight evenly.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    secured: Secured,
+    bytes: Distribution,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
+        let leg = handshake.and_then(|handshake| stalled(handshake));
+        let cost = leg.map_or(Cost::default(), |leg| Cost::exactly(leg.spread));
+        self.secured.add(exchange, cost);
+        if let Some(leg) = leg {
+            self.bytes.record(Duration::from_nanos(leg.answer_bytes));
+            self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.secured.merge(other.secured);
+        self.bytes.merge(&other.bytes);
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match self.secured.is_material(case) {
+            true => Conclusion::Finding(Box::new(self.finding(case))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+/// The flight that waited for an ACK in its midst.
+fn stalled(handshake: &Handshake) -> Option<&Leg> {
+    let half = (handshake.round_trip? / 2).max(NOTABLE);
+    handshake.legs.iter().find(|leg| {
+        leg.answer_bytes >= LEAST_FLIGHT && leg.longest_gap >= half && leg.spread >= half
+    })
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let tally = &self.secured.tally;
+        let mut finding = self.secured.finding("tls-large-certificate", Owner::Server, case);
+        let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
+        let text = format!(
+            "in {} of {} TLS handshakes the server's flight with its certificates, {bytes} bytes \
+             (median), stopped in its midst and went on {stall} (median) later, when the client \
+             had acknowledged the first part",
+            tally.affected, self.secured.handshakes,
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The server's certificates fill {bytes} bytes, more than a new connection may have \
+             under way: the handshake waits {stall} (median) for an acknowledgement, {} of the \
+             time including connections.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "tls-slow-handshake",
+            "the flight had begun; what stopped it was released by an acknowledgement",
+        ));
+        finding.ruled_out.push(ruled_out("packet-loss", "nothing of the flight was sent again"));
+        finding.overturned_by =
+            "a handshake with the same certificates whose flight comes in one go".to_owned();
+        finding.fix = vec![
+            fix(
+                "server",
+                "send less: no root, no superfluous intermediates, an ECDSA key (P-256) instead \
+                 of RSA, certificates with few names",
+            ),
+            fix("server", "compress certificates (RFC 8879) where both sides can"),
+            fix("server", "let the first flight be longer: ip route change … initcwnd 20"),
+            fix("client and server", "resume sessions: a resumed handshake sends no certificates"),
+        ];
+        finding
+    }
+}

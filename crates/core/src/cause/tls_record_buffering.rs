@@ -1,0 +1,103 @@
+//! `tls-record-buffering`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::secured::Secured;
+use super::server_think::waited;
+use super::tally::Cost;
+use super::{Case, Conclusion};
+use crate::exchange::{Exchange, FirstRecord};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// A record that fits into an initial window before RFC 6928 (RFC 3390), with
+/// its header, is short.
+const LONG_RECORD: u64 = 4380;
+/// Shorter stalls are not worth a word.
+const NOTABLE: Duration = Duration::from_millis(2);
+
+/// Watches first records of responses that stop for a round trip in their
+/// midst: the congestion window was full, and as a record can be read only as
+/// a whole, the client's program has nothing until the rest came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    secured: Secured,
+    longest: u64,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let record = exchange.first_record.filter(|record| is_stalled(exchange, record));
+        let cost = record.map_or(Cost::default(), |record| Cost::exactly(record.took));
+        self.secured.add(exchange, cost);
+        if let Some(record) = record {
+            self.longest = self.longest.max(record.bytes);
+            let packets = [exchange.first_packet, exchange.last_packet];
+            self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.secured.merge(other.secured);
+        self.longest = self.longest.max(other.longest);
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match self.secured.is_material(case) {
+            true => Conclusion::Finding(Box::new(self.finding(case))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+/// Whether the window, and not the program or a loss, held up its end.
+fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
+    let Some(trip) = record.round_trip else {
+        return false;
+    };
+    let half = (trip / 2).max(NOTABLE);
+    let otherwise = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::Recovery);
+    record.bytes > LONG_RECORD && record.longest_gap >= half && otherwise < half
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let tally = &self.secured.tally;
+        let mut finding = self.secured.finding("tls-record-buffering", Owner::Server, case);
+        let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "in {} responses the first TLS record, of {} bytes at most, was whole only {stall} \
+             (median) after its first byte had come: a round trip lay within it",
+            tally.affected, self.longest,
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The response's first TLS record is longer than what a new connection may have under \
+             way. A record is read as a whole: the first byte reaches the program {stall} (median) \
+             later than with short ones, {} of the time including connections; the last byte \
+             comes no sooner either way.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "server-pause",
+            "what stopped the record was released by an acknowledgement",
+        ));
+        finding.overturned_by =
+            "a program that uses the first byte no sooner than the last".to_owned();
+        finding.fix = vec![
+            fix("server", "shorter records at a connection's start: ssl_buffer_size 4k (nginx), \
+                 dynamic record sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)"),
+            fix("client", "keep connections alive: a window that has grown takes whole records"),
+        ];
+        finding
+    }
+}

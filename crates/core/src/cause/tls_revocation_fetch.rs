@@ -1,0 +1,117 @@
+//! `tls-revocation-fetch`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::secured::Secured;
+use super::tally::{Cost, nanos};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::handshake::Leg;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::service::Stretches;
+use crate::wait::Owner;
+
+/// A client verifies certificates within a few milliseconds.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// Of the pauses, this share must have a fetch in them.
+const SHARE: f64 = 0.5;
+
+/// Watches clients that have the server's flight and do not go on, while the
+/// same host fetches an OCSP response, a revocation list or an issuer's
+/// certificate elsewhere. Without such a fetch in the capture the pause is the
+/// client's own, and nobody is accused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    secured: Secured,
+    pauses: Stretches,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
+        let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
+        let paused = legs.iter().max_by_key(|leg| leg.client_think);
+        let Some(leg) = paused.filter(|leg| leg.client_think >= NOTABLE) else {
+            return self.secured.add(exchange, Cost::default());
+        };
+        let cost = cost_of(exchange, leg);
+        self.secured.add(exchange, cost);
+        self.pauses.add(exchange.client.addr, leg.begin - leg.client_think, leg.begin);
+        self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.secured.merge(other.secured);
+        self.pauses.merge(other.pauses);
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let fetched = self.pauses.overlapping(case.fetches);
+        let is_shown = fetched > 0 && fetched as f64 >= self.pauses.count() as f64 * SHARE;
+        match is_shown && self.secured.is_material(case) {
+            true => Conclusion::Finding(Box::new(self.finding(case, fetched))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+/// All of the pause. Where Nagle's algorithm holds the client's request for
+/// the ACK of its Finished, it would have held the Finished for the ACK of the
+/// ChangeCipherSpec before it, fetch or no fetch: a round trip.
+fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
+    let pause = leg.client_think;
+    let (end, trip) = exchange
+        .handshake
+        .as_ref()
+        .map_or((exchange.begin, None), |h| (h.end, h.round_trip));
+    let trip = trip.unwrap_or_default();
+    let is_held = trip > NOTABLE && exchange.begin.since(end) >= trip * 3 / 4;
+    let rest = pause.saturating_sub(trip);
+    Cost {
+        low: nanos(rest.min(pause.saturating_sub(NOTABLE))),
+        likely: nanos(if is_held { rest } else { pause }),
+        high: nanos(pause),
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, fetched: u64) -> Finding {
+        let tally = &self.secured.tally;
+        let mut finding = self.secured.finding("tls-revocation-fetch", Owner::Client, case);
+        let pause = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "in {} of {} TLS handshakes the client had the server's certificates and went on {pause} \
+             (median) later; in {fetched} of these pauses the same host fetched an OCSP response, \
+             a revocation list or an issuer's certificate",
+            tally.affected, self.secured.handshakes,
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(fetched)
+                .median(&tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, fetched, false);
+        finding.summary = format!(
+            "The client interrupts the TLS handshake to ask whether the certificate is revoked, \
+             {pause} (median), {} of the time including connections.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "tls-slow-handshake",
+            "the server had answered; the next flight was the client's to send",
+        ));
+        finding.overturned_by =
+            "the same pauses with the client's revocation checks switched off".to_owned();
+        finding.fix = vec![
+            fix("server", "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)"),
+            fix("server", "send the whole chain, so that no issuer has to be fetched"),
+            fix("client", "keep responses for as long as they are valid, or check offline (CRLite, \
+                 short-lived certificates)"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,170 @@
+//! `tls-round-trips`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::secured::{Secured, version_name};
+use super::tally::{Cost, nanos};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::handshake::{Handshake, Leg};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::wait::Owner;
+
+/// TLS 1.3 on the wire (RFC 8446 §4.2.1).
+const TLS_1_3: u16 = 0x0304;
+
+/// Watches handshakes of more than one round trip, as a full one up to TLS 1.2
+/// is (RFC 5246 §7.3) and one with a HelloRetryRequest (RFC 8446 §4.1.4). A
+/// slow server or a long flight of certificates keeps to one leg.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    secured: Secured,
+    full: u64,
+    retried: u64,
+    /// The client offers no better version and nothing to resume by.
+    by_client: u64,
+    /// Sessions that were offered and not resumed.
+    refused: u64,
+    version: Option<u16>,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
+        let extra: Vec<(&Leg, Duration)> = handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
+        let cost = extra.iter().fold(Cost::default(), |sum, (leg, new_key)| sum.plus(cost_of(leg, *new_key)));
+        self.secured.add(exchange, cost);
+        let (Some(handshake), Some(first)) = (handshake, extra.first()) else {
+            return;
+        };
+        self.full += u64::from(is_full(handshake));
+        self.retried += u64::from(handshake.is_retried);
+        self.refused += u64::from(handshake.offers_session && !handshake.is_resumed);
+        let offers_better = handshake.offered.is_none_or(|offered| offered >= TLS_1_3);
+        let is_clients = !offers_better && !handshake.offers_session && !handshake.is_retried;
+        self.by_client += u64::from(is_clients);
+        self.version = self.version.max(handshake.version);
+        let packets = first.0.packets;
+        self.packets = Some(self.packets.map_or(packets, |p| p.min(packets)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.secured.merge(other.secured);
+        self.full += other.full;
+        self.retried += other.retried;
+        self.by_client += other.by_client;
+        self.refused += other.refused;
+        self.version = self.version.max(other.version);
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match self.secured.is_material(case) {
+            true => Conclusion::Finding(Box::new(self.finding(case))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+/// A full handshake of TLS 1.2 or before.
+fn is_full(handshake: &Handshake) -> bool {
+    let is_older = handshake.version.is_some_and(|version| version < TLS_1_3);
+    is_older && !handshake.is_resumed && handshake.round_trips() > 1
+}
+
+/// The round trips that a handshake of TLS 1.3, or one that resumes, spares:
+/// each with the time that the client took for another key behind it.
+fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
+    let is_full = is_full(handshake);
+    let last = handshake.round_trips().saturating_sub(1);
+    let behind = handshake.legs.iter().skip(1).map(|leg| leg.client_think);
+    let behind = behind.chain([Duration::ZERO]);
+    let legs = handshake.legs.iter().zip(behind).enumerate();
+    legs.filter(move |(at, (leg, _))| leg.is_retry || (is_full && *at == last))
+        .map(|(_, (leg, behind))| match leg.is_retry {
+            true => (leg, behind),
+            false => (leg, Duration::ZERO),
+        })
+}
+
+/// All of the leg and the answer's way; the least is what its travel took.
+fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
+    let whole = leg.end.since(leg.begin) + leg.travel;
+    Cost {
+        low: nanos(whole.saturating_sub(leg.server_think + leg.spread)),
+        ..Cost::exactly(whole + new_key)
+    }
+}
+
+impl Rule {
+    fn culprit(&self) -> Owner {
+        match self.by_client * 2 > self.secured.tally.affected {
+            true => Owner::Client,
+            false => Owner::Server,
+        }
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let tally = &self.secured.tally;
+        let mut finding = self.secured.finding("tls-round-trips", self.culprit(), case);
+        let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
+             {} with a HelloRetryRequest; {} times the client offered to resume a session in vain",
+            tally.affected,
+            self.secured.handshakes,
+            self.full,
+            version_name(self.version),
+            self.retried,
+            self.refused,
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "Each TLS handshake takes one round trip more than TLS 1.3 needs, {extra} (median), {} \
+             of the time including connections.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "tls-slow-handshake",
+            "it is the number of flights that is counted, not how long the server took for one",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "tls-large-certificate",
+            "the extra flights are the client's, each answered by the server",
+        ));
+        finding.overturned_by =
+            "handshakes of one round trip with the same client and server".to_owned();
+        finding.fix = self.fixes();
+        finding
+    }
+
+    fn fixes(&self) -> Vec<Fix> {
+        let mut fixes = Vec::new();
+        if self.full > 0 && self.culprit() == Owner::Client {
+            fixes.push(fix("client", "offer TLS 1.3, and keep sessions to resume by"));
+        } else if self.full > 0 {
+            fixes.push(fix("server", "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)"));
+            fixes.push(fix(
+                "server",
+                "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
+                 ssl_session_tickets on with keys that all its hosts share",
+            ));
+        }
+        if self.retried > 0 {
+            fixes.push(fix(
+                "server",
+                "take a group that clients send a key for: ssl_ecdh_curve X25519:prime256v1 (nginx)",
+            ));
+        }
+        fixes.push(fix("client", "keep connections alive: one handshake serves many requests"));
+        fixes
+    }
+}

@@ -1,0 +1,111 @@
+//! `tls-slow-handshake`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::secured::Secured;
+use super::server_think::waited;
+use super::tally::Cost;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// A signature of RSA with 2048 bits takes a millisecond or two of any
+/// processor; what takes longer than this is queueing or a slow key.
+const NOTABLE: Duration = Duration::from_millis(8);
+/// A server that takes this share of it for requests too is slow at large.
+const SHARE_OF_REQUESTS: f64 = 0.5;
+
+/// Watches what the server takes before it answers within handshakes: its
+/// kernel has the hello, its program has not answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    secured: Secured,
+    /// The server's time for the requests behind the handshakes.
+    thinks: Distribution,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
+        let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
+        let think: Duration = legs.iter().map(|leg| leg.server_think).sum();
+        let cost = match think >= NOTABLE {
+            true => Cost::exactly(think),
+            false => Cost::default(),
+        };
+        self.secured.add(exchange, cost);
+        if cost.likely == 0 {
+            return;
+        }
+        self.thinks.record(waited(exchange, WaitKind::ServerThink));
+        if let Some(leg) = legs.iter().max_by_key(|leg| leg.server_think) {
+            self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.secured.merge(other.secured);
+        self.thinks.merge(&other.thinks);
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
+        let is_slow_at_large =
+            median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
+        match self.secured.is_material(case) && !is_slow_at_large {
+            true => Conclusion::Finding(Box::new(self.finding(case))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let tally = &self.secured.tally;
+        let mut finding = self.secured.finding("tls-slow-handshake", Owner::Server, case);
+        let think = human(tally.saved.quantile(0.5).unwrap_or_default());
+        let text = format!(
+            "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
+             (median) later; behind them it took {} (median) for a request",
+            tally.affected,
+            self.secured.handshakes,
+            human(self.thinks.quantile(0.5).unwrap_or_default()),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The server takes {think} (median) before it answers within a TLS handshake, {} of \
+             the time including connections: a costly key, or handshakes that queue for its \
+             processors.",
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "tls-round-trips",
+            "travel is taken off: it is the server's time within a flight that is counted",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "server-think",
+            "requests behind the handshakes were answered much sooner",
+        ));
+        finding.overturned_by =
+            "the server's own trace showing that it answered the ClientHello sooner".to_owned();
+        finding.fix = vec![
+            fix("server", "an ECDSA key (P-256): it signs ten times as fast as RSA of 2048 bits, \
+                 a hundred times as fast as RSA of 4096"),
+            fix("server", "let sessions resume (ssl_session_cache, ssl_session_tickets), and keep \
+                 connections alive"),
+            fix("server", "more workers or processors: worker_processes auto (nginx)"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,83 @@
+//! What follows from a cause is its evidence, not a second cause beside it.
+
+use crate::report::Finding;
+
+/// How a consequence's time relates to its cause's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    /// It is more of the same: a path that loses data segments loses SYNs too.
+    Besides,
+    /// The cause has counted it already.
+    Within,
+}
+
+/// Which finding is folded into which, where one service has both: the
+/// consequence, its causes, and whose time the consequence counted.
+///
+/// A cause takes in only a consequence that it mostly explains; see [`EXPLAINED`].
+const FOLLOWS: &[(&str, &[&str], Time)] = &[
+    (
+        "syn-loss",
+        &["packet-loss", "retransmission-timeout", "fast-retransmit"],
+        Time::Besides,
+    ),
+    // Requests queue behind the handshakes for the same processors.
+    ("server-think", &["tls-slow-handshake"], Time::Besides),
+    // Losses on one member of the path are not losses of the path.
+    ("packet-loss", &["path-member-fault"], Time::Within),
+    // Connections that are not kept because the server closes them too soon.
+    ("connection-not-reused", &["stale-keep-alive"], Time::Within),
+];
+
+/// The part of a consequence's time that its cause must account for, where it
+/// has counted the same time.
+const EXPLAINED: f64 = 0.5;
+
+/// Folds each consequence into the first of its causes that was found.
+pub(super) fn fold(findings: &mut Vec<Finding>) {
+    for &(consequence, causes, time) in FOLLOWS {
+        while let Some((at, root)) = pair(findings, consequence, causes, time) {
+            let folded = findings.remove(at);
+            let root = if root > at { root - 1 } else { root };
+            if let Some(root) = findings.get_mut(root) {
+                take_in(root, folded, time);
+            }
+        }
+    }
+}
+
+/// Where a consequence and its cause stand, for one service.
+fn pair(
+    findings: &[Finding],
+    consequence: &str,
+    causes: &[&str],
+    time: Time,
+) -> Option<(usize, usize)> {
+    findings
+        .iter()
+        .enumerate()
+        .filter(|(_, finding)| finding.cause == consequence)
+        .find_map(|(at, finding)| {
+            let root = causes.iter().find_map(|cause| {
+                findings.iter().position(|other| {
+                    other.cause == *cause
+                        && other.service == finding.service
+                        && explains(other, finding, time)
+                })
+            });
+            root.map(|root| (at, root))
+        })
+}
+
+fn explains(cause: &Finding, consequence: &Finding, time: Time) -> bool {
+    time == Time::Besides || cause.cost_ns as f64 >= consequence.cost_ns as f64 * EXPLAINED
+}
+
+fn take_in(root: &mut Finding, folded: Finding, time: Time) {
+    if time == Time::Besides {
+        root.cost_ns = root.cost_ns.saturating_add(folded.cost_ns);
+        root.cost_low_ns = root.cost_low_ns.saturating_add(folded.cost_low_ns);
+        root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
+    }
+    root.evidence.extend(folded.evidence);
+}

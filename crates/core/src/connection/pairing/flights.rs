@@ -1,0 +1,294 @@
+//! A TLS handshake in the making: flights of records in turn.
+
+use core::time::Duration;
+
+use crate::connection::View;
+use crate::connection::half::Span;
+use crate::exchange::{Recovery, Side};
+use crate::handshake::{Handshake, Leg};
+use crate::mark::{Mark, Pace};
+use crate::protocol::tls::{
+    CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
+};
+use crate::tile::{Tiling, Trace, tile};
+use crate::time::Timestamp;
+use crate::wait::{Bound, Owner, Wait, WaitKind};
+
+/// Flights remembered of one handshake: TLS 1.3 has three with a
+/// HelloRetryRequest, TLS 1.2 two.
+const MAX_LEGS: usize = 8;
+
+/// What was seen of a handshake so far.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    legs: Vec<Flight>,
+    client: Option<Box<Hello>>,
+    server: Option<Box<Hello>>,
+    has_certificate: bool,
+    /// Which side's ChangeCipherSpec and Finished were seen (up to TLS 1.2).
+    changed: [bool; 2],
+    finished: [bool; 2],
+    /// The client has sent encrypted records that are no Finished by their length.
+    is_unfinished: bool,
+}
+
+/// A flight of the client's and its answer.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    begin: Timestamp,
+    first_number: u64,
+    request: Span,
+    response: Span,
+    end: Timestamp,
+    last_number: u64,
+    is_retry: bool,
+}
+
+impl Flights {
+    pub(super) fn begin(&self) -> Option<Timestamp> {
+        self.legs.first().map(|leg| leg.begin)
+    }
+
+    /// Where the first flight lies and in which packet it began.
+    pub(super) fn first(&self) -> Option<(Span, Timestamp, u64)> {
+        let leg = self.legs.first()?;
+        Some((leg.request, leg.begin, leg.first_number))
+    }
+
+    pub(super) fn server_name(&self) -> Option<&str> {
+        self.client.as_ref()?.server_name.as_deref()
+    }
+
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
+    /// Up to TLS 1.2: whether both sides have sent their Finished.
+    pub(super) fn is_done(&self) -> bool {
+        self.finished == [true, true]
+    }
+
+    /// A record began.
+    pub(super) fn began(&mut self, by: Side, start: u64, at: Timestamp, number: u64) {
+        let is_new = self
+            .legs
+            .last()
+            .is_none_or(|leg| leg.response.end > leg.response.start);
+        if by == Side::Client && is_new && self.legs.len() < MAX_LEGS {
+            let empty = Span { start, end: start };
+            self.legs.push(Flight {
+                begin: at,
+                first_number: number,
+                request: empty,
+                response: Span { start: 0, end: 0 },
+                end: at,
+                last_number: 0,
+                is_retry: false,
+            });
+        }
+        let Some(leg) = self.legs.last_mut().filter(|_| by == Side::Server) else {
+            return;
+        };
+        if leg.response.end == leg.response.start {
+            // Its header is there.
+            leg.response = Span {
+                start,
+                end: start + 1,
+            };
+        }
+    }
+
+    /// A record ended.
+    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: Mark) {
+        let side = usize::from(by == Side::Server);
+        let has_changed = self.changed.get(side).copied().unwrap_or_default();
+        match content {
+            Content::ChangeCipherSpec => self.changed[side] = true,
+            Content::Handshake if has_changed => self.finished[side] = true,
+            Content::ApplicationData if by == Side::Client => self.is_unfinished = true,
+            _ => {}
+        }
+        let Some(leg) = self.legs.last_mut() else {
+            return;
+        };
+        match by {
+            Side::Client => {
+                leg.request.end = leg.request.end.max(end);
+                if leg.last_number == 0 {
+                    leg.end = leg.end.max(mark.at);
+                }
+            }
+            Side::Server => {
+                leg.response.end = leg.response.end.max(end);
+                leg.end = leg.end.max(mark.at);
+                leg.last_number = mark.number;
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, message: Message) {
+        match message.kind {
+            CLIENT_HELLO if self.client.is_none() => self.client = message.hello,
+            SERVER_HELLO => {
+                if let Some(leg) = self.legs.last_mut() {
+                    leg.is_retry = message.hello.as_ref().is_some_and(|hello| hello.is_retry);
+                }
+                self.server = message.hello;
+            }
+            CERTIFICATE => self.has_certificate = true,
+            _ => {}
+        }
+    }
+
+    /// Tiles it. `None` where the capture missed some of it.
+    pub(super) fn close(
+        &self,
+        view: &View,
+        marks: &[Mark],
+        torn: &[(Side, Span)],
+    ) -> Option<Handshake> {
+        let begin = self.begin()?;
+        let mut whole = Tiled {
+            view,
+            marks,
+            torn,
+            cursor: begin,
+            waits: Vec::new(),
+            recoveries: Vec::new(),
+        };
+        let legs: Vec<Leg> = self.legs.iter().map(|leg| whole.leg(leg)).collect();
+        if legs.last().is_some_and(|leg| leg.answer_bytes > 0) {
+            whole.travel();
+        }
+        let hello = |hello: &Option<Box<Hello>>| hello.as_ref().map(|hello| hello.version);
+        let version = hello(&self.server);
+        let chose_key = self.server.as_ref().is_some_and(|hello| hello.resumes);
+        let is_1_3 = version.is_some_and(|version| version >= TLS_1_3);
+        Some(Handshake {
+            begin,
+            end: whole.cursor,
+            version,
+            offered: hello(&self.client),
+            offers_session: self.client.as_ref().is_some_and(|hello| hello.resumes),
+            is_resumed: match is_1_3 {
+                true => chose_key,
+                false => version.is_some() && !self.has_certificate,
+            },
+            is_retried: legs.iter().any(|leg| leg.is_retry),
+            server_name: self.server_name().map(str::to_owned),
+            round_trip: view
+                .to_server
+                .floor()
+                .and_then(|to_server| Some(to_server + view.to_client.floor()?)),
+            legs,
+            waits: whole.waits,
+            recoveries: whole.recoveries,
+        })
+    }
+}
+
+/// The handshake's waits so far.
+struct Tiled<'a> {
+    view: &'a View,
+    marks: &'a [Mark],
+    torn: &'a [(Side, Span)],
+    cursor: Timestamp,
+    waits: Vec<Wait>,
+    recoveries: Vec<Recovery>,
+}
+
+impl Tiled<'_> {
+    fn leg(&mut self, leg: &Flight) -> Leg {
+        let client_think = self.client(leg.begin);
+        let (begin, end) = (self.cursor, leg.end.max(self.cursor));
+        let tiling = match leg.response.end > leg.response.start {
+            true => self.tile(leg, begin, end),
+            false => Tiling::default(),
+        };
+        let of_kind = |kind: WaitKind| -> Duration {
+            let of_kind = tiling.waits.iter().filter(|wait| wait.kind == kind);
+            of_kind.map(Wait::duration).sum()
+        };
+        let made = Leg {
+            begin,
+            end,
+            client_think,
+            server_think: of_kind(WaitKind::ServerThink) + of_kind(WaitKind::ServerPause),
+            travel: self.view.to_client.floor().unwrap_or_default(),
+            spread: of_kind(WaitKind::ResponseTransfer),
+            longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
+            answer_bytes: leg.response.end - leg.response.start,
+            packets: [leg.first_number, leg.last_number],
+            is_retry: leg.is_retry,
+        };
+        self.waits.extend(tiling.waits);
+        self.recoveries.extend(tiling.recoveries);
+        if made.answer_bytes > 0 {
+            self.cursor = end;
+        }
+        // The client's last flight is answered by nothing.
+        self.push(end, WaitKind::RequestTransfer, Owner::Path, Bound::Observed);
+        made
+    }
+
+    fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {
+        let first = self.marks.partition_point(|mark| mark.at < begin);
+        tile(&Trace {
+            marks: self.marks.get(first..).unwrap_or_default(),
+            begin,
+            end,
+            request: leg.request,
+            response: leg.response,
+            torn: self.torn,
+            behind: None,
+            ends_with_fin: false,
+            to_server: self.view.to_server,
+            to_client: self.view.to_client,
+        })
+    }
+
+    /// The client's time up to its next flight, travel apart.
+    fn client(&mut self, until: Timestamp) -> Duration {
+        let until = until.max(self.cursor);
+        let whole = until.since(self.cursor);
+        let Some(floor) = self.view.to_client.floor() else {
+            self.push(until, WaitKind::Unknown, Owner::Unknown, Bound::Observed);
+            return Duration::ZERO;
+        };
+        let travel = floor.min(whole);
+        let bound = Bound::Inferred(self.view.to_client.split_error());
+        let (out, back) = (travel / 2, travel - travel / 2);
+        let (from, to) = (self.cursor + out, until - back);
+        self.push(from, WaitKind::RoundTrip, Owner::Path, bound);
+        self.push(to, WaitKind::RequestPause, Owner::Client, bound);
+        self.push(until, WaitKind::RoundTrip, Owner::Path, bound);
+        whole - travel
+    }
+
+    /// The last answer's way to the client.
+    fn travel(&mut self) {
+        let travel = self.view.to_client.floor().unwrap_or_default();
+        let bound = Bound::Inferred(self.view.to_client.split_error());
+        self.push(
+            self.cursor + travel,
+            WaitKind::RoundTrip,
+            Owner::Path,
+            bound,
+        );
+    }
+
+    fn push(&mut self, end: Timestamp, kind: WaitKind, owner: Owner, bound: Bound) {
+        if end <= self.cursor {
+            return;
+        }
+        self.waits.push(Wait {
+            start: self.cursor,
+            end,
+            kind,
+            owner,
+            released_by: None,
+            bound,
+        });
+        self.cursor = end;
+    }
+}

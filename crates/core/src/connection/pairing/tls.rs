@@ -1,0 +1,369 @@
+//! TLS: the handshake, then application data by turns of records.
+//!
+//! What belongs to the handshake, and what is no message of the application
+//! (alerts, tickets, HTTP/2's own traffic), makes no exchange.
+
+use super::flights::Flights;
+use super::{Draft, Mode, Pairing};
+use crate::connection::View;
+use crate::connection::half::{Arrival, Span};
+use crate::exchange::Side;
+use crate::http::{RequestLine, Role};
+use crate::mark::{Data, Mark};
+use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
+use crate::protocol::{Protocol, Step};
+use crate::time::Timestamp;
+
+/// An encrypted Finished of TLS 1.3: 4 bytes of header, a hash of 32 or 48,
+/// the content's type, a tag of 16 (RFC 8446 §4.4.4, §5.2).
+const FINISHED_RECORDS: [u16; 2] = [53, 69];
+/// An encrypted alert of TLS 1.3: two bytes, the content's type, the tag.
+const ALERT_RECORD: u16 = 19;
+/// What encryption adds to a record: TLS 1.3 (type and tag), and up to TLS 1.2
+/// with AES-GCM (explicit nonce and tag, RFC 5288 §3).
+const ADDED_1_3: u16 = 17;
+const ADDED_1_2: u16 = 24;
+/// Tickets come right after the handshake, mostly two, of equal length
+/// (OpenSSL's `num_tickets`), no longer than this.
+const TICKET_RECORDS: core::ops::RangeInclusive<u16> = 64..=1500;
+const MOST_TICKETS: u8 = 8;
+/// HTTP/2 frames that a client sends of its own accord: SETTINGS ACK, PING,
+/// one WINDOW_UPDATE or two (RFC 9113 §6).
+const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
+/// A server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
+const HTTP2_PREFACE: u16 = 64;
+
+/// What a connection's TLS has come to.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    phase: Phase,
+    is_1_3: bool,
+    has_http2: bool,
+    /// Application records of the server since the handshake, up to a few.
+    server_records: u8,
+    /// The length of the record that may be a ticket.
+    ticket: Option<u16>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Box<Flights>),
+    /// Some of the handshake was not seen: where it ends has to be guessed.
+    Torn,
+    Application,
+}
+
+/// A record at its place.
+#[derive(Clone, Copy)]
+struct Record {
+    content: Content,
+    length: u16,
+    start: u64,
+    end: u64,
+}
+
+impl Conversation {
+    fn new(begins_with_hello: bool) -> Self {
+        Self {
+            phase: match begins_with_hello {
+                true => Phase::Handshake(Box::default()),
+                false => Phase::Torn,
+            },
+            is_1_3: false,
+            has_http2: false,
+            server_records: 0,
+            ticket: None,
+        }
+    }
+
+    /// The handshake in progress.
+    pub(super) fn flights(&self) -> Option<&Flights> {
+        match &self.phase {
+            Phase::Handshake(flights) => Some(flights),
+            _ => None,
+        }
+    }
+
+    fn lose(&mut self) {
+        if let Phase::Handshake(_) = self.phase {
+            self.phase = Phase::Torn;
+        }
+    }
+
+    fn plain_length(&self, length: u16) -> u16 {
+        length.saturating_sub(if self.is_1_3 { ADDED_1_3 } else { ADDED_1_2 })
+    }
+
+    /// Whether a client's record is a message of the application, or part of one.
+    fn is_request(&self, record: Record) -> bool {
+        let is_alert = record.length == ALERT_RECORD;
+        let is_control =
+            self.has_http2 && HTTP2_CONTROL.contains(&self.plain_length(record.length));
+        record.content == Content::ApplicationData && !is_alert && !is_control
+    }
+}
+
+impl Pairing {
+    /// TLS begins with the client's bytes that are about to be read.
+    pub(super) fn begin_tls(&mut self, payload: &[u8]) {
+        self.mode = Mode::Tls;
+        self.requests.speak(Protocol::Tls, Role::Request);
+        self.responses.speak(Protocol::Tls, Role::Response);
+        let begins_with_hello = payload.first() == Some(&22)
+            && payload.get(HEADER as usize) == Some(&tls::CLIENT_HELLO);
+        self.tls = Some(Box::new(Conversation::new(begins_with_hello)));
+    }
+
+    pub(super) fn tls_data(
+        &mut self,
+        by: Side,
+        mark: Mark,
+        data: Data,
+        payload: &[u8],
+        view: &View,
+    ) {
+        let stream = match by {
+            Side::Client => &mut self.requests,
+            Side::Server => &mut self.responses,
+        };
+        let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        if stream.messages.is_lost() && is_next && tls::begins_record(payload) {
+            stream.restart(data.span.start);
+        }
+        let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
+        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
+            self.mode = Mode::Turns;
+            self.tls = None;
+            return self.turn_data(by, mark, data);
+        }
+        for (offset, step) in steps {
+            self.tls_step(by, offset, step, mark, view);
+        }
+    }
+
+    /// The capture missed bytes.
+    pub(super) fn tls_torn(&mut self, by: Side, span: Span) {
+        let steps = self.read(by, |stream, on| stream.skip(span, on));
+        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
+        if let Some(tls) = &mut self.tls {
+            tls.lose();
+        }
+        if is_lost || !steps.is_empty() {
+            self.cut_awaited();
+        }
+    }
+
+    fn tls_step(&mut self, by: Side, offset: u64, step: Step, mark: Mark, view: &View) {
+        let Some(mut tls) = self.tls.take() else {
+            return;
+        };
+        match step {
+            Step::Lost => {
+                tls.lose();
+                self.cut_awaited();
+            }
+            Step::Tls(Event::Began(content, length)) => {
+                let start = offset.saturating_sub(HEADER);
+                let end = offset + u64::from(length);
+                let record = Record {
+                    content,
+                    length,
+                    start,
+                    end,
+                };
+                self.record_began(&mut tls, by, record, mark, view);
+            }
+            Step::Tls(Event::Message(message)) => {
+                if let Phase::Handshake(flights) = &mut tls.phase {
+                    if let Some(hello) = &message.hello {
+                        if message.kind == SERVER_HELLO {
+                            tls.is_1_3 = hello.version == tls::TLS_1_3;
+                        }
+                        tls.has_http2 |= hello.has_http2;
+                    }
+                    flights.message(message);
+                }
+            }
+            Step::Tls(Event::Ended(content, length)) => {
+                let start = offset.saturating_sub(u64::from(length) + HEADER);
+                let record = Record {
+                    content,
+                    length,
+                    start,
+                    end: offset,
+                };
+                self.record_ended(&mut tls, by, record, mark, view);
+            }
+            _ => {}
+        }
+        self.tls = Some(tls);
+    }
+
+    fn record_began(
+        &mut self,
+        tls: &mut Conversation,
+        by: Side,
+        record: Record,
+        mark: Mark,
+        view: &View,
+    ) {
+        let begin = match by {
+            Side::Client => self.first_sent(record.start),
+            Side::Server => None,
+        };
+        let (at, number) = begin.unwrap_or((mark.at, mark.number));
+        let is_encrypted = record.content == Content::ApplicationData;
+        match &mut tls.phase {
+            Phase::Handshake(flights) => {
+                if by == Side::Client && is_encrypted && !tls.is_1_3 {
+                    // Behind its own Finished (False Start), or early data.
+                    self.close_handshake(tls, view);
+                    return self.record_began(tls, by, record, mark, view);
+                }
+                if by == Side::Server && is_encrypted && flights.is_unfinished() {
+                    // What the client sent was no Finished that could be told.
+                    tls.phase = Phase::Application;
+                    return;
+                }
+                // For the sake of middleboxes: it may come long before the rest.
+                let means_nothing = record.content == Content::ChangeCipherSpec && tls.is_1_3;
+                if !means_nothing {
+                    flights.began(by, record.start, at, number);
+                }
+            }
+            Phase::Torn => {
+                let is_finished = FINISHED_RECORDS.contains(&record.length);
+                if by == Side::Client && tls.is_request(record) && !is_finished {
+                    tls.phase = Phase::Application;
+                    self.request_record(record, at, number);
+                }
+            }
+            Phase::Application => match by {
+                Side::Client if tls.is_request(record) => self.request_record(record, at, number),
+                Side::Server if is_encrypted => self.response_began(tls, record, mark),
+                _ => {}
+            },
+        }
+    }
+
+    fn record_ended(
+        &mut self,
+        tls: &mut Conversation,
+        by: Side,
+        record: Record,
+        mark: Mark,
+        view: &View,
+    ) {
+        match &mut tls.phase {
+            Phase::Handshake(flights) => {
+                if record.content != Content::ChangeCipherSpec || !tls.is_1_3 {
+                    flights.ended(by, record.content, record.end, mark);
+                }
+                let is_finished = by == Side::Client
+                    && tls.is_1_3
+                    && record.content == Content::ApplicationData
+                    && FINISHED_RECORDS.contains(&record.length);
+                if is_finished || (!tls.is_1_3 && flights.is_done()) {
+                    self.close_handshake(tls, view);
+                }
+            }
+            Phase::Torn => {}
+            Phase::Application => {
+                if by == Side::Server && record.content == Content::ApplicationData {
+                    self.response_ended(record, mark);
+                }
+            }
+        }
+    }
+
+    /// The handshake is over: it waits for the first exchange to bear it.
+    fn close_handshake(&mut self, tls: &mut Conversation, view: &View) {
+        let before = core::mem::replace(&mut tls.phase, Phase::Application);
+        if let Phase::Handshake(flights) = before {
+            let handshake = flights.close(view, self.marks.as_slice(), &self.torn);
+            self.handshake = handshake.map(Box::new);
+        }
+    }
+
+    fn request_record(&mut self, record: Record, at: Timestamp, number: u64) {
+        if self.open.back().is_none_or(Draft::has_response) {
+            self.finish_turn();
+            self.begin(record.start, at, number);
+        }
+        if let Some(draft) = self.open.back_mut() {
+            draft.request.end = draft.request.end.max(record.end);
+        }
+    }
+
+    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: Mark) {
+        let plain = tls.plain_length(record.length);
+        let index = tls.server_records;
+        tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
+        let is_alert = tls.is_1_3 && record.length == ALERT_RECORD;
+        let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
+            return;
+        };
+        if is_alert {
+            return;
+        }
+        let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
+        let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
+        let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
+        tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
+        if is_preface || is_ticket {
+            draft.put_aside(record.start, record.end, mark);
+            return;
+        }
+        let span = Span {
+            start: record.start,
+            end: record.start + HEADER,
+        };
+        draft.extend_turn(span, mark.at, mark.number);
+    }
+
+    fn response_ended(&mut self, record: Record, mark: Mark) {
+        let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
+            return;
+        };
+        let span = Span {
+            start: record.start,
+            end: record.end,
+        };
+        if draft.is_aside(record.end) {
+            draft.put_aside(record.start, record.end, mark);
+            return;
+        }
+        draft.extend_turn(span, mark.at, mark.number);
+        if record.start == draft.response.start {
+            draft.first_record = Some(span);
+        }
+    }
+}
+
+impl Pairing {
+    /// When the handshake in progress began.
+    pub(super) fn handshake_begin(&self) -> Option<Timestamp> {
+        self.tls.as_ref()?.flights()?.begin()
+    }
+
+    /// No more will come: a handshake in progress is an exchange that failed.
+    pub(super) fn fail_handshake(&mut self) {
+        let Some(flights) = self.tls.as_ref().and_then(|tls| tls.flights()) else {
+            return;
+        };
+        let name = flights.server_name().unwrap_or_default().to_owned();
+        let Some((request, begin, number)) = flights.first() else {
+            return;
+        };
+        self.tls = None;
+        self.begin(request.start, begin, number);
+        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
+            draft.request = request;
+            draft.line = Some(RequestLine {
+                method: "TLS".to_owned(),
+                target: name,
+            });
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Bytes that were sent again, until the receiver tells whether they had to be.
+//!
+//! Seen beside the sender, a repetition alone says nothing: its original may
+//! have been lost, or its acknowledgement, or either was merely late. What
+//! answers it tells: an acknowledgement sooner than the path allows, or whose
+//! timestamp is older than the repetition, was for the original (RFC 3522), and
+//! a D-SACK says that a copy was one too many (RFC 2883, RFC 3708).
+
+use core::time::Duration;
+
+use super::half::Span;
+use crate::time::Timestamp;
+
+/// Repetitions watched at a time; more at once are one story.
+const MAX_WATCHED: usize = 64;
+/// A D-SACK comes with the next acknowledgement or never.
+const LATE_WORD: Duration = Duration::from_secs(1);
+
+/// Whether bytes that were sent had to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// They were not sent before, or the copy before was lost.
+    #[default]
+    Needed,
+    /// Nothing has told yet.
+    Pending,
+    /// An earlier copy arrived.
+    Spurious,
+    /// The capture misses what would have told.
+    Untold,
+}
+
+/// What a segment of the receiver says of the sender's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) at: Timestamp,
+    /// How far everything arrived.
+    pub(crate) ack: u64,
+    /// What arrived beyond.
+    pub(crate) sacked: &'a [Span],
+    /// What arrived twice.
+    pub(crate) duplicate: Option<Span>,
+    /// The stamp that it echoes.
+    pub(crate) tsecr: Option<u32>,
+    /// The least round trip from here to the receiver.
+    pub(crate) floor: Option<Duration>,
+    /// Whether segments of the receiver are missing just before it.
+    pub(crate) is_after_gap: bool,
+}
+
+/// The latest repetitions of one sender.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repeats {
+    list: Vec<Repeat>,
+    /// Segments of the receiver went missing since the oldest pending one.
+    has_gap: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Repeat {
+    number: u64,
+    span: Span,
+    at: Timestamp,
+    tsval: Option<u32>,
+    need: Need,
+}
+
+impl Repeats {
+    /// Whether there is nothing that an answer could tell of.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Watches a repetition that was just sent as packet `number`.
+    pub(crate) fn watch(&mut self, number: u64, span: Span, at: Timestamp, tsval: Option<u32>) {
+        if self.list.len() == MAX_WATCHED {
+            self.list.remove(0);
+        }
+        self.list.push(Repeat {
+            number,
+            span,
+            at,
+            tsval,
+            need: Need::Pending,
+        });
+    }
+
+    /// Hears what the receiver says; `tell` learns of each packet what became
+    /// of it.
+    pub(crate) fn hear(&mut self, answer: &Answer<'_>, mut tell: impl FnMut(u64, Need)) {
+        self.has_gap |= answer.is_after_gap;
+        self.weigh(answer, &mut tell);
+        if let Some(duplicate) = answer.duplicate {
+            self.take_back(duplicate, &mut tell);
+        }
+        self.list.retain(|repeat| {
+            repeat.need == Need::Pending || answer.at.since(repeat.at) < LATE_WORD
+        });
+        self.has_gap &= self.list.iter().any(|repeat| repeat.need == Need::Pending);
+    }
+
+    /// The receiver has bytes that it did not report before: which of their
+    /// copies it was that arrived.
+    fn weigh(&mut self, answer: &Answer<'_>, tell: &mut impl FnMut(u64, Need)) {
+        let first_stamp = self
+            .list
+            .iter()
+            .find(|repeat| repeat.need == Need::Pending)
+            .and_then(|repeat| repeat.tsval);
+        // RFC 3522 §3.2: older than the first repetition of this recovery.
+        let is_for_originals = match (answer.tsecr, first_stamp) {
+            (Some(echoed), Some(first)) => (echoed.wrapping_sub(first) as i32) < 0,
+            _ => false,
+        };
+        for index in 0..self.list.len() {
+            let Some(&repeat) = self.list.get(index) else {
+                break;
+            };
+            let is_cumulative = answer.ack >= repeat.span.end;
+            if repeat.need != Need::Pending || !(is_cumulative || answer.covers(repeat.span)) {
+                continue;
+            }
+            let too_soon = !answer.may_be_for(repeat.at);
+            let need = if too_soon || (is_cumulative && is_for_originals) {
+                Need::Spurious
+            } else if self.has_gap {
+                Need::Untold
+            } else {
+                Need::Needed
+            };
+            if let Some(repeat) = self.list.get_mut(index) {
+                repeat.need = need;
+            }
+            tell(repeat.number, need);
+        }
+    }
+
+    /// Of the bytes in `duplicate` one copy was too many: the last one.
+    fn take_back(&mut self, duplicate: Span, tell: &mut impl FnMut(u64, Need)) {
+        let last = self.list.iter_mut().rev().find(|repeat| {
+            repeat.need != Need::Spurious
+                && repeat.span.start < duplicate.end
+                && repeat.span.end > duplicate.start
+        });
+        if let Some(repeat) = last {
+            repeat.need = Need::Spurious;
+            tell(repeat.number, Need::Spurious);
+        }
+    }
+
+    /// Frees the memory.
+    pub(crate) fn retire(&mut self) {
+        self.list = Vec::new();
+    }
+}
+
+impl Answer<'_> {
+    fn covers(&self, span: Span) -> bool {
+        self.sacked
+            .iter()
+            .any(|sacked| sacked.start <= span.start && sacked.end >= span.end)
+    }
+
+    /// Whether it may answer what passed here at `sent`: paths get a little
+    /// quicker than the least round trip seen.
+    fn may_be_for(&self, sent: Timestamp) -> bool {
+        let floor = self.floor.unwrap_or_default();
+        self.at.since(sent) >= floor * 7 / 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    fn span(start: u64, end: u64) -> Span {
+        Span { start, end }
+    }
+
+    /// An answer `ms` after the repetition on a path of 20 ms.
+    fn answer(ms: i64, ack: u64) -> Answer<'static> {
+        Answer {
+            at: at(ms),
+            ack,
+            sacked: &[],
+            duplicate: None,
+            tsecr: None,
+            floor: Some(Duration::from_millis(20)),
+            is_after_gap: false,
+        }
+    }
+
+    /// What becomes of bytes 0 to 100, sent again at 0 ms with stamp 50.
+    fn told(answers: &[Answer<'_>]) -> Vec<Need> {
+        let mut repeats = Repeats::default();
+        repeats.watch(7, span(0, 100), at(0), Some(50));
+        let mut told = Vec::new();
+        for answer in answers {
+            repeats.hear(answer, |number, need| {
+                assert_eq!(number, 7);
+                told.push(need);
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn an_answer_after_a_round_trip_says_it_was_needed() {
+        assert_eq!(told(&[answer(21, 100)]), [Need::Needed]);
+        assert_eq!(told(&[answer(21, 99)]), []);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_soon_or_echoes_an_older_stamp_is_for_the_original() {
+        assert_eq!(told(&[answer(9, 100)]), [Need::Spurious]);
+        let stamped = |tsecr| Answer {
+            tsecr: Some(tsecr),
+            ..answer(30, 100)
+        };
+        assert_eq!(told(&[stamped(49)]), [Need::Spurious]);
+        assert_eq!(told(&[stamped(50)]), [Need::Needed]);
+    }
+
+    #[test]
+    fn a_duplicate_report_takes_it_back() {
+        let doubled = Answer {
+            duplicate: Some(span(0, 100)),
+            ..answer(21, 100)
+        };
+        assert_eq!(told(&[doubled]), [Need::Needed, Need::Spurious]);
+        let later = Answer {
+            duplicate: Some(span(0, 100)),
+            ..answer(40, 100)
+        };
+        assert_eq!(
+            told(&[answer(21, 100), later]),
+            [Need::Needed, Need::Spurious]
+        );
+    }
+
+    #[test]
+    fn where_the_receivers_word_is_missing_nothing_is_said() {
+        let after_gap = Answer {
+            is_after_gap: true,
+            ..answer(40, 100)
+        };
+        assert_eq!(told(&[after_gap]), [Need::Untold]);
+    }
+
+    #[test]
+    fn selective_acknowledgements_answer_too_and_echo_another_stamp() {
+        let sacked = [span(0, 200)];
+        let selective = Answer {
+            sacked: &sacked,
+            tsecr: Some(10),
+            ..answer(21, 0)
+        };
+        assert_eq!(told(&[selective]), [Need::Needed]);
+    }
+}

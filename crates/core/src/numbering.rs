@@ -1,0 +1,128 @@
+//! Wireshark's numbering of TCP connections (`tcp.stream`).
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+
+use crate::flow::{Direction, FlowKey};
+use crate::segment::{Segment, TcpFlags};
+use crate::table;
+
+/// Flows whose number is remembered; those that come later have none.
+const MAX_FLOWS: usize = 1 << 20;
+
+/// Numbers the TCP connections of one capture file as Wireshark does: from 0,
+/// in the order of their first segments. A SYN with another sequence number
+/// than its direction began with opens another connection of the same ports
+/// (`packet-tcp.c: dissect_tcp()`).
+#[derive(Debug)]
+pub struct StreamNumbers {
+    flows: HashMap<FlowKey, Numbered, SeedableRandomState>,
+    next: u64,
+}
+
+/// A flow's latest connection.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    stream: u64,
+    /// The sequence number that each direction began with.
+    base: [Option<u32>; 2],
+}
+
+impl StreamNumbers {
+    /// Numbers for one file; `hash_seed` changes nothing in them.
+    pub fn new(hash_seed: u64) -> Self {
+        Self {
+            flows: HashMap::with_hasher(table::hasher(hash_seed)),
+            next: 0,
+        }
+    }
+
+    /// Takes in the file's next segment and says of which connection it is;
+    /// `None` where there are too many to tell.
+    pub fn take(&mut self, segment: &Segment) -> Option<u64> {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let opens = is_syn && !segment.flags.contains(TcpFlags::ACK);
+        let base = segment.seq.wrapping_sub(u32::from(!is_syn));
+        let way = usize::from(segment.direction == Direction::Backward);
+        let is_full = self.flows.len() >= MAX_FLOWS;
+        let next = self.next;
+        let fresh = || Numbered {
+            stream: next,
+            base: [None; 2],
+        };
+        let numbered = match self.flows.entry(segment.flow) {
+            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(_) if is_full => return None,
+            hashbrown::hash_map::Entry::Vacant(entry) => {
+                self.next += 1;
+                entry.insert(fresh())
+            }
+        };
+        let began = numbered.base.get(way).copied().flatten();
+        if opens && began.is_some_and(|began| began != base) {
+            *numbered = Numbered {
+                stream: self.next,
+                base: [None; 2],
+            };
+            self.next += 1;
+        }
+        if let Some(slot) = numbered.base.get_mut(way) {
+            slot.get_or_insert(base);
+        }
+        Some(numbered.stream)
+    }
+
+    /// The number of the flow's latest connection.
+    pub fn of(&self, flow: &FlowKey) -> Option<u64> {
+        self.flows.get(flow).map(|numbered| numbered.stream)
+    }
+
+    /// How many connections were told apart.
+    pub fn count(&self) -> u64 {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::event::PointId;
+    use crate::flow::{Endpoint, Transport};
+    use crate::segment::{IpFacts, TcpOptions};
+    use crate::time::Timestamp;
+
+    fn segment(port: u16, seq: u32, flags: TcpFlags) -> Segment {
+        let end = |last, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port);
+        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
+        Segment {
+            at: Timestamp::default(),
+            number: 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq,
+            ack: 0,
+            flags,
+            window: 0,
+            payload_len: 0,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        }
+    }
+
+    #[test]
+    fn a_reused_port_is_another_stream_and_a_repeated_syn_is_not() {
+        let mut numbers = StreamNumbers::new(7);
+        let mut take = |port, seq, flags| numbers.take(&segment(port, seq, flags));
+        assert_eq!(take(4000, 100, TcpFlags::SYN), Some(0));
+        assert_eq!(take(4001, 100, TcpFlags::SYN), Some(1));
+        assert_eq!(take(4000, 100, TcpFlags::SYN), Some(0), "sent again");
+        assert_eq!(take(4000, 101, TcpFlags::ACK), Some(0));
+        assert_eq!(take(4000, 900, TcpFlags::SYN), Some(2), "opened again");
+        assert_eq!(take(4000, 901, TcpFlags::ACK), Some(2));
+        assert_eq!(take(4001, 101, TcpFlags::ACK), Some(1));
+        assert_eq!(numbers.count(), 3);
+    }
+}

@@ -1,0 +1,117 @@
+//! Application protocols: which one a connection speaks, and where its
+//! messages begin and end.
+//!
+//! In come a direction's contiguous bytes, where captured, and the count of
+//! those that were not; out come steps. One parser for each direction, with no
+//! knowledge of packets, times or the other direction. A parser that loses its
+//! thread says so, and its caller goes by turns.
+
+pub(crate) mod tls;
+
+use crate::http::{self, Head, Messages, Role};
+
+/// What feeding bytes brought about, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A message's first byte.
+    Began,
+    /// Its head is whole. For a response the caller may now say that it has no body.
+    Head(Head),
+    /// Its last byte.
+    Ended,
+    /// The bytes are of another protocol, or a hole tore a head: boundaries are
+    /// unknown until [`Parser::reset`].
+    Lost,
+    /// Everything given was used up.
+    NeedMore,
+    /// A TLS record went on.
+    Tls(tls::Event),
+}
+
+/// A protocol that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.x (RFC 9112).
+    Http,
+    /// TLS records (RFC 8446 §5.1).
+    Tls,
+}
+
+impl Protocol {
+    /// What a client speaks whose first bytes are these; `None`: not known.
+    pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
+        if http::begins_message(Role::Request, bytes) {
+            Some(Self::Http)
+        } else if tls::begins_record(bytes) {
+            Some(Self::Tls)
+        } else {
+            None
+        }
+    }
+
+    /// The parser of one direction.
+    pub(crate) fn parser(self, role: Role) -> Parser {
+        match self {
+            Self::Http => Parser::Http(Messages::new(role)),
+            Self::Tls => Parser::Tls(Box::default()),
+        }
+    }
+}
+
+/// Reads one direction.
+#[derive(Clone, Debug)]
+pub(crate) enum Parser {
+    Http(Messages),
+    Tls(Box<tls::Records>),
+}
+
+impl Parser {
+    /// Goes on with `bytes`, the captured part at their front used up step by
+    /// step; `missing` uncaptured bytes follow them.
+    pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
+        match self {
+            Self::Http(messages) => messages.step(bytes, missing),
+            Self::Tls(records) => records.step(bytes, missing),
+        }
+    }
+
+    /// Begins afresh at a message's first byte.
+    pub(crate) fn reset(&mut self) {
+        match self {
+            Self::Http(messages) => messages.reset(),
+            Self::Tls(records) => records.reset(),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Http(messages) => messages.is_lost(),
+            Self::Tls(records) => records.is_lost(),
+        }
+    }
+
+    /// Whether the message in progress ends with the connection.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        match self {
+            Self::Http(messages) => messages.ends_with_connection(),
+            Self::Tls(_) => false,
+        }
+    }
+
+    /// The response whose head was just read has no body.
+    pub(crate) fn no_body(&mut self) {
+        if let Self::Http(messages) = self {
+            messages.no_body();
+        }
+    }
+}
+
+/// Takes up to `left` bytes, captured or not; how many are still to come.
+pub(crate) fn skip(left: u64, bytes: &mut &[u8], missing: &mut u64) -> u64 {
+    let captured = left.min(bytes.len() as u64);
+    *bytes = bytes.get(captured as usize..).unwrap_or_default();
+    let left = left - captured;
+    let uncaptured = left.min(*missing);
+    *missing -= uncaptured;
+    left - uncaptured
+}

@@ -1,0 +1,299 @@
+//! TLS records and what of the handshake is in clear text (RFC 8446 §5.1,
+//! RFC 5246 §6.2).
+//!
+//! Nothing is decrypted. What is read: where records begin and end, of what
+//! type they are, and the hellos.
+
+mod hello;
+
+pub(crate) use hello::{Hello, TLS_1_3};
+
+use super::{Step, skip};
+
+/// Bytes of a record's header.
+pub(crate) const HEADER: u64 = 5;
+/// The longest record: 2^14 bytes and what encryption may add (RFC 5246
+/// §6.2.3; RFC 8446 §5.2 allows less).
+const LONGEST: u16 = (1 << 14) + 2048;
+/// The longest hello that is kept; with several post-quantum key shares and
+/// tickets they reach a few kilobytes.
+const LONGEST_HELLO: usize = 16 * 1024;
+
+/// A record's type (RFC 8446 §5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    ChangeCipherSpec,
+    Alert,
+    Handshake,
+    ApplicationData,
+}
+
+/// How a direction's records go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A record's header is whole: it began [`HEADER`] bytes before.
+    Began(Content, u16),
+    /// A handshake message in clear text is whole.
+    Message(Message),
+    /// The record's last byte.
+    Ended(Content, u16),
+}
+
+/// A handshake message in clear text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// Its type (RFC 8446 §4, RFC 5246 §7.4).
+    pub(crate) kind: u8,
+    pub(crate) length: u32,
+    /// What a hello says, where it was captured.
+    pub(crate) hello: Option<Box<Hello>>,
+}
+
+/// Types of handshake messages.
+pub(crate) const CLIENT_HELLO: u8 = 1;
+pub(crate) const SERVER_HELLO: u8 = 2;
+pub(crate) const CERTIFICATE: u8 = 11;
+
+/// The records of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    state: State,
+    header: [u8; HEADER as usize],
+    message: Clear,
+    /// From the ChangeCipherSpec on, handshake messages are encrypted.
+    is_encrypted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// So many bytes of a header are there.
+    #[default]
+    Between,
+    Header(u8),
+    Body {
+        content: Content,
+        length: u16,
+        left: u16,
+    },
+    Lost,
+}
+
+impl Records {
+    pub(crate) fn reset(&mut self) {
+        self.state = State::Between;
+        self.message = Clear::default();
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
+        loop {
+            match self.state {
+                State::Lost => {
+                    *bytes = &[];
+                    *missing = 0;
+                    return Step::NeedMore;
+                }
+                State::Body {
+                    content,
+                    length,
+                    left: 0,
+                } => {
+                    self.state = State::Between;
+                    self.is_encrypted |= content == Content::ChangeCipherSpec;
+                    return Step::Tls(Event::Ended(content, length));
+                }
+                _ if bytes.is_empty() && *missing == 0 => return Step::NeedMore,
+                State::Body {
+                    content,
+                    length,
+                    left,
+                } => {
+                    let (left, message) = self.read_body((content, length, left), bytes, missing);
+                    self.state = State::Body {
+                        content,
+                        length,
+                        left,
+                    };
+                    if let Some(message) = message {
+                        return Step::Tls(Event::Message(message));
+                    }
+                }
+                _ if bytes.is_empty() => return self.lose(),
+                State::Between => self.state = State::Header(0),
+                State::Header(have) => {
+                    if let Some(step) = self.read_header(have, bytes) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Step {
+        self.state = State::Lost;
+        self.message = Clear::default();
+        Step::Lost
+    }
+
+    fn read_header(&mut self, have: u8, bytes: &mut &[u8]) -> Option<Step> {
+        let rest = self.header.get_mut(usize::from(have)..)?;
+        let count = rest.len().min(bytes.len());
+        let (taken, after) = bytes.split_at(count);
+        rest.iter_mut()
+            .zip(taken)
+            .for_each(|(to, &from)| *to = from);
+        *bytes = after;
+        let have = have + count as u8;
+        if u64::from(have) < HEADER {
+            self.state = State::Header(have);
+            return None;
+        }
+        let Some((content, length)) = header(&self.header) else {
+            return Some(self.lose());
+        };
+        self.state = State::Body {
+            content,
+            length,
+            left: length,
+        };
+        Some(Step::Tls(Event::Began(content, length)))
+    }
+
+    /// Goes on in a record's body, up to a message's end at most.
+    fn read_body(
+        &mut self,
+        (content, length, left): (Content, u16, u16),
+        bytes: &mut &[u8],
+        missing: &mut u64,
+    ) -> (u16, Option<Message>) {
+        self.is_encrypted &= !is_hello_again(length, left, bytes);
+        if content != Content::Handshake || self.is_encrypted {
+            return (skip(u64::from(left), bytes, missing) as u16, None);
+        }
+        let count = usize::from(left).min(bytes.len());
+        let (mut part, _) = bytes.split_at(count);
+        let message = self.message.read(&mut part);
+        let used = count - part.len();
+        *bytes = bytes.get(used..).unwrap_or_default();
+        let left = left - used as u16;
+        if message.is_some() || !bytes.is_empty() {
+            return (left, message);
+        }
+        let uncaptured = u64::from(left).min(*missing);
+        *missing -= uncaptured;
+        let message = self.message.miss(uncaptured as u32);
+        (left - uncaptured as u16, message)
+    }
+}
+
+/// Whether a hello fills the record whose body begins here: TLS 1.3 sends a
+/// ChangeCipherSpec that means nothing before the second hello of either side
+/// (RFC 8446 §D.4).
+fn is_hello_again(length: u16, left: u16, bytes: &[u8]) -> bool {
+    let Some(&[kind, a, b, c]) = bytes.first_chunk() else {
+        return false;
+    };
+    let message = u32::from_be_bytes([0, a, b, c]);
+    left == length
+        && matches!(kind, CLIENT_HELLO | SERVER_HELLO)
+        && message + 4 == u32::from(length)
+}
+
+/// Whether a record begins here, as far as the bytes go.
+pub(crate) fn begins_record(bytes: &[u8]) -> bool {
+    match bytes.first_chunk() {
+        Some(start) => header(start).is_some(),
+        None => false,
+    }
+}
+
+fn header(bytes: &[u8; HEADER as usize]) -> Option<(Content, u16)> {
+    let &[kind, major, minor, high, low] = bytes;
+    let content = match kind {
+        20 => Content::ChangeCipherSpec,
+        21 => Content::Alert,
+        22 => Content::Handshake,
+        23 => Content::ApplicationData,
+        _ => return None,
+    };
+    let length = u16::from_be_bytes([high, low]);
+    let is_valid = major == 3 && minor <= 4 && (1..=LONGEST).contains(&length);
+    is_valid.then_some((content, length))
+}
+
+/// A handshake message in the making. Messages may span records.
+#[derive(Clone, Debug, Default)]
+struct Clear {
+    header: [u8; 4],
+    have: u8,
+    left: u32,
+    /// The body of a hello, as long as all of it was captured.
+    body: Vec<u8>,
+    is_torn: bool,
+}
+
+impl Clear {
+    fn kind(&self) -> u8 {
+        self.header.first().copied().unwrap_or_default()
+    }
+
+    fn length(&self) -> u32 {
+        let [_, a, b, c] = self.header;
+        u32::from_be_bytes([0, a, b, c])
+    }
+
+    fn is_hello(&self) -> bool {
+        matches!(self.kind(), CLIENT_HELLO | SERVER_HELLO)
+    }
+
+    /// Takes bytes up to the message's end.
+    fn read(&mut self, bytes: &mut &[u8]) -> Option<Message> {
+        while self.have < 4 {
+            let (&byte, rest) = bytes.split_first()?;
+            *bytes = rest;
+            if let Some(place) = self.header.get_mut(usize::from(self.have)) {
+                *place = byte;
+            }
+            self.have += 1;
+            self.left = self.length();
+        }
+        let count = bytes.len().min(self.left as usize);
+        let (taken, rest) = bytes.split_at(count);
+        *bytes = rest;
+        self.left -= count as u32;
+        if self.is_hello() && !self.is_torn {
+            self.is_torn = self.body.len() + count > LONGEST_HELLO;
+            self.body.extend_from_slice(taken);
+        }
+        self.finish()
+    }
+
+    /// So many bytes were not captured.
+    fn miss(&mut self, count: u32) -> Option<Message> {
+        if count == 0 {
+            return None;
+        }
+        self.is_torn = true;
+        self.left = self.left.saturating_sub(count);
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Option<Message> {
+        if self.have < 4 || self.left > 0 {
+            return None;
+        }
+        let whole = core::mem::take(self);
+        let hello = match whole.is_torn {
+            true => None,
+            false => Hello::parse(whole.kind(), &whole.body).map(Box::new),
+        };
+        Some(Message {
+            kind: whole.kind(),
+            length: whole.length(),
+            hello,
+        })
+    }
+}

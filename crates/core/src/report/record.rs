@@ -1,0 +1,81 @@
+//! One exchange in full, as it is streamed while a capture is read.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Exemplar;
+use crate::cause::tally::{exemplar, nanos};
+use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
+use crate::wait::Owner;
+
+/// An exchange as `lagtrace analyze --format ndjson` prints it, one a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExchangeRecord {
+    /// Always `exchange`.
+    pub r#type: String,
+    /// The capture file that it was seen in.
+    pub capture: String,
+    /// Wireshark's number of its connection, `tcp.stream`; `None` where there
+    /// were too many connections to number.
+    pub stream: Option<u64>,
+    /// Which exchange of its connection, from 0, as far as seen.
+    pub ordinal: u32,
+    /// The HTTP status, where there is one.
+    pub status: Option<u16>,
+    /// Its latency less travel and transfer: what somebody made it wait.
+    pub cost_ns: u64,
+    /// The time its connection took, where this exchange has to bear it.
+    pub setup_ns: Option<u64>,
+    /// Bytes of the response on the wire.
+    pub response_bytes: u64,
+    /// Who asked whom for what, when it began, how long it took, and its waits.
+    #[serde(flatten)]
+    pub exchange: Exemplar,
+    /// Losses repaired within it.
+    pub recoveries: Vec<RecoveryRecord>,
+}
+
+/// A loss repaired within an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecoveryRecord {
+    /// Whose data was lost: `client` or `server`.
+    pub sender: Owner,
+    /// How it was noticed: `timeout` or `fast`.
+    pub mechanism: String,
+    /// What the exchange lost by it.
+    pub took_ns: u64,
+    /// The packet that repaired it.
+    pub packet: u64,
+}
+
+impl ExchangeRecord {
+    /// The record of an exchange that was seen in the file called `capture`.
+    pub fn new(exchange: &Exchange, capture: &str, stream: Option<u64>) -> Self {
+        let recoveries = exchange.recoveries.iter().map(|recovery| RecoveryRecord {
+            sender: recovery.sender.owner(),
+            mechanism: match recovery.mechanism {
+                RecoveryMechanism::Timeout => "timeout",
+                RecoveryMechanism::Probe => "probe",
+                RecoveryMechanism::Fast => "fast",
+            }
+            .to_owned(),
+            took_ns: nanos(recovery.took),
+            packet: recovery.packet,
+        });
+        Self {
+            r#type: "exchange".to_owned(),
+            capture: capture.to_owned(),
+            stream,
+            ordinal: exchange.ordinal,
+            status: match exchange.outcome {
+                Outcome::Complete(status) => status,
+                _ => None,
+            },
+            cost_ns: nanos(exchange.cost()),
+            setup_ns: exchange.setup.map(nanos),
+            response_bytes: exchange.response_bytes,
+            recoveries: recoveries.collect(),
+            exchange: exemplar(exchange),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The connections under way, by observation point and flow.
+//!
+//! Bounded: what ended leaves its grave, which a late segment finds and a new
+//! connection of the same ports opens again; of what goes on, the longest idle
+//! is given up when there is no room, and counted. The work per segment does
+//! not grow with the number of connections.
+
+mod grave;
+
+use core::hash::BuildHasher;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashTable;
+
+use crate::connection::{Closed, Connection, Parting};
+use crate::connections::Collected;
+use crate::event::PointId;
+use crate::flow::FlowKey;
+use crate::icmp::IcmpError;
+use crate::segment::Segment;
+use crate::time::Timestamp;
+use grave::Grave;
+
+/// Connections followed at a time unless the caller says otherwise: about
+/// 1.5 KiB each.
+pub(crate) const MAX_CONNECTIONS: usize = 64 * 1024;
+/// Room is made for this share of them at once.
+const EVICTED: usize = 8;
+/// A connection that ended is closed once it has been silent for this long:
+/// the last acknowledgements and late retransmissions belong to it. A few
+/// round trips of the longest paths.
+const QUIET: Duration = Duration::from_secs(2);
+/// A grave is forgotten after this long (RFC 9293 §3.6.1: twice the maximum
+/// segment lifetime, which kernels take for 30 s).
+const LINGER: Duration = Duration::from_secs(60);
+/// An idle connection is given up after this long.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// Connections by observation point and flow.
+#[derive(Debug)]
+pub(crate) struct Table {
+    places: HashTable<Place>,
+    hasher: SeedableRandomState,
+    max: usize,
+    /// How many of the places are open.
+    open: usize,
+    next_id: u64,
+    /// Connections that ended, in the order they did.
+    ended: VecDeque<Due>,
+    /// Graves in the order they were dug.
+    graves: VecDeque<Due>,
+    next_sweep: Timestamp,
+    segments_since_sweep: usize,
+    /// Connections given up for want of room.
+    pub(crate) evicted: u64,
+}
+
+/// The hash that places a flow; seeded, because its keys come from the network.
+pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
+    SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
+}
+
+#[derive(Debug)]
+enum Place {
+    Open(Box<Open>),
+    Over(Box<Grave>),
+}
+
+/// A connection and what finds it again.
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    hash: u64,
+    is_due: bool,
+    connection: Connection,
+}
+
+/// A place that is to be looked at some time after `at`.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Timestamp,
+    hash: u64,
+    id: u64,
+}
+
+impl Place {
+    #[inline]
+    fn holds(&self, point: PointId, flow: &FlowKey) -> bool {
+        match self {
+            Self::Open(open) => open.connection.is_at(point, flow),
+            Self::Over(grave) => grave.is_at(point, flow),
+        }
+    }
+
+    fn id(&self) -> u64 {
+        match self {
+            Self::Open(open) => open.id,
+            Self::Over(grave) => grave.id,
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        match self {
+            Self::Open(open) => open.hash,
+            Self::Over(grave) => grave.hash,
+        }
+    }
+}
+
+impl Table {
+    /// A table for at most `max` connections at a time.
+    pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
+        Self {
+            places: HashTable::new(),
+            hasher,
+            max: max.max(1),
+            open: 0,
+            next_id: 0,
+            ended: VecDeque::new(),
+            graves: VecDeque::new(),
+            next_sweep: Timestamp::MIN,
+            segments_since_sweep: 0,
+            evicted: 0,
+        }
+    }
+
+    /// Takes in one segment; what it closed lands in `closed`. Connections'
+    /// numbers are collected if `collected` wants them.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        collected: &mut Collected,
+        closed: &mut Closed,
+    ) {
+        self.settle(segment.at, closed);
+        let hash = self.hasher.hash_one((segment.point, segment.flow));
+        let holds = |place: &Place| place.holds(segment.point, &segment.flow);
+        let open = match self.places.find_mut(hash, holds) {
+            Some(Place::Open(open)) => {
+                if open.connection.is_succeeded_by(segment) {
+                    open.connection.give_up(Parting::Succeeded, closed);
+                    open.connection = Connection::begin(segment, collected);
+                    open.is_due = false;
+                    open.id = self.next_id;
+                    self.next_id += 1;
+                }
+                open
+            }
+            Some(Place::Over(grave)) if !grave.is_succeeded_by(segment) => return,
+            _ => {
+                let connection = Connection::begin(segment, collected);
+                self.begin(connection, segment, payload, hash, closed);
+                return;
+            }
+        };
+        open.connection.take(segment, payload, closed);
+        if open.connection.is_over() && !open.is_due {
+            open.is_due = true;
+            self.ended.push_back(Due {
+                at: segment.at,
+                hash,
+                id: open.id,
+            });
+        }
+    }
+
+    /// Takes in an ICMP error; one about no connection that was seen is idle talk.
+    pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
+        let hash = self.hasher.hash_one((error.point, error.flow));
+        let holds = |place: &Place| place.holds(error.point, &error.flow);
+        if let Some(Place::Open(open)) = self.places.find_mut(hash, holds) {
+            open.connection.take_icmp(error);
+        }
+    }
+
+    /// Closes everything, in the order in which it began.
+    pub(crate) fn finish(self, mut each: impl FnMut(Connection)) {
+        let mut rest: Vec<Box<Open>> = self
+            .places
+            .into_iter()
+            .filter_map(|place| match place {
+                Place::Open(open) => Some(open),
+                Place::Over(_) => None,
+            })
+            .collect();
+        rest.sort_unstable_by_key(|open| open.id);
+        rest.into_iter().for_each(|open| each(open.connection));
+    }
+
+    /// A connection's first segment.
+    fn begin(
+        &mut self,
+        connection: Connection,
+        segment: &Segment,
+        payload: &[u8],
+        hash: u64,
+        closed: &mut Closed,
+    ) {
+        if self.open >= self.max {
+            self.evict(closed);
+        }
+        let mut open = Box::new(Open {
+            id: self.next_id,
+            hash,
+            is_due: false,
+            connection,
+        });
+        self.next_id += 1;
+        self.open += 1;
+        open.connection.take(segment, payload, closed);
+        if open.connection.is_over() {
+            open.is_due = true;
+            self.ended.push_back(Due {
+                at: segment.at,
+                hash,
+                id: open.id,
+            });
+        }
+        let holds = |place: &Place| place.holds(segment.point, &segment.flow);
+        match self.places.find_mut(hash, holds) {
+            Some(grave) => *grave = Place::Open(open),
+            None => {
+                let place = Place::Open(open);
+                self.places.insert_unique(hash, place, Place::hash);
+            }
+        }
+    }
+
+    /// Closes what ended a while ago, forgets old graves and, once in a while,
+    /// gives up what has long been idle.
+    #[inline]
+    fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
+        let is_due = |due: Option<&Due>, after| due.is_some_and(|due| now.since(due.at) > after);
+        if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
+            self.close_ended(now, closed);
+        }
+        if is_due(self.graves.front(), LINGER) || self.graves.len() > self.max {
+            self.forget_grave();
+        }
+        self.segments_since_sweep += 1;
+        if now >= self.next_sweep && self.segments_since_sweep > self.places.len() {
+            self.sweep(now, closed);
+        }
+    }
+
+    #[cold]
+    fn close_ended(&mut self, now: Timestamp, closed: &mut Closed) {
+        let Some(due) = self.ended.pop_front() else {
+            return;
+        };
+        let is_meant = |place: &Place| place.id() == due.id;
+        let Some(place) = self.places.find_mut(due.hash, is_meant) else {
+            return;
+        };
+        let Place::Open(open) = place else { return };
+        let last_seen = open.connection.last_seen;
+        if now.since(last_seen) <= QUIET && self.ended.len() < self.max {
+            let at = last_seen;
+            self.ended.push_back(Due { at, ..due });
+            return;
+        }
+        open.connection.give_up(Parting::Idle, closed);
+        *place = Place::Over(Box::new(Grave::new(due.id, due.hash, &open.connection)));
+        self.open -= 1;
+        self.graves.push_back(Due { at: now, ..due });
+    }
+
+    #[cold]
+    fn forget_grave(&mut self) {
+        if let Some(due) = self.graves.pop_front() {
+            let is_meant = |place: &Place| place.id() == due.id && matches!(place, Place::Over(_));
+            if let Ok(grave) = self.places.find_entry(due.hash, is_meant) {
+                grave.remove();
+            }
+        }
+    }
+
+    /// Gives up what has long been idle. As there were more segments since the
+    /// last time than there are places, this costs each of them no more.
+    #[cold]
+    fn sweep(&mut self, now: Timestamp, closed: &mut Closed) {
+        self.next_sweep = now + IDLE / 2;
+        self.segments_since_sweep = 0;
+        let stale = self.list(|open| now.since(open.connection.last_seen) > IDLE);
+        self.give_up(stale, Parting::Idle, closed);
+    }
+
+    /// Makes room: those that have been idle longest go.
+    #[cold]
+    fn evict(&mut self, closed: &mut Closed) {
+        let mut all = self.list(|_| true);
+        let count = (self.max / EVICTED).max(1);
+        if count < all.len() {
+            all.select_nth_unstable_by_key(count, |due| (due.at, due.id));
+            all.truncate(count);
+        }
+        self.evicted += all.len() as u64;
+        self.give_up(all, Parting::Crowded, closed);
+    }
+
+    fn list(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Due> {
+        let open = self.places.iter().filter_map(|place| match place {
+            Place::Open(open) if is_meant(open) => Some(open),
+            _ => None,
+        });
+        open.map(|open| Due {
+            at: open.connection.last_seen,
+            hash: open.hash,
+            id: open.id,
+        })
+        .collect()
+    }
+
+    /// In the order in which they began, which does not depend on the hash.
+    fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
+        dues.sort_unstable_by_key(|due| due.id);
+        for due in dues {
+            let is_meant = |place: &Place| place.id() == due.id;
+            if let Ok(entry) = self.places.find_entry(due.hash, is_meant) {
+                if let (Place::Open(mut open), _) = entry.remove() {
+                    open.connection.give_up(parting, closed);
+                    self.open -= 1;
+                }
+            }
+        }
+    }
+}

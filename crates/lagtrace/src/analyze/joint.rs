@@ -1,0 +1,91 @@
+//! Two captures of the same connections.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::ProgressBar;
+use lagtrace_core::analyzer::Sink;
+use lagtrace_core::event::CaptureSummary;
+use lagtrace_core::joined::{ExchangeSpan, Joining, Recognised};
+use lagtrace_core::report::Joined;
+
+use super::{conclusion, open};
+use crate::failure::Result;
+use crate::interrupt::Interrupt;
+
+/// Exchanges whose time is told by place at most.
+const MAX_EXCHANGES: usize = 1 << 18;
+
+/// Two captures that were read once and hold the same connections.
+pub(super) struct Joint {
+    recognised: Recognised,
+    summaries: Vec<CaptureSummary>,
+    spans: Arc<Mutex<Vec<ExchangeSpan>>>,
+}
+
+impl Joint {
+    /// Reads the files, if they are two that can be read again, and says
+    /// whether they hold the same connections.
+    pub(super) fn recognise(
+        files: &[PathBuf],
+        limit: u64,
+        progress: &ProgressBar,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self>> {
+        let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
+        if files.len() != 2 || !files.iter().all(is_file) {
+            return Ok(None);
+        }
+        let mut joining = Joining::new(conclusion::seed());
+        let mut captures = open(files, progress, interrupt)?;
+        for (at, capture) in captures.iter_mut().enumerate() {
+            for _ in 0..limit {
+                match capture.next_segment() {
+                    Some((segment, _)) if !interrupt.is_requested() => joining.take(at, &segment),
+                    _ => break,
+                }
+            }
+        }
+        let joint = |recognised| Self {
+            recognised,
+            summaries: captures.iter().map(|c| c.summary()).collect(),
+            spans: Arc::default(),
+        };
+        Ok(joining.recognise().map(joint))
+    }
+
+    /// Which of the files shows the exchanges as the clients saw them.
+    pub(super) fn client(&self) -> usize {
+        self.recognised.client()
+    }
+
+    /// What was read of each file.
+    pub(super) fn summaries(&self) -> &[CaptureSummary] {
+        &self.summaries
+    }
+
+    /// A sink that remembers when exchanges ran and hands them on.
+    pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
+        let spans = Arc::clone(&self.spans);
+        Box::new(move |exchange| {
+            let mut spans = spans.lock().unwrap_or_else(PoisonError::into_inner);
+            if spans.len() < MAX_EXCHANGES {
+                spans.extend(ExchangeSpan::new(exchange));
+            }
+            if let Some(next) = &mut next {
+                next(exchange);
+            }
+        })
+    }
+
+    /// What both show together.
+    pub(super) fn conclude(&self) -> Option<Joined> {
+        let [first, second] = self.summaries.as_slice() else {
+            return None;
+        };
+        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = [first.name.as_str(), second.name.as_str()];
+        Some(self.recognised.conclude(names, &spans))
+    }
+}

@@ -1,0 +1,205 @@
+//! Exchanges one by one: streamed as they close, or the most costly in a table.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lagtrace_core::analyzer::Sink;
+use lagtrace_core::connections::ConnectionSink;
+use lagtrace_core::exchange::Exchange;
+use lagtrace_core::flow::{FlowKey, Transport};
+use lagtrace_core::numbering::StreamNumbers;
+use lagtrace_core::report::{ConnectionRecord, ExchangeRecord};
+use lagtrace_core::segment::Segment;
+use serde::Serialize;
+use serde_json::json;
+
+use super::condition::{Condition, Field};
+
+/// The exchanges that a user asked for, one by one. Shared between the
+/// analyzer, which hands out exchanges, and the reader, which numbers
+/// connections.
+#[derive(Clone)]
+pub(super) struct Listing {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    files: Vec<(String, StreamNumbers)>,
+    /// How many observation points a file has room for.
+    points: usize,
+    condition: Option<Condition>,
+    seen: u64,
+    met: u64,
+    to: Target,
+}
+
+/// Where they go.
+pub(super) enum Target {
+    /// One JSON object a line, at once.
+    Lines {
+        /// Where to.
+        to: Box<dyn Write + Send>,
+        /// Whether somebody waits for each line.
+        is_live: bool,
+        /// Why it ended.
+        fault: Option<io::Error>,
+    },
+    /// Those with the most of a field are kept.
+    Most {
+        /// The field.
+        by: Field,
+        /// How many.
+        limit: usize,
+        /// Those so far, most first.
+        kept: Vec<(u64, ExchangeRecord)>,
+    },
+}
+
+/// What came of it.
+pub(super) struct Listed {
+    /// Exchanges that closed.
+    pub(super) seen: u64,
+    /// Those that the condition holds for.
+    pub(super) met: u64,
+    /// Where they went.
+    pub(super) to: Target,
+}
+
+impl Target {
+    pub(super) fn most(by: Field, limit: usize) -> Self {
+        let kept = Vec::new();
+        Self::Most { by, limit, kept }
+    }
+
+    pub(super) fn lines(to: Box<dyn Write + Send>, is_live: bool) -> Self {
+        let fault = None;
+        Self::Lines { to, is_live, fault }
+    }
+}
+
+impl Listing {
+    /// A listing of what is in files of these names, each with room for so
+    /// many observation points.
+    pub(super) fn new(
+        names: Vec<String>,
+        points: usize,
+        condition: Option<Condition>,
+        to: Target,
+    ) -> Self {
+        let numbers = |name| (name, StreamNumbers::new(crate::conclusion::seed()));
+        let state = State {
+            files: names.into_iter().map(numbers).collect(),
+            points: points.max(1),
+            condition,
+            seen: 0,
+            met: 0,
+            to,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// What the analyzer hands its exchanges to.
+    pub(super) fn sink(&self) -> Sink {
+        let listing = self.clone();
+        Box::new(move |exchange| listing.with(|state| state.take(exchange)))
+    }
+
+    /// Whether what it gets becomes lines at once.
+    pub(super) fn writes_lines(&self) -> bool {
+        self.with(|state| matches!(state.to, Target::Lines { .. }))
+    }
+
+    /// What the analyzer hands its connections to.
+    pub(super) fn connection_sink(&self) -> ConnectionSink {
+        let listing = self.clone();
+        Box::new(move |record| listing.with(|state| state.connection(record)))
+    }
+
+    /// Numbers the connection of a segment that the analyzer has had.
+    pub(super) fn number(&self, segment: &Segment) {
+        self.with(|state| {
+            let file = usize::from(segment.point.0) / state.points;
+            if let Some((_, numbers)) = state.files.get_mut(file) {
+                numbers.take(segment);
+            }
+        });
+    }
+
+    /// Whether nobody reads on.
+    pub(super) fn has_failed(&self) -> bool {
+        self.with(|state| matches!(&state.to, Target::Lines { fault: Some(_), .. }))
+    }
+
+    /// What came of it, once the analyzer is done.
+    pub(super) fn finish(self) -> Listed {
+        self.with(|state| Listed {
+            seen: state.seen,
+            met: state.met,
+            to: std::mem::replace(&mut state.to, Target::most(Field::Cost, 0)),
+        })
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
+        run(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    fn connection(&mut self, record: &ConnectionRecord) {
+        let Target::Lines { to, is_live, fault } = &mut self.to else {
+            return;
+        };
+        let file = usize::from(record.point) / self.points;
+        let mut line = json!(record);
+        line["type"] = json!("connection");
+        line["capture"] = json!(self.files.get(file).map(|(name, _)| name));
+        if fault.is_none() {
+            *fault = write_line(to, &line, *is_live).err();
+        }
+    }
+
+    fn take(&mut self, exchange: &Exchange) {
+        let file = usize::from(exchange.point.0) / self.points;
+        let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
+        let Some((name, numbers)) = self.files.get(file) else {
+            return;
+        };
+        let record = ExchangeRecord::new(exchange, name, numbers.of(&flow));
+        self.seen += 1;
+        let is_meant = self.condition.as_ref().is_none_or(|c| c.holds(&record));
+        if is_meant {
+            self.met += 1;
+            self.to.take(record);
+        }
+    }
+}
+
+impl Target {
+    fn take(&mut self, record: ExchangeRecord) {
+        match self {
+            Self::Lines { fault: Some(_), .. } => {}
+            Self::Lines { to, is_live, fault } => {
+                *fault = write_line(to, &record, *is_live).err();
+            }
+            Self::Most { by, limit, kept } => {
+                let weight = by.number(&record).unwrap_or_default();
+                let is_full = kept.len() >= *limit;
+                if is_full && kept.last().is_none_or(|(least, _)| *least >= weight) {
+                    return;
+                }
+                // Of equal ones the earlier stays before.
+                let at = kept.partition_point(|(other, _)| *other >= weight);
+                kept.insert(at, (weight, record));
+                kept.truncate(*limit);
+            }
+        }
+    }
+}
+
+fn write_line(to: &mut dyn Write, record: &impl Serialize, is_live: bool) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, record)?;
+    to.write_all(b"\n")?;
+    if is_live { to.flush() } else { Ok(()) }
+}

@@ -1,0 +1,119 @@
+//! Two captures held against each other.
+
+use lagtrace_core::report::{ClockRelation, Joined, Report, Way};
+
+use super::page::{Page, Tone};
+use super::quantity;
+use super::table::{Align, Content, Table, plain};
+
+/// Columns of a full bar.
+const BAR: usize = 20;
+
+/// Writes clocks, ways and places.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let Some(joined) = &report.joined else {
+        return;
+    };
+    page.heading("Between the two captures");
+    page.paragraph(2, Tone::Plain, &what(joined));
+    page.paragraph(2, Tone::Plain, &clock(&joined.clock));
+    page.table(2, &ways(&joined.ways));
+    if !joined.places.is_empty() {
+        page.heading("Where the time of the requests went");
+        page.table(2, &places(joined));
+    }
+}
+
+fn what(joined: &Joined) -> String {
+    let translated = match joined.translated {
+        0 => String::new(),
+        some => format!(" ({} through address translation)", quantity::count(some)),
+    };
+    let partial = match joined.is_partial {
+        true => " Only the first packets of both were held against each other.",
+        false => "",
+    };
+    format!(
+        "{} at the client and {} at the server hold the same {}{translated}, {} of them. The \
+         diagnosis is of what the client saw.{partial}",
+        joined.client_capture,
+        joined.server_capture,
+        quantity::counted(joined.connections, "connection", "connections"),
+        quantity::counted(joined.packets, "packet", "packets"),
+    )
+}
+
+fn clock(clock: &ClockRelation) -> String {
+    let offset = match clock.offset_ns {
+        ns if ns >= 0 => format!("{} ahead of", quantity::duration(ns.unsigned_abs())),
+        ns => format!("{} behind", quantity::duration(ns.unsigned_abs())),
+    };
+    let error = quantity::duration(clock.offset_error_ns);
+    let ppm = |ppb: f64| format!("{:.2} ppm", ppb / 1e3);
+    let drift = match (clock.drift_ppb, clock.drift_error_ppb) {
+        (_, None) => "they are too short to tell a drift".to_owned(),
+        (0, Some(error)) => format!("no drift beyond ±{}", ppm(error as f64)),
+        (drift, Some(error)) => {
+            format!("gaining {} (±{})", ppm(drift as f64), ppm(error as f64))
+        }
+    };
+    format!("The server's clock is {offset} the client's (±{error}); {drift}.")
+}
+
+fn ways(ways: &[Way]) -> Table {
+    let mut table = Table::new(&[
+        (Align::Left, "way"),
+        (Align::Right, "packets"),
+        (Align::Right, "least"),
+        (Align::Right, "p50"),
+        (Align::Right, "p99"),
+        (Align::Right, "most"),
+        (Align::Right, "lost"),
+        (Align::Right, "sent again needlessly"),
+        (Align::Right, "ACKs lost"),
+    ]);
+    for way in ways {
+        let delay = &way.delay_ns;
+        table.row(vec![
+            plain(spaced(&way.direction)),
+            plain(quantity::count(delay.count)),
+            plain(quantity::duration(delay.min)),
+            plain(quantity::duration(delay.p50)),
+            plain(quantity::duration(delay.p99)),
+            plain(quantity::duration(delay.max)),
+            plain(quantity::count(way.lost)),
+            plain(quantity::count(way.needless)),
+            plain(quantity::count(way.acks_lost)),
+        ]);
+    }
+    table
+}
+
+fn places(joined: &Joined) -> Table {
+    let mut table = Table::new(&[
+        (Align::Left, "place"),
+        (Align::Right, "time"),
+        (Align::Right, "share"),
+        (Align::Bar(BAR), ""),
+        (Align::Left, ""),
+    ]);
+    for place in &joined.places {
+        let loss = match place.loss_ns {
+            0 => String::new(),
+            ns => format!("{} of it to repair losses", quantity::duration(ns)),
+        };
+        table.row(vec![
+            plain(spaced(&place.place)),
+            plain(quantity::duration(place.total_ns)),
+            plain(quantity::share(place.share)),
+            (Tone::Plain, Content::Share(place.share)),
+            plain(loss),
+        ]);
+    }
+    table
+}
+
+/// `client to server` for `client-to-server`.
+fn spaced(name: &str) -> String {
+    name.replace('-', " ")
+}

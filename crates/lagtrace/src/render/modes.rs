@@ -1,0 +1,67 @@
+//! Peaks of the latency distribution and what makes them.
+
+use lagtrace_core::report::{LatencyMode, Report};
+
+use super::page::{Page, Tone};
+use super::table::{Align, Content, Table, dim, plain};
+use super::{quantity, words};
+
+/// Columns of a full bar.
+const BAR: usize = 16;
+
+/// Writes the modes where there are several.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let modes = &report.exchanges.modes;
+    if modes.len() < 2 {
+        return;
+    }
+    page.heading("Peaks of the latency");
+    let mut table = Table::new(&[
+        (Align::Right, "share"),
+        (Align::Bar(BAR), ""),
+        (Align::Right, "answer in"),
+        (Align::Left, "because of"),
+        (Align::Right, "for example packets"),
+    ]);
+    for mode in modes {
+        table.row(vec![
+            plain(quantity::share(mode.share)),
+            (Tone::Plain, Content::Share(mode.share)),
+            plain(range(mode)),
+            plain(because(mode)),
+            dim(packets(mode)),
+        ]);
+    }
+    page.table(2, &table);
+}
+
+fn range(mode: &LatencyMode) -> String {
+    let (low, high) = (
+        quantity::duration(mode.low_ns),
+        quantity::duration(mode.high_ns),
+    );
+    match (low.split_once(' '), high.split_once(' ')) {
+        _ if low == high => low,
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
+        _ => format!("{low}–{high}"),
+    }
+}
+
+/// The causes, else the wait that takes most.
+fn because(mode: &LatencyMode) -> String {
+    match (mode.causes.as_slice(), mode.waits.first()) {
+        ([], Some(wait)) => format!("{}: {}", words::owner(wait.owner), words::wait(wait.kind)),
+        ([], None) => String::new(),
+        (causes, _) => words::list(causes),
+    }
+}
+
+fn packets(mode: &LatencyMode) -> String {
+    let ends = |exemplar: &lagtrace_core::report::Exemplar| {
+        Some(format!(
+            "{}–{}",
+            exemplar.first_packet?, exemplar.last_packet?
+        ))
+    };
+    mode.exemplars.iter().find_map(ends).unwrap_or_default()
+}
