@@ -5,12 +5,14 @@ mod consequence;
 mod display_filter;
 mod layers;
 mod particular;
+mod quic;
 mod tables;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
+pub(crate) use quic::quic_record;
 
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;

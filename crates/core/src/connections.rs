@@ -9,8 +9,12 @@ use std::collections::BTreeMap;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
-use crate::conclude::connection_record;
+use crate::cause::tally::nanos;
+use crate::conclude::{connection_record, quic_record};
 use crate::connection::Watched;
+use crate::event::PointId;
+use crate::flow::FlowKey;
+use crate::quic;
 use crate::report::{ConnectionRecord, Connections};
 use crate::segment::{Segment, TcpFlags};
 
@@ -94,12 +98,21 @@ impl Key {
 /// Orders connections: the key, then the earlier and the lower first.
 type Rank = Reverse<(u64, Reverse<(i64, u16, u64)>)>;
 
+/// A connection that is followed no further.
+#[derive(Debug)]
+enum Ended {
+    Tcp(Watched),
+    Quic(Box<quic::Flow>),
+}
+
 /// The connections collected so far.
 pub(crate) struct Collected {
     wanted: Wanted,
     seen: u64,
-    kept: BTreeMap<Rank, Watched>,
-    files: BTreeMap<u16, StreamNumbers>,
+    kept: BTreeMap<Rank, Ended>,
+    /// By file: TCP and UDP are numbered apart.
+    files: BTreeMap<u16, [StreamNumbers; 2]>,
+    quic: quic::Flows,
     hasher: SeedableRandomState,
     sink: Option<ConnectionSink>,
 }
@@ -111,6 +124,7 @@ impl Collected {
             seen: 0,
             kept: BTreeMap::new(),
             files: BTreeMap::new(),
+            quic: quic::Flows::new(hasher.clone()),
             hasher,
             sink: None,
         }
@@ -121,6 +135,7 @@ impl Collected {
     }
 
     /// Whether anybody wants to know.
+    #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.limit > 0 || self.sink.is_some()
     }
@@ -128,39 +143,64 @@ impl Collected {
     /// The number of the connection that this segment, the first of it that was
     /// seen or remembered, belongs to.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
-        let room = self.wanted.points_per_file;
-        let file = segment.point.0.checked_div(room).unwrap_or_default();
-        let hash = self.hasher.hash_one(segment.flow);
-        let numbers = self.files.entry(file).or_default();
         let is_opening = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
-        numbers.number(hash, is_opening.then_some(segment.seq))
+        let opening = is_opening.then_some(segment.seq);
+        let [tcp, _] = self.file(segment.point);
+        tcp.number(segment.flow, opening)
+    }
+
+    fn file(&mut self, point: PointId) -> &mut [StreamNumbers; 2] {
+        let file = point.0.checked_div(self.wanted.points_per_file);
+        let hasher = &self.hasher;
+        let fresh = || [0; 2].map(|_| StreamNumbers::new(hasher.clone()));
+        self.files
+            .entry(file.unwrap_or_default())
+            .or_insert_with(fresh)
     }
 
     /// Takes in connections that are followed no further.
     pub(crate) fn take(&mut self, watched: &mut Vec<Watched>) {
         for watched in watched.drain(..) {
-            self.seen += 1;
-            if let Some(sink) = &mut self.sink {
-                sink(&connection_record(&watched));
-            }
-            let value = value(&watched, self.wanted.by);
-            let start = watched.facts.first.as_nanos();
-            let first = watched.facts.first_packet;
-            let rank = Reverse((value, Reverse((start, watched.point.0, first))));
-            self.kept.insert(rank, watched);
-            if self.kept.len() > self.wanted.limit {
-                self.kept.pop_last();
-            }
+            self.keep(Ended::Tcp(watched));
+        }
+    }
+
+    /// Takes in a datagram, if anybody wants to know.
+    pub(crate) fn datagram(&mut self, sighting: &quic::Sighting<'_>) {
+        if !self.is_wanted() {
+            return;
+        }
+        let [_, udp] = self.file(sighting.point);
+        let stream = udp.number(sighting.flow, None);
+        let mut closed = Vec::new();
+        self.quic.take(sighting, stream, &mut closed);
+        for flow in closed {
+            self.keep(Ended::Quic(flow));
+        }
+    }
+
+    fn keep(&mut self, ended: Ended) {
+        self.seen += 1;
+        if let Some(sink) = &mut self.sink {
+            sink(&ended.record());
+        }
+        let rank = Reverse((ended.value(self.wanted.by), Reverse(ended.place())));
+        self.kept.insert(rank, ended);
+        if self.kept.len() > self.wanted.limit {
+            self.kept.pop_last();
         }
     }
 
     /// The list; `None` where nobody wants it.
     pub(crate) fn finish(&mut self) -> Option<Connections> {
+        for flow in self.quic.finish() {
+            self.keep(Ended::Quic(flow));
+        }
         let kept = core::mem::take(&mut self.kept);
         (self.wanted.limit > 0).then(|| Connections {
             seen: self.seen,
             sorted_by: self.wanted.by.name().to_owned(),
-            list: kept.values().map(connection_record).collect(),
+            list: kept.values().map(Ended::record).collect(),
         })
     }
 }
@@ -174,14 +214,41 @@ impl fmt::Debug for Collected {
     }
 }
 
-/// How much a connection has of what is sorted by; nothing where it is unknown.
-fn value(watched: &Watched, key: Key) -> u64 {
+impl Ended {
+    fn record(&self) -> ConnectionRecord {
+        match self {
+            Self::Tcp(watched) => connection_record(watched),
+            Self::Quic(flow) => quic_record(flow),
+        }
+    }
+
+    /// When and where it was first seen.
+    fn place(&self) -> (i64, u16, u64) {
+        let (first, point, packet) = match self {
+            Self::Tcp(watched) => {
+                let facts = &watched.facts;
+                (facts.first, watched.point, facts.first_packet)
+            }
+            Self::Quic(flow) => (flow.first, flow.point, flow.first_packet),
+        };
+        (first.as_nanos(), point.0, packet)
+    }
+
+    /// How much it has of what is sorted by; nothing where that is unknown.
+    fn value(&self, key: Key) -> u64 {
+        match self {
+            _ if key == Key::Start => u64::MAX.saturating_sub_signed(self.place().0),
+            Self::Tcp(watched) => of_tcp(watched, key),
+            Self::Quic(flow) => of_quic(flow, key),
+        }
+    }
+}
+
+fn of_tcp(watched: &Watched, key: Key) -> u64 {
     let facts = &watched.facts;
     let ends = watched.both();
-    let nanos =
-        |duration: core::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     match key {
-        Key::Lost => facts.lost(),
+        Key::Lost | Key::Start => facts.lost(),
         Key::Packets => ends.iter().map(|end| u64::from(end.segments)).sum(),
         Key::Bytes => ends.iter().map(|end| end.bytes).sum(),
         Key::Duration => nanos(watched.last_seen.since(facts.first)),
@@ -190,15 +257,29 @@ fn value(watched: &Watched, key: Key) -> u64 {
             .trips
             .iter()
             .filter_map(|trip| trip.floor().map(nanos))
-            .sum(),
+            .fold(0, u64::saturating_add),
         Key::Retransmissions => ends.iter().map(|end| u64::from(end.resent())).sum(),
         Key::ZeroWindow => ends
             .iter()
             .filter_map(|end| end.rare())
             .map(|rare| nanos(rare.zero_window.total(watched.last_seen)))
-            .sum(),
+            .fold(0, u64::saturating_add),
         Key::Exchanges => u64::from(facts.exchanges),
-        Key::Start => u64::MAX.saturating_sub_signed(facts.first.as_nanos()),
+    }
+}
+
+fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
+    let [client, server] = flow.sides;
+    match key {
+        Key::Packets => client.datagrams + server.datagrams,
+        Key::Bytes => client.bytes + server.bytes,
+        Key::Duration => nanos(flow.last.since(flow.first)),
+        Key::Handshake => flow.handshake().map_or(0, nanos),
+        Key::RoundTrip => {
+            let trip = flow.to_server().zip(flow.to_client());
+            trip.map_or(0, |(one, other)| nanos(one).saturating_add(nanos(other)))
+        }
+        Key::Lost | Key::Retransmissions | Key::ZeroWindow | Key::Exchanges | Key::Start => 0,
     }
 }
 
@@ -206,11 +287,12 @@ fn value(watched: &Watched, key: Key) -> u64 {
 /// (`epan/dissectors/packet-tcp.c`): from 0, by their first packets; a SYN with
 /// another sequence number opens another. It is asked about first segments
 /// only, so what it remembers is little of each flow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct StreamNumbers {
-    /// Keyed by what is a seeded hash already: collisions among a million
-    /// flows are one in 30 million captures.
+    /// By a hash of the flow: it takes a third of the memory, and collisions
+    /// among a million flows come in one of 30 million captures.
     flows: HashMap<u64, Numbered, SeedableRandomState>,
+    hasher: SeedableRandomState,
     next: u32,
 }
 
@@ -223,9 +305,18 @@ struct Numbered {
 }
 
 impl StreamNumbers {
+    fn new(hasher: SeedableRandomState) -> Self {
+        Self {
+            flows: HashMap::with_hasher(hasher.clone()),
+            hasher,
+            next: 0,
+        }
+    }
+
     /// The number of a flow's connection, of whose SYN `opening` is the
     /// sequence number.
-    fn number(&mut self, flow: u64, opening: Option<u32>) -> Option<u32> {
+    fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
+        let flow = self.hasher.hash_one(flow);
         let opening = opening.map_or(0, |seq| seq.max(1));
         let fresh = Numbered {
             number: self.next,
@@ -247,17 +338,24 @@ impl StreamNumbers {
 
 #[cfg(test)]
 mod tests {
-    use super::StreamNumbers;
+    use super::*;
+    use crate::flow::{Endpoint, Transport};
+    use crate::table;
 
     #[test]
     fn numbers_go_by_first_packets_and_a_forgotten_flow_keeps_its_own() {
-        let mut numbers = StreamNumbers::default();
-        assert_eq!(numbers.number(77, Some(100)), Some(0));
-        assert_eq!(numbers.number(5, None), Some(1), "begun before the capture");
-        assert_eq!(numbers.number(77, None), Some(0), "met again");
-        assert_eq!(numbers.number(77, Some(100)), Some(0), "at another point");
-        assert_eq!(numbers.number(77, Some(900)), Some(2), "opened anew");
-        assert_eq!(numbers.number(77, None), Some(2));
-        assert_eq!(numbers.number(5, Some(1)), Some(3));
+        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let mut number = |port, opening| {
+            let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+            let (flow, _) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
+            numbers.number(flow, opening)
+        };
+        assert_eq!(number(77, Some(100)), Some(0));
+        assert_eq!(number(5, None), Some(1), "begun before the capture");
+        assert_eq!(number(77, None), Some(0), "met again");
+        assert_eq!(number(77, Some(100)), Some(0), "at another point");
+        assert_eq!(number(77, Some(900)), Some(2), "opened anew");
+        assert_eq!(number(77, None), Some(2));
+        assert_eq!(number(5, Some(1)), Some(3));
     }
 }

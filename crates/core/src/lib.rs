@@ -29,6 +29,7 @@ mod modes;
 pub mod numbering;
 mod own;
 mod protocol;
+mod quic;
 pub mod report;
 pub mod segment;
 mod service;

@@ -144,7 +144,7 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
         packets: u64::from(own.segments),
         bytes: own.bytes,
         data_packets: u64::from(own.data_segments),
-        unseen_bytes: watched.unseen(direction),
+        unseen_bytes: (peer.segments > 0).then(|| watched.unseen(direction)),
         mss: own.syn.and_then(|syn| syn.mss),
         window_scale: own.syn.and_then(|syn| syn.window_scale),
         in_flight_max: in_flight,

@@ -89,7 +89,7 @@ pub struct Handshake {
     pub to_server_ns: Option<u64>,
     /// From the SYN/ACK to the ACK: the round trip from here to the client.
     pub to_client_ns: Option<u64>,
-    /// SYNs sent again.
+    /// SYNs, or QUIC Initials, sent again before an answer.
     pub syn_retransmissions: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ pub struct Handshake {
 pub struct ConnectionEnd {
     /// `fin`, `reset`, `idle` (nothing for ten minutes), `given-up` (too many
     /// others), `reopened` (its ports were taken anew), `open` (the capture
-    /// ended first).
+    /// ended first); `unknown` for QUIC, whose end is encrypted.
     pub how: String,
     /// `client` or `server`: who was first to say so.
     pub by: Option<String>,
@@ -129,8 +129,9 @@ pub struct ConnectionSide {
     /// Packets with payload.
     pub data_packets: u64,
     /// Payload bytes that its peer acknowledged though they never passed here:
-    /// the capture missed them, and its counts are lower bounds.
-    pub unseen_bytes: u64,
+    /// the capture missed them, and its counts are lower bounds. `None` where
+    /// nothing tells.
+    pub unseen_bytes: Option<u64>,
     /// The MSS that it offered.
     pub mss: Option<u16>,
     /// The window shift that it offered.

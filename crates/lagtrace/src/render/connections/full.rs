@@ -90,9 +90,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("packets seen", |side| quantity::count(side.packets)),
     ("with data", |side| seen(side, side.data_packets)),
     ("bytes", |side| seen(side, side.bytes)),
-    ("missed by the capture", |side| {
-        seen(side, side.unseen_bytes)
-    }),
+    ("missed by the capture", |side| known(side.unseen_bytes)),
     ("MSS offered", |side| known(side.mss.map(u64::from))),
     ("window shift offered", |side| {
         known(side.window_scale.map(u64::from))
