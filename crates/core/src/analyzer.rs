@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 
 /// Shares that each service's connections are dealt to, by hash; what they come
 /// to is merged in the end, so that the outcome rests on no order of flows.
-const SHARDS: usize = 4;
+const SHARDS: usize = 2;
 /// Services told apart in each shard; a capture of a port scan has no more worth naming.
 const MAX_SERVICES: usize = 256;
 /// Flows whose phase is remembered.

@@ -8,7 +8,9 @@ mod attempts;
 pub(crate) mod evidence;
 mod held;
 mod loss;
+pub(crate) mod rhythm;
 mod secured;
+mod sequence;
 pub(crate) mod tally;
 
 use core::fmt;
@@ -20,6 +22,7 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
+use rhythm::Rhythm;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub(crate) struct Case<'a> {
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
+    /// How the server worked through its requests.
+    pub(crate) rhythm: &'a Rhythm,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -126,12 +131,26 @@ causes! {
     delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
     server_think "server-think" "The server takes its time before it answers";
     server_pause "server-pause" "The server pauses in the middle of its answer";
-    client_think "client-think" "The client pauses within its request";
+    slow_request_upload "slow-request-upload" "The client takes its time to send its request";
+    expect_continue "expect-continue" "The client waits for leave to send its request's body";
+    close_delimited_body "close-delimited-body" "Only the connection's end tells that the response is whole";
+    head_of_line_blocking "head-of-line-blocking" "Responses wait behind a slower one on their connection";
+    client_think "client-think" "The client pauses between requests that belong together";
+    chatty_round_trips "chatty-round-trips" "One action takes many round trips one after the other";
+    redirect_chain "redirect-chain" "Redirects lead to redirects";
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
+    mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
+    lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
+    rate_limit "rate-limit" "The server lets requests through at a limited rate";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
+use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -168,7 +169,9 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
+        let rhythm = Rhythm::of(service);
         let case = Case {
+            rhythm: &rhythm,
             endpoint,
             target,
             ledger: &service.ledger,

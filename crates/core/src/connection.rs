@@ -312,11 +312,16 @@ impl Connection {
     ) -> bool {
         let flight = &mut self.half_mut(segment.direction).flight;
         let bytes = u64::from(segment.payload_len);
+        let is_repair = match arrival {
+            Arrival::Repeat | Arrival::Fill | Arrival::PastHole => true,
+            Arrival::InOrder => skipped > 0 && !flight.is_too_soon(segment.at, trip),
+            Arrival::Copy | Arrival::KeepAlive => false,
+        };
         let after_cut = match arrival {
             Arrival::InOrder | Arrival::PastHole => flight.take(segment.at, bytes, trip, idle),
             _ => false,
         };
-        if matches!(arrival, Arrival::Repeat | Arrival::Fill | Arrival::PastHole) || skipped > 0 {
+        if is_repair {
             flight.cut(segment.at);
         }
         after_cut
@@ -473,7 +478,7 @@ impl Connection {
             None => half.offset(segment.seq),
         };
         half.finish(end);
-        self.pairing.fin(by, segment.at);
+        self.pairing.fin(by, segment.at, end);
         if self.forward.fin.is_some() && self.backward.fin.is_some() {
             self.end = Some(End::Finished);
             self.pairing.finish(Some((Some(by), segment.at, false)));

@@ -41,6 +41,8 @@ pub struct Exchange {
     pub recoveries: Vec<Recovery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// Whether full segments of its response do not get through at all.
+    pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.
@@ -64,6 +66,8 @@ pub struct Exchange {
     pub first_record: Option<FirstRecord>,
     /// Whose message asked to close the connection after it.
     pub closing: Closing,
+    /// What its messages said, as far as a rule asks.
+    pub particulars: Particulars,
 }
 
 impl Exchange {
@@ -82,6 +86,38 @@ impl Exchange {
         };
         self.waits.iter().filter(is_held).map(Wait::duration).sum()
     }
+}
+
+/// What of an exchange's messages is evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// The request announced its body with `Expect: 100-continue` and waited
+    /// for leave to send it.
+    pub expectation: Option<Expectation>,
+    /// From the response's last byte to the server's FIN that alone told the
+    /// client that there was no more.
+    pub close_wait: Option<Duration>,
+    /// Bytes that the response announced and never had.
+    pub missing_bytes: u64,
+    /// Fingerprint of the request's target; 0 where it is not HTTP.
+    pub target: u64,
+    /// Fingerprint of the target that a redirect leads to.
+    pub redirect: Option<u64>,
+    /// The response was compressed while it was sent.
+    pub is_encoded_on_the_fly: bool,
+}
+
+/// How a client came to send the body that it had announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// From the head's end to the body.
+    pub waited: Duration,
+    /// Whether `100 Continue` came before the body left.
+    pub is_answered: bool,
+    /// The path's part: the least that leave takes to come.
+    pub travel: Duration,
+    /// Packet that began the body.
+    pub packet: u64,
 }
 
 /// The first TLS record of a response.
@@ -221,6 +257,18 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// A response whose full segments were lost every time, while smaller ones
+/// arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// How often the first one was sent again in full, where that can be seen.
+    pub copies: u32,
+    /// Payload of the smaller segments that arrived instead; 0: none.
+    pub passed: u32,
+    /// The last copy, or the first smaller segment.
+    pub packet: u64,
 }
 
 /// Segments that came out of order or more than once, none of them lost.

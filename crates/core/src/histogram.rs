@@ -1,22 +1,43 @@
 //! Distributions of durations.
 
+mod octave;
+
 use core::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use octave::Octave;
 
 /// Bits of a value that a bucket keeps: a value is off by less than 1/1024.
-const SIGNIFICANT_BITS: u32 = 10;
+const SIGNIFICANT_BITS: usize = 10;
+/// What of a value's leading bits is its bucket's index.
+const INDEX: u16 = octave::BUCKETS as u16 - 1;
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
 /// A value stands for the bucket that holds it: the bucket's upper end, at
 /// most 0.1 % above the true duration. Bounded: about 1,024 buckets for each
 /// power of two that occurs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, JsonSchema)]
+#[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    buckets: Vec<(u64, u64)>,
+    /// By how many bits the values have.
+    octaves: Vec<Octave>,
+}
+
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Distribution {}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
+        into.collect_seq(self.iter())
+    }
 }
 
 /// A report may come from anywhere: its pairs are sorted and joined again, so
@@ -30,32 +51,25 @@ impl<'de> Deserialize<'de> for Distribution {
 impl Distribution {
     /// The distribution of the given buckets, in any order.
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut sorted: Vec<(u64, u64)> = buckets
-            .into_iter()
-            .map(|(value, count)| (round_up(value), count))
-            .collect();
-        sorted.sort_unstable();
-        sorted.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 = kept.1.saturating_add(next.1);
-            }
-            same
-        });
-        sorted.retain(|&(_, count)| count > 0);
-        Self { buckets: sorted }
+        let mut all = Self::default();
+        for (value, count) in buckets {
+            all.record_many(Duration::from_nanos(value), count);
+        }
+        all
     }
 
     /// Adds `count` observations of `value`.
     pub fn record_many(&mut self, value: Duration, count: u64) {
-        let value = round_up(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
-        match self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
-            Ok(at) => {
-                if let Some(bucket) = self.buckets.get_mut(at) {
-                    bucket.1 = bucket.1.saturating_add(count);
-                }
-            }
-            Err(at) => self.buckets.insert(at, (value, count)),
+        if count == 0 {
+            return;
+        }
+        let value = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+        let bits = (u64::BITS - value.leading_zeros()) as usize;
+        if self.octaves.len() <= bits {
+            self.octaves.resize_with(bits + 1, Octave::default);
+        }
+        if let Some(octave) = self.octaves.get_mut(bits) {
+            octave.add((value >> unused_bits(bits)) as u16 & INDEX, count);
         }
     }
 
@@ -66,41 +80,51 @@ impl Distribution {
 
     /// Adds all of `other`'s observations.
     pub fn merge(&mut self, other: &Self) {
-        *self = Self::from_buckets(self.buckets.iter().chain(&other.buckets).copied());
+        if self.is_empty() {
+            self.octaves.clone_from(&other.octaves);
+            return;
+        }
+        for (value, count) in other.iter() {
+            self.record_many(Duration::from_nanos(value), count);
+        }
     }
 
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
-        for &(value, count) in &other.buckets {
-            if let Ok(at) = self.buckets.binary_search_by_key(&value, |&(v, _)| v) {
-                if let Some(bucket) = self.buckets.get_mut(at) {
-                    bucket.1 = bucket.1.saturating_sub(count);
-                }
+        for (mine, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
+            for (index, count) in theirs.iter() {
+                mine.subtract(index, count);
             }
         }
-        self.buckets.retain(|&(_, count)| count > 0);
     }
 
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        self.buckets
-            .iter()
-            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
+        self.iter()
+            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count))
     }
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
+        self.octaves.iter().all(Octave::is_empty)
     }
 
     /// The `(value in ns, count)` pairs, ascending.
-    pub fn buckets(&self) -> &[(u64, u64)] {
-        &self.buckets
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.iter().collect()
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        let octaves = self.octaves.iter().enumerate();
+        octaves.flat_map(|(bits, octave)| {
+            let pair = move |(index, count)| (upper_end(bits, index), count);
+            octave.iter().map(pair)
+        })
     }
 
     /// Sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
-        self.buckets.iter().fold(0, |sum: u128, &(value, count)| {
+        self.iter().fold(0, |sum: u128, (value, count)| {
             sum.saturating_add(u128::from(value) * u128::from(count))
         })
     }
@@ -121,7 +145,7 @@ impl Distribution {
             .ceil()
             .max(1.0) as u64;
         let mut seen = 0_u64;
-        for &(value, count) in &self.buckets {
+        for (value, count) in self.iter() {
             seen = seen.saturating_add(count);
             if seen >= wanted {
                 return Some(Duration::from_nanos(value));
@@ -132,26 +156,25 @@ impl Distribution {
 
     /// The least value; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
-        self.buckets
-            .first()
-            .map(|&(value, _)| Duration::from_nanos(value))
+        self.iter()
+            .next()
+            .map(|(value, _)| Duration::from_nanos(value))
     }
 
     /// The greatest value; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
-        self.buckets
-            .last()
-            .map(|&(value, _)| Duration::from_nanos(value))
+        self.iter()
+            .next_back()
+            .map(|(value, _)| Duration::from_nanos(value))
     }
 
     /// Share of the observations that lie above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
         let limit = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
         let above = self
-            .buckets
             .iter()
-            .filter(|&&(value, _)| value > limit)
-            .fold(0, |sum: u64, &(_, count)| sum.saturating_add(count));
+            .filter(|&(value, _)| value > limit)
+            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
         let count = self.count();
         if count == 0 {
             0.0
@@ -161,11 +184,19 @@ impl Distribution {
     }
 }
 
-/// Upper end of the bucket that holds `value`.
-fn round_up(value: u64) -> u64 {
-    let bits = u64::BITS - value.leading_zeros();
-    let low = bits.saturating_sub(SIGNIFICANT_BITS + 1);
-    value | ((1_u64 << low) - 1)
+/// How many of the lowest bits of a value of `bits` bits its bucket ignores.
+fn unused_bits(bits: usize) -> usize {
+    bits.saturating_sub(SIGNIFICANT_BITS + 1)
+}
+
+/// Upper end of a bucket of the values with `bits` bits.
+fn upper_end(bits: usize, index: u16) -> u64 {
+    let unused = unused_bits(bits);
+    let leading = match bits > SIGNIFICANT_BITS {
+        true => 1 << SIGNIFICANT_BITS,
+        false => 0,
+    };
+    (leading | u64::from(index)) << unused | ((1 << unused) - 1)
 }
 
 #[cfg(test)]

@@ -31,9 +31,24 @@ pub(crate) struct Head {
     pub(crate) status: Option<u16>,
     /// `Connection: close`, or HTTP/1.0 without keep-alive.
     pub(crate) asks_to_close: bool,
+    /// What else of it a rule asks for.
+    pub(crate) fields: Fields,
     /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
     /// RFC 5280 §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
+}
+
+/// The fields of a head that are evidence rather than framing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// `Expect: 100-continue` (RFC 9110 §10.1.1).
+    pub(crate) expects_continue: bool,
+    /// [`fingerprint`] of what a redirect's `Location` names; `None` without
+    /// one, or where it is relative to the request.
+    pub(crate) location: Option<u64>,
+    /// The body has a content coding and no known length: it is encoded while
+    /// it is sent (RFC 9110 §8.4).
+    pub(crate) is_encoded_on_the_fly: bool,
 }
 
 /// The request's first line.
@@ -41,6 +56,30 @@ pub(crate) struct Head {
 pub(crate) struct RequestLine {
     pub(crate) method: String,
     pub(crate) target: String,
+    /// [`fingerprint`] of the whole target.
+    pub(crate) fingerprint: u64,
+}
+
+/// FNV-1a of a request target: enough to tell whether a redirect was followed.
+pub(crate) fn fingerprint(target: &str) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    target.bytes().fold(BASIS, mix)
+}
+
+/// The request target that a `Location` leads to: its path and query, without
+/// scheme, authority and fragment (RFC 9110 §10.2.2).
+fn target_of(location: &str) -> Option<&str> {
+    let location = location.split('#').next().unwrap_or_default();
+    let authority = match location.find("://") {
+        Some(at) => Some(location.get(at + 3..)?),
+        None => location.strip_prefix("//"),
+    };
+    match authority {
+        Some(rest) => Some(rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/")),
+        None => location.starts_with('/').then_some(location),
+    }
 }
 
 /// The messages of one direction.
@@ -88,6 +127,15 @@ impl Messages {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.state == State::Lost
+    }
+
+    /// Body bytes that the message in progress has announced and that are still
+    /// to come, where its length was given.
+    pub(crate) fn awaited_bytes(&self) -> Option<u64> {
+        match self.state {
+            State::Length(left) => Some(left),
+            _ => None,
+        }
     }
 
     /// Whether the message in progress ends with the connection.
@@ -302,6 +350,7 @@ fn parse_request(head: &[u8]) -> Option<(Head, State)> {
             .chars()
             .take(MAX_TARGET)
             .collect(),
+        fingerprint: fingerprint(request.path.unwrap_or_default()),
     };
     let state = match framing {
         Framing {
@@ -314,11 +363,16 @@ fn parse_request(head: &[u8]) -> Option<(Head, State)> {
         _ => State::Ending,
     };
     let asks_to_close = framing.closes(request.version);
+    let fields = Fields {
+        expects_continue: framing.expects_continue,
+        ..Fields::default()
+    };
     Some((
         Head {
             request: Some(line),
             status: None,
             asks_to_close,
+            fields,
             is_revocation: framing.is_revocation,
         },
         state,
@@ -356,24 +410,33 @@ fn parse_response(head: &[u8]) -> Option<(Head, State)> {
         _ => State::UntilClose,
     };
     let asks_to_close = framing.closes(response.version);
+    let fields = Fields {
+        location: framing.location,
+        is_encoded_on_the_fly: framing.is_encoded && framing.length.is_none(),
+        ..Fields::default()
+    };
     Some((
         Head {
             request: None,
             status: Some(status),
             asks_to_close,
+            fields,
             is_revocation: framing.is_revocation,
         },
         state,
     ))
 }
 
-/// The fields that decide where a message ends.
+/// The fields that decide where a message ends, and those that are evidence.
 #[derive(Debug, Default)]
 struct Framing {
     is_chunked: bool,
     length: Option<u64>,
     says_close: bool,
     says_keep_alive: bool,
+    expects_continue: bool,
+    is_encoded: bool,
+    location: Option<u64>,
     is_revocation: bool,
 }
 
@@ -396,6 +459,12 @@ impl Framing {
             } else if field.name.eq_ignore_ascii_case("connection") {
                 framing.says_close = has_token(value, "close");
                 framing.says_keep_alive = has_token(value, "keep-alive");
+            } else if field.name.eq_ignore_ascii_case("expect") {
+                framing.expects_continue = value.eq_ignore_ascii_case("100-continue");
+            } else if field.name.eq_ignore_ascii_case("content-encoding") {
+                framing.is_encoded = !value.eq_ignore_ascii_case("identity");
+            } else if field.name.eq_ignore_ascii_case("location") {
+                framing.location = target_of(value).map(fingerprint);
             }
         }
         framing
@@ -461,6 +530,47 @@ mod tests {
             words,
             ["began", "GET /a", "ended", "began", "POST /b", "ended"]
         );
+    }
+
+    #[test]
+    fn a_location_leads_to_the_target_that_is_asked_for_next() {
+        let cases = [
+            ("/home/?q=1#top", Some("/home/?q=1")),
+            ("https://example.org/a/b", Some("/a/b")),
+            ("https://example.org", Some("/")),
+            ("//example.org/c", Some("/c")),
+            ("next.html", None),
+        ];
+        for (location, target) in cases {
+            assert_eq!(target_of(location), target, "{location}");
+        }
+    }
+
+    #[test]
+    fn heads_tell_what_rules_ask_for() {
+        let mut messages = Messages::new(Role::Request);
+        let head = |messages: &mut Messages, mut bytes: &[u8]| {
+            let mut missing = 0;
+            loop {
+                match messages.step(&mut bytes, &mut missing) {
+                    Step::Head(head) => return head.fields,
+                    Step::NeedMore | Step::Lost => panic!("no head"),
+                    _ => {}
+                }
+            }
+        };
+        let request = b"POST / HTTP/1.1\r\nContent-Length: 2\r\nexpect: 100-Continue\r\n\r\n";
+        assert!(head(&mut messages, request).expects_continue);
+        let mut messages = Messages::new(Role::Response);
+        let response = b"HTTP/1.1 302 Found\r\nLocation: http://a/b\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(
+            head(&mut messages, response).location,
+            Some(fingerprint("/b"))
+        );
+        let mut messages = Messages::new(Role::Response);
+        let response =
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert!(head(&mut messages, response).is_encoded_on_the_fly);
     }
 
     #[test]

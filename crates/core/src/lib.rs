@@ -36,4 +36,5 @@ mod service;
 mod table;
 mod tile;
 pub mod time;
+mod timeline;
 pub mod wait;

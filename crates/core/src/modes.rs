@@ -119,9 +119,9 @@ impl Bands {
         let exemplars = near.iter().flat_map(|(_, band)| &band.first);
         let inside = latency
             .buckets()
-            .iter()
+            .into_iter()
             .filter(|(ns, _)| range.contains(&index(Duration::from_nanos(*ns))));
-        let inside = Distribution::from_buckets(inside.copied());
+        let inside = Distribution::from_buckets(inside);
         let at = |quantile| inside.quantile(quantile).map_or(0, nanos);
         LatencyMode {
             count: sum.count,

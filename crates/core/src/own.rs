@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Side};
+use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -66,6 +66,7 @@ fn exchange(
         holds,
         recoveries: Vec::new(),
         disorder: Disorder::default(),
+        narrow: None,
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,
@@ -76,6 +77,7 @@ fn exchange(
         first_record: None,
         setup: sample.setup,
         closing: Closing::default(),
+        particulars: Particulars::default(),
     }
 }
 

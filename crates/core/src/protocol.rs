@@ -90,6 +90,15 @@ impl Parser {
         }
     }
 
+    /// Body bytes that the message in progress has announced and that are still
+    /// to come, where its length was given.
+    pub(crate) fn awaited_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Http(messages) => messages.awaited_bytes(),
+            Self::Tls(_) => None,
+        }
+    }
+
     /// Whether the message in progress ends with the connection.
     pub(crate) fn ends_with_connection(&self) -> bool {
         match self {

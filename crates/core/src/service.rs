@@ -12,6 +12,7 @@ use crate::histogram::Distribution;
 use crate::modes::Bands;
 use crate::report::WaitShare;
 use crate::time::Timestamp;
+use crate::timeline::Timeline;
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// Figures and rules of one server's address and port.
@@ -19,11 +20,13 @@ use crate::wait::{Owner, Wait, WaitKind};
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
+    pub(crate) timeline: Timeline,
 }
 
 impl Service {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
         self.ledger.take(exchange);
+        self.timeline.take(exchange);
         self.rules.observe(exchange);
     }
 
@@ -34,6 +37,7 @@ impl Service {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.ledger.merge(other.ledger);
+        self.timeline.merge(other.timeline);
         self.rules.merge(other.rules);
     }
 }

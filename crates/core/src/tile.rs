@@ -4,14 +4,16 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod expect;
 mod gap;
+mod narrow;
 
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
-use crate::exchange::{Disorder, Hold, Recovery, Side};
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -45,6 +47,10 @@ pub(crate) struct Trace<'a> {
     pub(crate) behind: Option<Timestamp>,
     /// Whether the response lasts until the server's FIN.
     pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
 }
@@ -93,7 +99,11 @@ pub(crate) struct Tiling {
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) disorder: Disorder,
+    pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
+    pub(crate) expectation: Option<Expectation>,
+    /// From the last byte to the FIN that ends the response.
+    pub(crate) close_wait: Option<Duration>,
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
@@ -106,12 +116,14 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
     tiler.walk(Side::Server);
+    tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
         true => (WaitKind::ServerPause, Owner::Server),
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
 
@@ -202,6 +214,9 @@ impl Tiler<'_> {
 
     fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
         let gap = gap::name(self.trace, before, mark, index);
+        if self.awaited_leave(before, mark, &gap) {
+            return;
+        }
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }
@@ -235,6 +250,10 @@ impl Tiler<'_> {
             return;
         };
         if let Some(until) = trace.behind.filter(|&until| until > from) {
+            // By itself too the response would have had to travel.
+            let travel = trace.to_server.floor().unwrap_or_default();
+            let (path, owner) = (WaitKind::RoundTrip, Owner::Path);
+            self.push(until.min(from + travel), path, owner, None, Bound::Observed);
             self.push(
                 until,
                 WaitKind::Behind,
@@ -309,7 +328,16 @@ impl Tiler<'_> {
             .into_iter()
             .find(|mark| mark.by == Side::Server && mark.data.is_some())
         {
-            Some(before) => self.name_gap(before, first, index),
+            Some(before) => {
+                let own = self.tiling.waits.len();
+                self.name_gap(before, first, index);
+                // Between two responses a server does not pause: it thinks.
+                for wait in self.tiling.waits.iter_mut().skip(own) {
+                    if wait.kind == WaitKind::ServerPause {
+                        wait.kind = WaitKind::ServerThink;
+                    }
+                }
+            }
             None => self.push(
                 first.at,
                 WaitKind::ServerThink,

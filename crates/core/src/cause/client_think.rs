@@ -2,60 +2,137 @@
 
 use core::time::Duration;
 
-use super::evidence::{self, fix, median, percent};
-use super::server_think::waited;
-use super::tally::{Cost, Tally};
+use super::evidence::{self, fix, human, ruled_out};
+use super::rhythm::quantile;
+use super::sequence::{idle, is_at_once, sequences};
+use super::tally::{Tally, nanos};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
-use crate::report::{Evidence, EvidenceKind};
-use crate::wait::{Owner, WaitKind};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
 
-/// Shorter pauses are a client's ordinary work.
-const NOTABLE: Duration = Duration::from_millis(5);
+/// Shorter pauses are a client's ordinary work between two requests.
+const NOTABLE: Duration = Duration::from_millis(20);
+/// Longer ones are a person's, or a timer's.
+const LONGEST: Duration = Duration::from_secs(2);
+/// Part of the median by which a pause may differ and be the same work.
+const ALIKE: f64 = 0.2;
+/// Share of the pauses that must be alike, and of all gaps that must be
+/// either such a pause or none.
+const MOST: f64 = 0.8;
+/// Pauses, and requests without one, that must be seen.
+const LEAST_PAUSES: usize = 10;
+const LEAST_AT_ONCE: usize = 3;
+/// Share of the requests that follow at once: fewer are those that a client's
+/// timer finds late.
+const LEAST_SHARE: f64 = 0.1;
 
-/// Watches gaps within requests that nothing held back.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Tally);
+/// A client that sends some requests right after a response and mostly pauses
+/// for about the same time before: work of its own between the requests of one
+/// action.
+///
+/// The discriminator is both kinds in one connection, the pauses in runs of
+/// the same length: a connection that idles, a person, and a client that asks
+/// by a timer pause before every request, and a chatty action pauses before
+/// its first one only.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+/// The pauses that were found.
+struct Pauses {
+    lengths: Vec<Duration>,
+    at_once: usize,
+    /// Pauses in a row, typically.
+    in_row: usize,
+}
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        let paused = waited(exchange, WaitKind::RequestPause);
-        if paused >= NOTABLE {
-            self.0.add(exchange, Cost::exactly(paused), Duration::ZERO);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let tally = &self.0;
-        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
-            return Conclusion::Nothing;
+        match pauses(case).filter(|_| case.has_packets) {
+            Some(pauses) => Conclusion::Finding(Box::new(finding(case, &pauses))),
+            None => Conclusion::Nothing,
         }
-        let mut finding = evidence::finding("client-think", Owner::Client, case, tally);
-        let text = format!(
-            "{} requests stopped for {} (median) between two parts with nothing that held the \
-             second back",
-            tally.affected,
-            median(&tally.saved)
-        );
-        finding.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
-                .count(tally.affected)
-                .median(&tally.saved),
-        );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
-        finding.summary = format!(
-            "The client begins its request and pauses before it goes on, {} (median), {} of all \
-             request time. The server cannot answer what it does not have.",
-            median(&tally.saved),
-            percent(finding.share),
-        );
-        finding.overturned_by =
-            "the client's own trace showing that the request was written in one go".to_owned();
-        finding.fix = vec![fix("client", "produce the request before sending its first byte")];
-        Conclusion::Finding(Box::new(finding))
     }
+}
+
+fn pauses(case: &Case<'_>) -> Option<Pauses> {
+    let mut lengths = Vec::new();
+    let (mut all, mut at_once) = (0, 0);
+    let mut rows: Vec<usize> = Vec::new();
+    for sequence in sequences(case) {
+        let mut row = 0;
+        for pair in sequence.windows(2) {
+            let (Some(before), Some(next)) = (pair.first(), pair.get(1)) else { continue };
+            let idle = idle(case, before, next);
+            all += 1;
+            if is_at_once(case, idle) {
+                at_once += 1;
+                rows.push(core::mem::take(&mut row));
+            } else if (NOTABLE..=LONGEST).contains(&idle) {
+                lengths.push(idle);
+                row += 1;
+            }
+        }
+    }
+    lengths.sort_unstable();
+    let median = quantile(&lengths, 0.5);
+    let is_alike =
+        |pause: &&Duration| pause.abs_diff(median).as_secs_f64() <= median.as_secs_f64() * ALIKE;
+    let alike = lengths.iter().filter(is_alike).count();
+    rows.sort_unstable();
+    let in_row = rows.get(rows.len() / 2).copied()?;
+    let regular = rows.iter().filter(|&&row| row == in_row).count();
+    let most = |part: usize, of: usize| part as f64 >= of as f64 * MOST;
+    let is_rule = lengths.len() >= LEAST_PAUSES
+        && at_once >= LEAST_AT_ONCE
+        && in_row > 1
+        && most(alike, lengths.len())
+        && most(regular, rows.len())
+        && most(lengths.len() + at_once, all)
+        && at_once as f64 >= all as f64 * LEAST_SHARE;
+    is_rule.then_some(Pauses { lengths, at_once, in_row })
+}
+
+fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
+    let mut finding = evidence::finding("client-think", Owner::Client, case, &Tally::default());
+    let weight = case.rhythm.weight;
+    let sum: u64 = pauses.lengths.iter().map(|&pause| nanos(pause)).sum();
+    let cost = (sum as f64 * weight).round() as u64;
+    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
+    finding.wall_ns = sum;
+    let total = case.ledger.total().saturating_add(cost).max(1);
+    finding.share = (cost as f64 / total as f64).min(1.0);
+    finding.affected.exchanges = ((pauses.lengths.len() as f64) * weight).round() as u64;
+    finding.predicted = None;
+    let median = human(quantile(&pauses.lengths, 0.5));
+    let text = format!(
+        "{} requests left {median} (median) after the response before, {} in a row, and {} right \
+         after it; nothing was under way in either direction meanwhile",
+        pauses.lengths.len(),
+        pauses.in_row,
+        pauses.at_once,
+    );
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::Wire, text).count(pauses.lengths.len() as u64));
+    // That the requests belong together is read from their rhythm only.
+    finding.verdict = evidence::judge(&finding.evidence, pauses.lengths.len() as u64, true);
+    finding.summary = format!(
+        "The client takes {median} (median) between a response and its next request, {} times in \
+         a row, while it can send one at once. What it serves waits for that too; no exchange has \
+         it, and no server can shorten it.",
+        pauses.in_row,
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        "the server had answered, and nothing was asked of it in these pauses",
+    ));
+    finding.overturned_by =
+        "a client that has nothing to do in these pauses: a timer, or a person".to_owned();
+    finding.fix = vec![
+        fix("client", "profile what it does between a response and its next request"),
+        fix("client", "ask for what comes next before working on what has come"),
+    ];
+    finding
 }

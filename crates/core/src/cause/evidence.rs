@@ -6,8 +6,8 @@ use super::tally::{Tally, nanos};
 use super::{Case, by_id};
 use crate::histogram::Distribution;
 use crate::report::{
-    Affected, Evidence, EvidenceKind, Figures, Finding, Fix, PredictedLatency, Prediction,
-    RuledOut, Verdict,
+    Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
+    Prediction, RuledOut, Verdict,
 };
 use crate::wait::{Owner, WaitKind};
 
@@ -93,11 +93,19 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" => vec![WaitKind::ServerThink],
+        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
+        | "cold-start" => vec![WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
-        "client-think" => vec![WaitKind::RequestPause],
+        "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
+        "close-delimited-body" => vec![WaitKind::ServerPause],
+        "head-of-line-blocking" => vec![WaitKind::Behind],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
-        "packet-loss" | "fast-retransmit" | "retransmission-timeout" => vec![WaitKind::Recovery],
+        "packet-loss"
+        | "fast-retransmit"
+        | "retransmission-timeout"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => vec![WaitKind::Recovery],
         _ => Vec::new(),
     }
 }
@@ -205,6 +213,14 @@ impl Evidence {
         self.location = location;
         self
     }
+}
+
+/// The last packets of these exchanges: where their answers ended.
+pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
+    exemplars
+        .iter()
+        .filter_map(|exemplar| exemplar.last_packet)
+        .collect()
 }
 
 pub(crate) fn ruled_out(cause: &str, because: impl Into<String>) -> RuledOut {

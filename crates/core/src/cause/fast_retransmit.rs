@@ -1,9 +1,19 @@
-//! `fast-retransmit`.
+//! `fast-retransmit`: the repetition came sooner than a timer, after the receiver had
+//! reported later data (SACK, or the same acknowledgement again).
 
-use super::evidence::{fix, human};
-use super::loss::{Kind, Losses};
+use super::loss::{Kind, Losses, Told, conclude_few};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
+
+const TOLD: Told = Told {
+    id: "fast-retransmit",
+    kind: Kind::Fast,
+    did: "lost a segment that later data revealed; each waited",
+    until: "until it was sent again",
+    fix: &[
+        ("path", "find where the segments are lost"),
+    ],
+};
 
 /// Counts losses that later data revealed.
 #[derive(Clone, Debug, Default)]
@@ -19,17 +29,6 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = self.0.finding("fast-retransmit", Kind::Fast, case);
-        let Some(mut finding) = found else { return Conclusion::Nothing };
-        finding.summary = format!(
-            "{} exchanges lost a segment that later data revealed; each waited {} (median) until \
-             it was sent again.",
-            finding.affected.exchanges,
-            human(self.0.tally.saved.quantile(0.5).unwrap_or_default()),
-        );
-        finding.overturned_by =
-            "a capture at the other end that shows these segments arriving in time".to_owned();
-        finding.fix = vec![fix("path", "find where the segments are lost")];
-        Conclusion::Finding(Box::new(finding))
+        conclude_few(&self.0, case, &TOLD)
     }
 }

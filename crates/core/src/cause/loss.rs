@@ -1,12 +1,12 @@
-//! Losses repaired within exchanges: what the three causes share.
+//! Losses repaired within exchanges: what the causes of that family share.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::Case;
-use super::evidence::{self, percent};
+use super::evidence::{self, fix, human, percent};
 use super::tally::{Cost, Tally};
-use crate::exchange::{Exchange, RecoveryMechanism};
+use super::{Case, Conclusion};
+use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -20,61 +20,70 @@ const MAX_CLIENTS: usize = 64;
 /// Exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
+/// What a few losses amount to, by what repaired most of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A timer.
+    Timeout,
+    /// A tail-loss probe.
+    Probe,
+    /// Later data that arrived.
+    Fast,
+    /// A second repetition: the first was lost too.
+    Again,
+}
+
+impl Kind {
+    fn of(recovery: &Recovery) -> Self {
+        match recovery.mechanism {
+            _ if recovery.again => Self::Again,
+            RecoveryMechanism::Timeout => Self::Timeout,
+            RecoveryMechanism::Probe => Self::Probe,
+            RecoveryMechanism::Fast => Self::Fast,
+        }
+    }
+}
+
 /// What was lost and how it was repaired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) tally: Tally,
-    pub(crate) timeouts: u64,
-    pub(crate) fast: u64,
-    waiting_for_timers: Duration,
+    /// By [`Kind`]: how many, and how long they took.
+    repairs: [(u64, Duration); 4],
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
 }
 
-/// Which of the three causes the losses amount to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Many, on several connections: the path loses packets.
-    Path,
-    /// Few, most of their time spent waiting for a timer.
-    Timeout,
-    /// Few, most repaired at once.
-    Fast,
-}
-
 impl Losses {
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
-        for recovery in &exchange.recoveries {
-            match recovery.mechanism {
-                RecoveryMechanism::Timeout => {
-                    self.timeouts += 1;
-                    self.waiting_for_timers += recovery.took;
-                }
-                RecoveryMechanism::Probe | RecoveryMechanism::Fast => self.fast += 1,
-            }
-            self.packets.push(recovery.packet);
+        if !exchange.recoveries.is_empty() {
+            self.note(exchange);
         }
-        self.settle();
-        if !exchange.recoveries.is_empty() && self.clients.len() < MAX_CLIENTS {
-            self.clients.insert(exchange.client);
-        }
-        let lost: Duration = exchange
-            .waits
-            .iter()
-            .filter(|wait| wait.kind == WaitKind::Recovery)
-            .map(|wait| wait.duration())
-            .sum();
+        let lost = lost(exchange);
         if lost > Duration::ZERO {
             self.tally
                 .add(exchange, Cost::exactly(lost), Duration::ZERO);
         }
     }
 
+    fn note(&mut self, exchange: &Exchange) {
+        for recovery in &exchange.recoveries {
+            if let Some((count, took)) = self.repairs.get_mut(Kind::of(recovery) as usize) {
+                *count += 1;
+                *took += recovery.took;
+            }
+            self.packets.push(recovery.packet);
+        }
+        self.clients.insert(exchange.client);
+        self.settle();
+    }
+
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.timeouts += other.timeouts;
-        self.fast += other.fast;
-        self.waiting_for_timers += other.waiting_for_timers;
+        for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
+            own.0 += other.0;
+            own.1 += other.1;
+        }
         self.clients.extend(other.clients);
         self.packets.extend(other.packets);
         self.settle();
@@ -89,26 +98,30 @@ impl Losses {
         }
     }
 
+    fn repaired_by(&self, kind: Kind) -> (u64, Duration) {
+        self.repairs.get(kind as usize).copied().unwrap_or_default()
+    }
+
     pub(crate) fn events(&self) -> u64 {
-        self.timeouts + self.fast
+        self.repairs.iter().map(|(count, _)| count).sum()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        if self.clients.len() >= SPREAD && self.events() >= MANY {
-            return Kind::Path;
-        }
-        let timers = super::tally::nanos(self.waiting_for_timers);
-        if timers.saturating_mul(2) >= self.tally.cost.likely {
-            Kind::Timeout
-        } else {
-            Kind::Fast
-        }
+    /// Many, on several connections: the path loses packets.
+    pub(crate) fn is_widespread(&self) -> bool {
+        self.clients.len() >= SPREAD && self.events() >= MANY
     }
 
-    /// The finding under one of the three ids, if the losses are of its kind
-    /// and matter.
-    pub(crate) fn finding(&self, id: &str, kind: Kind, case: &Case<'_>) -> Option<Finding> {
-        if self.events() == 0 || self.kind() != kind || !evidence::is_material(case, &self.tally) {
+    /// What most of the time went to.
+    fn kind(&self) -> Kind {
+        [Kind::Timeout, Kind::Again, Kind::Probe, Kind::Fast]
+            .into_iter()
+            .max_by_key(|&kind| self.repaired_by(kind).1)
+            .unwrap_or(Kind::Fast)
+    }
+
+    /// The finding under `id`, if there were losses and they matter.
+    pub(crate) fn finding(&self, id: &str, case: &Case<'_>) -> Option<Finding> {
+        if self.events() == 0 || !evidence::is_material(case, &self.tally) {
             return None;
         }
         let mut finding = evidence::finding(id, Owner::Path, case, &self.tally);
@@ -119,14 +132,17 @@ impl Losses {
     }
 
     fn wire(&self) -> Evidence {
+        let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired within exchanges on {} connections: {} by a timer or probe \
-             (no later data told the sender), {} by fast retransmission; the median exchange \
-             that lost something lost {}",
+            "{} losses were repaired within exchanges on {} connections: {} by a timer, {} by a \
+             tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
+             median exchange that lost something lost {}",
             self.events(),
             self.clients.len(),
-            self.timeouts,
-            self.fast,
+            count(Kind::Timeout),
+            count(Kind::Probe),
+            count(Kind::Fast),
+            count(Kind::Again),
             evidence::median(&self.tally.saved),
         );
         Evidence::mechanism(EvidenceKind::Wire, text)
@@ -134,6 +150,52 @@ impl Losses {
             .median(&self.tally.saved)
             .packets(&self.packets)
     }
+}
+
+/// What an exchange lost to losses, with what they made of the window.
+pub(crate) fn lost(exchange: &Exchange) -> Duration {
+    exchange
+        .waits
+        .iter()
+        .filter(|wait| wait.kind == WaitKind::Recovery)
+        .map(|wait| wait.duration())
+        .sum()
+}
+
+/// How a cause of few losses is told.
+pub(super) struct Told {
+    pub(super) id: &'static str,
+    pub(super) kind: Kind,
+    /// What the exchanges did, after their number, and before …
+    pub(super) did: &'static str,
+    /// … the median time, and this.
+    pub(super) until: &'static str,
+    pub(super) fix: &'static [(&'static str, &'static str)],
+}
+
+/// Few losses, most of their time waiting for what `told` says.
+pub(super) fn conclude_few(losses: &Losses, case: &Case<'_>, told: &Told) -> Conclusion {
+    if losses.is_widespread() || losses.kind() != told.kind {
+        return Conclusion::Nothing;
+    }
+    let Some(mut finding) = losses.finding(told.id, case) else {
+        return Conclusion::Nothing;
+    };
+    finding.summary = format!(
+        "{} exchanges {} {} (median) {}.",
+        finding.affected.exchanges,
+        told.did,
+        human(losses.tally.saved.quantile(0.5).unwrap_or_default()),
+        told.until,
+    );
+    finding.overturned_by =
+        "a capture at the other end that shows these segments arriving in time".to_owned();
+    finding.fix = told
+        .fix
+        .iter()
+        .map(|&(at, change)| fix(at, change))
+        .collect();
+    Conclusion::Finding(Box::new(finding))
 }
 
 /// What the kernel counted of its own retransmissions.

@@ -38,7 +38,7 @@ impl super::Rule for Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "client-think",
+            "slow-request-upload",
             format!(
                 "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
                  {} before",

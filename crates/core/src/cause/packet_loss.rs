@@ -1,7 +1,7 @@
 //! `packet-loss`.
 
 use super::evidence::{fix, human, percent, ruled_out};
-use super::loss::{Kind, Losses};
+use super::loss::Losses;
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
 
@@ -19,7 +19,8 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let Some(mut finding) = self.0.finding("packet-loss", Kind::Path, case) else {
+        let found = self.0.finding("packet-loss", case);
+        let Some(mut finding) = found.filter(|_| self.0.is_widespread()) else {
             return Conclusion::Nothing;
         };
         let typical = human(self.0.tally.saved.quantile(0.5).unwrap_or_default());
@@ -31,8 +32,13 @@ impl super::Rule for Rule {
         );
         finding.ruled_out.push(ruled_out(
             "reordering",
-            "segments that were merely late (within a millisecond or a quarter of the round trip) \
-             are not counted",
+            "segments that their sender's numbers (IP identification, TSval) show to have been \
+             sent before those that overtook them are not counted",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "spurious-retransmission",
+            "repetitions whose originals arrived, by D-SACK or by an answer too soon or with an \
+             older timestamp, are not counted",
         ));
         finding.overturned_by =
             "a capture at the other end that shows every one of these segments arriving".to_owned();

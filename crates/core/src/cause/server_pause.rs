@@ -29,6 +29,8 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         self.held.observe(Side::Server, exchange);
         let all = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
+        // Nothing followed what the server closed the connection after.
+        let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let held = exchange.holds.iter().filter(|h| h.sender == Side::Server && may_be_released(h));
         let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
         if paused >= NOTABLE {

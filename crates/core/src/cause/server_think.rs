@@ -48,7 +48,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if !evidence::is_material(case, &self.tally) || !evidence::recurs(case, &self.tally) {
+        // What a finding of its own explains is not told twice.
+        let rest = case.rhythm.claim(case).map(|(nature, _)| case.rhythm.rest(nature));
+        let tally = rest.as_ref().unwrap_or(&self.tally);
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
         if self.is_path_queue(case) {
@@ -57,10 +60,10 @@ impl super::Rule for Rule {
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
             return Conclusion::Note(self.saturation(case, idle));
         }
-        if !self.has_floor() && !self.is_long() {
+        if !self.has_floor() && !is_long(tally) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Finding(Box::new(self.finding(case, tally)))
     }
 }
 
@@ -72,11 +75,6 @@ impl Rule {
     fn has_floor(&self) -> bool {
         let tenth = self.think.quantile(0.1).unwrap_or_default();
         self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
-    }
-
-    fn is_long(&self) -> bool {
-        let long = self.tally.saved.quantile(0.5).unwrap_or_default();
-        long >= LONG && self.tally.affected >= evidence::REPEATS
     }
 
     /// Whether the server's kernel answers handshakes about as late as its
@@ -103,28 +101,29 @@ impl Rule {
         }
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = evidence::finding("server-think", Owner::Server, case, &self.tally);
+    fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
+        let mut finding = evidence::finding("server-think", Owner::Server, case, tally);
+        finding.exemplars = self.tally.exemplars();
         let text = format!(
             "{} requests were with the server, nothing of them lost or held, for {} (median) \
              before the response's first byte",
-            self.tally.affected,
-            median(&self.tally.saved)
+            tally.affected,
+            median(&tally.saved)
         );
         let kind =
             if case.has_packets { EvidenceKind::Wire } else { EvidenceKind::OwnSocket };
         let shown = Evidence::mechanism(kind, text);
-        finding.evidence.push(shown.count(self.tally.affected).median(&self.tally.saved));
+        finding.evidence.push(shown.count(tally.affected).median(&tally.saved));
         if let Some(idle) = idle_think(case).filter(|&idle| idle >= NOTABLE) {
             let text = format!("a single request to the idle server waited {} too", human(idle));
             finding.evidence.push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, !self.has_floor());
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, !self.has_floor());
         finding.summary = format!(
             "The server has the whole request and takes {} (median) before it begins to answer, \
              {} of all request time. The network and the client have no part in it; what the \
              server does meanwhile shows on the server only.",
-            median(&self.tally.saved),
+            median(&tally.saved),
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
@@ -138,6 +137,11 @@ impl Rule {
         ];
         finding
     }
+}
+
+fn is_long(tally: &Tally) -> bool {
+    let long = tally.saved.quantile(0.5).unwrap_or_default();
+    long >= LONG && tally.affected >= evidence::REPEATS
 }
 
 /// Sum of an exchange's waits of one kind.

@@ -1,11 +1,13 @@
 //! What a cause cost, exchange by exchange.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Exemplar, WaitSpan};
 use crate::time::Timestamp;
+use crate::timeline::Moment;
 use crate::wait::Bound;
 
 /// Exemplars kept for one finding.
@@ -83,6 +85,20 @@ impl Tally {
         self.worst = worst;
     }
 
+    /// The cause touched `moment`, and so many exchanges like it that were not
+    /// kept.
+    pub(crate) fn add_moment(&mut self, moment: &Moment, saved: Duration, weight: f64) {
+        let saved = saved.min(moment.latency());
+        let count = (weight.round() as u64).max(1);
+        let cost = (nanos(saved) as f64 * weight).round() as u64;
+        self.cost.add(Cost::exactly(Duration::from_nanos(cost)));
+        self.affected += count;
+        self.before.record_many(moment.latency(), count);
+        self.after.record_many(moment.latency() - saved, count);
+        self.saved.record_many(saved, count);
+        self.wall.add(moment.begin, moment.end);
+    }
+
     pub(crate) fn merge(&mut self, other: Self) {
         self.cost.add(other.cost);
         self.affected += other.affected;
@@ -136,7 +152,9 @@ impl Worst {
     pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
         let is_full = self.list.len() >= EXEMPLARS;
         // Of equal ones the earlier stays, whichever closed first.
-        if is_full && self.list.last().is_some_and(|(least, _)| *least > weight) {
+        let rank = (Reverse(weight), exchange.begin.as_nanos());
+        let is_behind = |(least, last): &(u64, Exemplar)| rank > (Reverse(*least), last.start_ns);
+        if is_full && self.list.last().is_some_and(is_behind) {
             return;
         }
         self.list.push((weight, exemplar(exchange)));
@@ -189,25 +207,37 @@ pub(crate) fn exemplar(exchange: &Exchange) -> Exemplar {
     }
 }
 
-/// A union of intervals. Where there are too many, the nearest are joined, so
-/// that the total errs upward.
+/// A union of intervals, sorted and apart from each other. Where there are too
+/// many, the nearest are joined, so that the total errs upward.
 #[derive(Clone, Debug, Default)]
 struct Intervals {
     sorted: Vec<(Timestamp, Timestamp)>,
-    added: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Intervals {
+    /// Exchanges close nearly in the order in which they began: as a rule the
+    /// last interval grows.
     fn add(&mut self, start: Timestamp, end: Timestamp) {
-        self.added.push((start, end));
-        if self.added.len() >= MAX_INTERVALS {
-            self.settle();
+        let until = self.sorted.partition_point(|interval| interval.0 <= end);
+        let before = self.sorted.get(..until).unwrap_or_default();
+        let touched = before.iter().rev().take_while(|i| i.1 >= start).count();
+        let from = until - touched;
+        if touched == 0 {
+            self.sorted.insert(from, (start, end));
+            if self.sorted.len() >= 2 * MAX_INTERVALS {
+                self.settle();
+            }
+            return;
         }
+        let last_end = self.sorted.get(until - 1).map_or(end, |i| i.1.max(end));
+        if let Some(first) = self.sorted.get_mut(from) {
+            *first = (first.0.min(start), last_end);
+        }
+        self.sorted.drain(from + 1..until);
     }
 
-    fn merge(&mut self, other: Self) {
-        self.added.extend(other.sorted);
-        self.added.extend(other.added);
+    fn merge(&mut self, mut other: Self) {
+        self.sorted.append(&mut other.sorted);
         self.settle();
     }
 
@@ -227,7 +257,6 @@ impl Intervals {
     }
 
     fn settle(&mut self) {
-        self.sorted.append(&mut self.added);
         self.sorted.sort_unstable();
         let mut joined = Duration::ZERO;
         self.join(joined);

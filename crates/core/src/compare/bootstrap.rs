@@ -125,7 +125,7 @@ impl Sample {
             let place = (seconds.place(&cluster.second), groups.place(&cluster.group));
             let cell = cells.entry(place).or_default();
             cell.failures += cluster.failures as f64;
-            for &(value, count) in cluster.latency.buckets() {
+            for (value, count) in cluster.latency.buckets() {
                 let at = values.binary_search(&bin(value)).unwrap_or_default();
                 *cell.entries.entry(at).or_default() += count as f64;
             }

@@ -72,8 +72,7 @@ fn clusters(run: Run) -> Vec<Cluster> {
 }
 
 fn report_of(clusters: Vec<Cluster>) -> Report {
-    let latency =
-        Distribution::from_buckets(clusters.iter().flat_map(|c| c.latency.buckets()).copied());
+    let latency = Distribution::from_buckets(clusters.iter().flat_map(|c| c.latency.buckets()));
     let seconds = clusters.iter().map(|c| c.second + 1).max().unwrap_or(1);
     Report {
         schema: crate::report::SCHEMA,

@@ -23,8 +23,23 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
-    // Losses on one member of the path are not losses of the path.
-    ("packet-loss", &["path-member-fault"], Time::Within),
+    // Losses on one member of the path, or of one size of packet, are not
+    // losses of the path.
+    (
+        "packet-loss",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "retransmission-timeout",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
+    (
+        "lost-retransmission",
+        &["mtu-black-hole", "path-member-fault"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
 ];

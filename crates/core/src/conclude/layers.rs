@@ -55,7 +55,16 @@ fn layer_of(cause: &str) -> &'static str {
         | "nagle-round-trip"
         | "packet-loss"
         | "retransmission-timeout"
-        | "fast-retransmit" => "transport",
+        | "fast-retransmit"
+        | "tail-loss-probe"
+        | "lost-retransmission"
+        | "mtu-black-hole" => "transport",
+        // No layer has a line for what the client's own program does.
+        "slow-request-upload"
+        | "expect-continue"
+        | "client-think"
+        | "chatty-round-trips"
+        | "head-of-line-blocking" => "client",
         _ => "server",
     }
 }

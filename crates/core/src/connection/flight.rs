@@ -49,6 +49,12 @@ impl Flight {
         is_held
     }
 
+    /// Whether what passes at `at` comes too soon after what came before for a
+    /// loss between to have been noticed, `trip` being the whole round trip.
+    pub(crate) fn is_too_soon(&self, at: Timestamp, trip: Duration) -> bool {
+        self.last.is_some_and(|last| at.since(last) < trip * 7 / 8)
+    }
+
     /// Bytes had to be sent again, or what passes at `at` shows that they must.
     pub(crate) fn cut(&mut self, at: Timestamp) {
         self.last = Some(at);

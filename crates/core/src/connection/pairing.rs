@@ -147,14 +147,25 @@ impl Pairing {
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
-    pub(crate) fn fin(&mut self, by: Side, at: Timestamp) {
+    /// `end` is where its sender's bytes end.
+    pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
             return;
         }
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
+        // Where the capture has all that was sent.
+        let missing = self
+            .responses
+            .messages
+            .awaited_bytes()
+            .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked = true;
+            if let Some(missing) = missing {
+                draft.cut_short = Some((at, missing));
+                draft.response.end = position.max(draft.response.start);
+            }
             if is_close_delimited {
                 draft.complete(position, at, draft.last_number);
                 draft.ends_with_fin = true;
@@ -304,6 +315,7 @@ impl Pairing {
             Step::Head(head) => {
                 if let Some(draft) = self.open.back_mut() {
                     draft.client_asked = head.asks_to_close;
+                    draft.expects_at = head.fields.expects_continue.then_some(offset);
                     draft.line = head.request;
                 }
             }
@@ -332,11 +344,15 @@ impl Pairing {
             Step::Began => draft.response = empty_span(offset),
             Step::Head(head) => {
                 draft.status = head.status;
+                draft.fields = head.fields;
                 draft.server_asked |= head.asks_to_close;
                 draft.is_revocation |= head.is_revocation;
             }
             Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => draft.status = None,
+            Step::Ended if draft.is_interim() => {
+                draft.status = None;
+                draft.interim = draft.interim.or(Some((at, number)));
+            }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
             Step::NeedMore | Step::Tls(_) => {}

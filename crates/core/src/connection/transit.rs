@@ -18,6 +18,9 @@ const STRETCH: Duration = Duration::from_millis(500);
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
+/// So many stretches in a row retract a tick.
+const MISFITS: u8 = 3;
+
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
@@ -27,6 +30,10 @@ pub(crate) struct Transit {
     check: Option<(Timestamp, u32)>,
     least_lag_ns: i64,
     tick: Tick,
+    /// Stretches in a row over which a tick that had been told did not fit, by
+    /// the sign: a path that holds everything back for a moment has the clock
+    /// seem slow in one and fast in the next.
+    misfits: i8,
 }
 
 /// What is known of the unit that a sender counts its stamps in.
@@ -82,9 +89,17 @@ impl Transit {
             return;
         }
         let ticked = i64::from(tsval.wrapping_sub(base) as i32) as f64 * TICK_NS as f64;
-        self.tick = match ALIKE.contains(&(ticked / passed.as_nanos() as f64)) {
-            true => Tick::Millisecond,
-            false => Tick::Other,
+        let pace = ticked / passed.as_nanos() as f64;
+        let sign = if pace < *ALIKE.start() { -1 } else { 1 };
+        self.misfits = match ALIKE.contains(&pace) {
+            true => 0,
+            false if self.misfits * sign > 0 => self.misfits.saturating_add(sign),
+            false => sign,
+        };
+        self.tick = match self.misfits.unsigned_abs() {
+            0 => Tick::Millisecond,
+            1..MISFITS if self.tick == Tick::Millisecond => Tick::Millisecond,
+            _ => Tick::Other,
         };
         self.check = Some((at, tsval));
     }
@@ -131,6 +146,12 @@ mod tests {
         assert_eq!(queued(&steady), [0, 0, 0, 0]);
         let queueing = [(0, 7), (600, 607), (900, 707), (950, 900)];
         assert_eq!(queued(&queueing), [0, 0, 199, 56]);
+    }
+
+    #[test]
+    fn a_path_that_holds_its_breath_is_no_other_tick() {
+        let spike = [(0, 0), (600, 600), (1200, 700), (1210, 1210), (1800, 1300)];
+        assert_eq!(queued(&spike), [0, 0, 499, 0, 499]);
     }
 
     #[test]

@@ -64,6 +64,14 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
                 // It repeats what came before together with what did not.
                 return recovered(trace, mark, gap, gap, false);
             }
+            if mark.skipped > 0 && gap > LEAST_RECOVERY && is_too_soon(trace, sender, gap) {
+                // Several that a router on the way refused by ICMP and that were
+                // cut to size at once; one may have been a bare ACK.
+                return match mark.skipped > 1 && !trace.is_near(sender) {
+                    true => Gap::named(transfer(sender), Owner::Path),
+                    false => Gap::named(WaitKind::Unknown, Owner::Unknown),
+                };
+            }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
                 return match trace.is_near(sender) {
@@ -74,6 +82,13 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
             flowed(trace, before, mark, index)
         }
     }
+}
+
+/// Whether what is missing came again sooner than the receiver's word of it
+/// can have reached `sender`: that was not what told it.
+fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
+    let travel = trace.round_trip(sender).floor().unwrap_or_default();
+    gap < travel * 7 / 8
 }
 
 /// A retransmission at its sender.
@@ -102,21 +117,18 @@ fn copy_before<'a>(trace: &'a Trace<'_>, mark: &Mark, data: Data) -> Option<&'a 
 }
 
 /// Whether the receiver told the sender of missing data after `since`: by
-/// SACK, or by three acknowledgements alike (RFC 5681 §3.2).
+/// SACK, or by acknowledging the same again, which later data makes it do
+/// (RFC 5681 §3.2). What is sent again as soon as anything came from there was
+/// released by that, and not by a timer.
 fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &Mark) -> bool {
-    let answers = trace
-        .marks
-        .iter()
-        .filter(|m| m.by == sender.peer() && m.at > since && m.at < until.at);
-    let mut alike = 0;
-    for answer in answers {
+    let reaction = REACTION + trace.round_trip(sender).floor().unwrap_or_default();
+    trace.marks.iter().any(|answer| {
+        let is_between = answer.at > since && answer.at < until.at;
         let is_alike = answer.data.is_none() && !answer.is_news;
-        alike = if is_alike { alike + 1 } else { 0 };
-        if answer.reports_hole || alike >= 3 {
-            return true;
-        }
-    }
-    false
+        let is_release = until.at.since(answer.at) <= reaction;
+        let tells = answer.reports_hole || is_alike || is_release;
+        is_between && answer.by == sender.peer() && tells
+    })
 }
 
 /// Missing bytes that arrived: reordered, or sent again.
@@ -135,7 +147,7 @@ fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     };
     if is_overtaken {
         return Gap {
-            overtaken: Some(late),
+            overtaken: Some(late.min(mark.at.since(before.at))),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }

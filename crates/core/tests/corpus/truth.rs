@@ -73,6 +73,8 @@ const fn lossy(recording: &'static str, expected: &'static [Expected], least: u6
             "packet-loss",
             "retransmission-timeout",
             "fast-retransmit",
+            "tail-loss-probe",
+            "lost-retransmission",
             "path-queueing",
         ],
         most_unknown: 0.4,

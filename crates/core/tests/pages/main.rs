@@ -32,7 +32,7 @@
 //! [LABEL:] TIME  C > S  FLAGS [PAYLOAD] [OPTION …]
 //! ```
 //! - `TIME` is `+SUM`, after the line before, or `@LABEL+SUM`, after the line
-//!   with that label. A sum adds and subtracts terms such as `40ms`, `0.2ms`,
+//!   with that label; `@start` is the trace's beginning. A sum adds and subtracts terms such as `40ms`, `0.2ms`,
 //!   `8us`, a `for`'s variable, `rtt`, `2*rtt`, `rtt/2`, `i*3ms` (`i`: how often
 //!   the innermost block was repeated before), `40ms..44ms` (some time
 //!   in that stretch, another each time and the same in each run), and `server` or `client`: the travel
@@ -40,15 +40,18 @@
 //!   an immediate answer from there, wherever the point stands.
 //! - `FLAGS` are tcpdump's: `S`, `S.`, `.`, `P.`, `F.`, `FP.`, `R`, `R.`.
 //! - `PAYLOAD` is one of `GET /path [len 77] [close]`, `POST /path len 150
-//!   [body 300]` (the head's length, and the body's, which it announces),
-//!   `200 len 238 [body 569] [close]` (a response's status line; without `body`
-//!   it lasts until the connection closes; `ocsp` gives it that type), `data 569`, `text WORDS`. A `len` of
+//!   [body 300] [expect]` (the head's length, and the body's, which it
+//!   announces; `Expect: 100-continue`), `200 len 238 [body 569] [close]
+//!   [location /path]` (a response's status line; without `body`
+//!   it lasts until the connection closes; `ocsp` gives it that type),
+//!   `data 569`, `text WORDS`. A `len` of
 //!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
 //!   records that `tls.rs` knows, joined by commas; `bytes FROM..TO` takes a part
 //!   of what the line would carry.
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
-//!   segment's bytes; `late SUM` has it arrive that much later than its time;
+//!   segment's bytes, `part N` only the first of them; `sack LABEL` reports that
+//!   segment beyond missing data, `dsack LABEL` that it came twice; `late SUM` has it arrive that much later than its time;
 //!   `queued SUM`: so much of its time it stood in a queue before the point;
 //!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
 //!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no

@@ -26,6 +26,11 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
+    /// So much of what `again` repeats.
+    pub(crate) part: Option<usize>,
+    /// Reported as arrived beyond missing data, or as arrived twice.
+    pub(crate) sack: Option<String>,
+    pub(crate) dsack: Option<String>,
     pub(crate) late: Option<Sum>,
     pub(crate) queued: Option<Sum>,
     pub(crate) fate: Fate,
@@ -134,6 +139,9 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         flags: flags_of(flags)?,
         payload: Vec::new(),
         again: None,
+        part: None,
+        sack: None,
+        dsack: None,
         late: None,
         queued: None,
         fate: Fate::default(),
@@ -152,6 +160,9 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "unseen" => line.fate = Fate::Unseen,
             "no-id" => line.has_id = false,
             "again" => line.again = Some(operand()?.to_owned()),
+            "part" => line.part = Some(number_of(operand()?)? as usize),
+            "sack" => line.sack = Some(operand()?.to_owned()),
+            "dsack" => line.dsack = Some(operand()?.to_owned()),
             "ack" => line.ack = Some(operand()?.to_owned()),
             "unless" => line.unless = Some(operand()?.to_owned()),
             "late" => line.late = Some(Sum::parse(operand()?)?),
@@ -229,6 +240,12 @@ fn message<'a>(
     while let Some(&word) = rest.peek() {
         match word {
             "close" => head.push_str("Connection: close\r\n"),
+            "expect" => head.push_str("Expect: 100-continue\r\n"),
+            "location" => {
+                rest.next();
+                let place = rest.peek().ok_or("`location` lacks its operand")?;
+                head.push_str(&format!("Location: {place}\r\n"));
+            }
             "ocsp" => head.push_str("Content-Type: application/ocsp-response\r\n"),
             "len" | "body" => {
                 rest.next();

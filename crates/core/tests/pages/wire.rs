@@ -49,6 +49,8 @@ struct Sent {
     queued: Nanos,
     again: Option<usize>,
     acks: Option<usize>,
+    sacks: Option<usize>,
+    dsacks: Option<usize>,
     /// Sequence space it takes; filled in when all is sent.
     span: (u32, u32),
     id: u16,
@@ -191,6 +193,7 @@ impl Player<'_> {
             None => Ok(None),
         };
         let (again, acks) = (index(&line.again)?, index(&line.ack)?);
+        let (sacks, dsacks) = (index(&line.sack)?, index(&line.dsack)?);
         self.now = at;
         if let Some(label) = &line.label {
             self.labels
@@ -204,6 +207,8 @@ impl Player<'_> {
             queued: queued.unwrap_or_default(),
             again,
             acks,
+            sacks,
+            dsacks,
             span: (0, 0),
             id: 0,
         });
@@ -213,6 +218,9 @@ impl Player<'_> {
     /// A label's time; one that is written further down has the time that it
     /// had in the round before.
     fn label(&self, label: &str) -> Result<(Nanos, Option<usize>), String> {
+        if label == "start" {
+            return Ok((START, None));
+        }
         let found = self.labels.get(label).copied();
         found.ok_or(format!("nothing before is labelled `{label}`"))
     }
@@ -236,7 +244,11 @@ fn number(sent: &mut [Sent], mss: u16) {
         let (mut seq, mut id) = next.get(&key).copied().unwrap_or((first, first_id));
         let flags = segment.line.flags;
         let span = match segment.again {
-            Some(original) => sent[original].span,
+            Some(original) => {
+                let (start, end) = sent[original].span;
+                let part = segment.line.part.map_or(end - start, |part| part as u32);
+                (start, end.min(start + part))
+            }
             // A SYN is always the same, however often it is sent.
             None if flags.contains(TcpFlags::SYN) => (first, first + 1),
             None => {
@@ -262,7 +274,8 @@ fn number(sent: &mut [Sent], mss: u16) {
         let segment = &mut sent[index];
         segment.span = span;
         segment.id = own_id;
-        if let Some(payload) = payload {
+        if let Some(mut payload) = payload {
+            payload.truncate((span.1 - span.0) as usize);
             segment.line.payload = payload;
         }
     }
@@ -282,10 +295,14 @@ fn observe(run: &Run, sent: &[Sent]) -> Vec<(Segment, Vec<u8>)> {
                 Some(other) => sent[other].span.1,
                 None => arrived(run, &order, sent_one),
             };
-            (
-                segment(run, sent_one, ack, number),
-                sent_one.line.payload.clone(),
-            )
+            let mut seen = segment(run, sent_one, ack, number);
+            // RFC 2883 §4: what arrived twice comes first.
+            let blocks = [sent_one.dsacks, sent_one.sacks].into_iter().flatten();
+            for (slot, other) in seen.options.sack.iter_mut().zip(blocks) {
+                *slot = sent[other].span;
+                seen.options.sack_count += 1;
+            }
+            (seen, sent_one.line.payload.clone())
         })
         .collect()
 }

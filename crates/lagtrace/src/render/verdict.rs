@@ -10,6 +10,8 @@ use super::{healthy, quantity, words};
 const NEARLY_ALL: f64 = 0.99;
 /// Bounds of the cost that differ by more than this part are told.
 const WIDE: f64 = 0.05;
+/// A share of this much more than the latency is of something besides it.
+const BESIDES: f64 = 1.05;
 
 /// Writes the verdict, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -70,10 +72,7 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
             quantity::count(affected.exchanges)
         )
     } else if affected.of == exchanges.count {
-        // What the share is of: with the connection where the cause is in making it.
-        let share = finding.share.max(f64::EPSILON);
-        let mean = finding.cost_ns as f64 / affected.exchanges as f64 / share;
-        let whole = exchanges.latency_ns.mean.max(mean as u64);
+        let whole = whole_request(finding, exchanges.latency_ns.mean);
         format!("of each {} request", quantity::duration(whole))
     } else {
         format!(
@@ -95,6 +94,17 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     Some(format!(
         "{each} {whom}, {share} of all request time{bounds}."
     ))
+}
+
+/// What the share is of, on average: more than the `mean` latency where the
+/// cause is in making the connection, which the latency does not hold.
+fn whole_request(finding: &Finding, mean: u64) -> u64 {
+    let cost = finding.cost_ns as f64 / finding.affected.exchanges.max(1) as f64;
+    let is_longer = cost > mean as f64 * finding.share * BESIDES;
+    match is_longer && finding.share > 0.0 {
+        true => (cost / finding.share) as u64,
+        false => mean,
+    }
 }
 
 fn blame(finding: &Finding) -> String {

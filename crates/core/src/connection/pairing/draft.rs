@@ -5,10 +5,9 @@ use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::FirstRecord;
-use crate::exchange::{Closing, Exchange, Outcome, Side};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side};
 use crate::handshake::Handshake;
-use crate::http::RequestLine;
+use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
 use crate::tile::{Tiling, Trace, tile};
 use crate::time::Timestamp;
@@ -34,6 +33,16 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Where the request's head ends, if it announced its body with
+    /// `Expect: 100-continue`.
+    pub(super) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(super) interim: Option<(Timestamp, u64)>,
+    /// The server ended the connection at this instant, so many bytes short of
+    /// what its response had announced.
+    pub(super) cut_short: Option<(Timestamp, u64)>,
+    /// What the response's head said besides its framing.
+    pub(super) fields: Fields,
     /// Its response is what a certificate's validity rests on.
     pub(super) is_revocation: bool,
     /// Records of the server that seem to be no response: where they lie, and
@@ -70,6 +79,10 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            expects_at: None,
+            interim: None,
+            cut_short: None,
+            fields: Fields::default(),
             is_revocation: false,
             aside: None,
             first_record: None,
@@ -100,6 +113,11 @@ impl Draft {
     /// A 1xx response: the real one follows (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         matches!(self.status, Some(100 | 102..200))
+    }
+
+    /// A status that sends the client elsewhere (RFC 9110 §15.4).
+    fn is_redirect(&self) -> bool {
+        matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
     /// Whether response bytes were seen (by turns).
@@ -147,7 +165,8 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = at;
+        self.end = self.cut_short.map_or(at, |(finished, _)| finished);
+        self.ends_with_fin |= self.cut_short.is_some();
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -202,6 +221,8 @@ impl Draft {
             torn,
             behind,
             ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
         };
@@ -209,6 +230,14 @@ impl Draft {
             Tiling::default()
         } else {
             tile(&trace)
+        };
+        let particulars = Particulars {
+            expectation: tiling.expectation,
+            close_wait: tiling.close_wait,
+            missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+            target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+            redirect: self.fields.location.filter(|_| self.is_redirect()),
+            is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
         };
         Exchange {
             client: view.client,
@@ -225,6 +254,7 @@ impl Draft {
             holds: tiling.holds,
             recoveries: tiling.recoveries,
             disorder: tiling.disorder,
+            narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
@@ -238,6 +268,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            particulars,
         }
     }
 }

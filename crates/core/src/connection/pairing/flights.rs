@@ -242,6 +242,8 @@ impl Tiled<'_> {
             torn: self.torn,
             behind: None,
             ends_with_fin: false,
+            expects_at: None,
+            interim: None,
             to_server: self.view.to_server,
             to_client: self.view.to_client,
         })

@@ -363,6 +363,7 @@ impl Pairing {
             draft.line = Some(RequestLine {
                 method: "TLS".to_owned(),
                 target: name,
+                fingerprint: 0,
             });
         }
     }

@@ -1,0 +1,158 @@
+//! `chatty-round-trips`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, ruled_out};
+use super::rhythm::quantile;
+use super::sequence::{idle, is_at_once, round_trip, sequences};
+use super::tally::{Tally, nanos};
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::timeline::Moment;
+use crate::wait::Owner;
+
+/// Requests of one action from which on it is chatty.
+const LEAST_REQUESTS: usize = 4;
+/// What an action loses by its round trips at least.
+const LEAST_LOSS: Duration = Duration::from_millis(20);
+/// A pause that ends an action: longer than what follows at once by far.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Actions that must be seen.
+const LEAST_ACTIONS: usize = 3;
+/// Share of all exchanges that must belong to such actions, and of an action's
+/// that must be quick and follow at once.
+const SHARE: f64 = 0.8;
+
+/// Runs of quick exchanges, each request right after the response before, with
+/// pauses between the runs: one action that takes a round trip for each.
+///
+/// The discriminator is the pauses: requests without end, one after the other,
+/// are a client that always has another, not actions. And each exchange takes
+/// a round trip and no more: a slow server is another cause.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+/// What the runs amount to.
+struct Actions {
+    runs: Vec<Vec<Moment>>,
+    /// Requests in a typical one.
+    requests: usize,
+    /// Runs of exactly as many.
+    alike: usize,
+}
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if !case.has_packets {
+            return Conclusion::Nothing;
+        }
+        match actions(case) {
+            Some(actions) => Conclusion::Finding(Box::new(finding(case, &actions))),
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+fn actions(case: &Case<'_>) -> Option<Actions> {
+    let travel = round_trip(case);
+    let mut runs: Vec<Vec<Moment>> = Vec::new();
+    for sequence in sequences(case) {
+        let split: Vec<&[Moment]> = sequence.chunk_by(|a, b| idle(case, a, b) < PAUSE).collect();
+        // A single run is a client that always has another request.
+        if split.len() > 1 {
+            runs.extend(split.into_iter().map(<[Moment]>::to_vec));
+        }
+    }
+    runs.retain(|run| run.len() >= LEAST_REQUESTS && is_prompt(case, run, travel));
+    let mut lengths: Vec<usize> = runs.iter().map(Vec::len).collect();
+    lengths.sort_unstable();
+    let requests = lengths.get(lengths.len() / 2).copied()?;
+    let covered: usize = lengths.iter().sum();
+    let loss = travel * u32::try_from(requests - 1).ok()?;
+    let is_rule = runs.len() >= LEAST_ACTIONS
+        && covered as f64 >= case.rhythm.moments.len() as f64 * SHARE
+        && loss >= LEAST_LOSS;
+    let alike = lengths.iter().filter(|&&length| length == requests).count();
+    is_rule.then_some(Actions { runs, requests, alike })
+}
+
+/// Whether nearly all of a run's exchanges took the path's time and hardly
+/// more, each right after the one before.
+fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
+    let is_quick = |moment: &&Moment| {
+        moment.is_clear && moment.redirect.is_none() && moment.think() * 2 <= travel
+    };
+    let quick = run.iter().filter(is_quick).count();
+    let follows = |pair: &&[Moment]| match (pair.first(), pair.get(1)) {
+        (Some(before), Some(next)) => is_at_once(case, idle(case, before, next)),
+        _ => false,
+    };
+    let at_once = run.windows(2).filter(follows).count();
+    let most = |part: usize, of: usize| part as f64 >= of as f64 * SHARE;
+    most(quick, run.len()) && most(at_once, run.len() - 1)
+}
+
+fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
+    let travel = round_trip(case);
+    let tally = Tally::default();
+    let mut finding = evidence::finding("chatty-round-trips", Owner::Client, case, &tally);
+    let spared: usize = actions.runs.iter().map(|run| run.len() - 1).sum();
+    let cost = nanos(travel).saturating_mul(spared as u64);
+    let spent: u64 = actions.runs.iter().filter_map(|run| Some(nanos(span(run)?))).sum();
+    let covered: usize = actions.runs.iter().map(Vec::len).sum();
+    (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
+    // Half of them may be needed for what the others ask.
+    finding.cost_low_ns = cost / 2;
+    finding.wall_ns = spent;
+    finding.share = (cost as f64 / spent.max(1) as f64).min(1.0);
+    finding.affected.exchanges = covered as u64;
+    finding.predicted = None;
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let mut spans: Vec<Duration> = actions.runs.iter().filter_map(|run| span(run)).collect();
+    spans.sort_unstable();
+    let text = format!(
+        "{} runs of requests, {} of them of exactly {}, each right after the response before and \
+         each answered within a round trip of {}; pauses before and after the runs",
+        actions.runs.len(),
+        actions.alike,
+        actions.requests,
+        human(travel),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(actions.runs.len() as u64)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    // That the requests depend on each other shows in no packet.
+    let is_uneven = actions.alike * 2 < actions.runs.len();
+    finding.verdict =
+        evidence::judge(&finding.evidence, actions.runs.len() as u64, is_uneven);
+    finding.summary = format!(
+        "One action takes {} requests, one after the other, and {} (median): {} round trips of \
+         {}. None of them is slow; it is their number times the distance.",
+        actions.requests,
+        human(quantile(&spans, 0.5)),
+        actions.requests,
+        human(travel),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        "every response came within the round trip",
+    ));
+    finding.overturned_by =
+        "the client's program showing that these requests have nothing to do with each other"
+            .to_owned();
+    finding.fix = vec![
+        fix("client", "ask for all of it at once: one request that returns everything, or a batch"),
+        fix("client", "send what does not depend on each other side by side"),
+        fix("server", "move it nearer to the client: each request costs the distance"),
+    ];
+    finding
+}
+
+/// From a run's first request to its last response.
+fn span(run: &[Moment]) -> Option<Duration> {
+    Some(run.last()?.end.since(run.first()?.begin))
+}

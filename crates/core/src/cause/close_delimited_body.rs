@@ -1,0 +1,121 @@
+//! `close-delimited-body`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A server that closes after its last byte needs no longer than this.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Responses whose last byte had come and whose end only the connection's end
+/// told: no length, or a longer one than there were bytes.
+///
+/// The discriminator is that nothing but a FIN follows: a server that pauses
+/// within its answer sends more of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Latencies of the affected ones, with the wait and without: some are no
+    /// whole responses and in no ledger.
+    before: Distribution,
+    after: Distribution,
+    /// Responses that announced more than they had, and by how much at most.
+    too_long: u64,
+    missing: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let wait = exchange.particulars.close_wait.unwrap_or_default();
+        if wait < NOTABLE {
+            return;
+        }
+        self.tally.add(exchange, Cost::exactly(wait), Duration::ZERO);
+        self.before.record(exchange.latency());
+        self.after.record(exchange.latency().saturating_sub(wait));
+        let missing = exchange.particulars.missing_bytes;
+        self.too_long += u64::from(missing > 0);
+        self.missing = self.missing.max(missing);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.before.merge(&other.before);
+        self.after.merge(&other.after);
+        self.too_long += other.too_long;
+        self.missing = self.missing.max(other.missing);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let all = case.ledger.count + case.ledger.errors;
+        let is_repeated =
+            self.tally.affected >= evidence::REPEATS || self.tally.affected * 2 >= all;
+        let is_material = match self.too_long * 2 >= self.tally.affected {
+            true => evidence::betters(&self.before, &self.after),
+            false => evidence::is_material(case, &self.tally),
+        };
+        if !is_material || !is_repeated || self.tally.affected == 0 {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, all)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, all: u64) -> Finding {
+        let tally = &self.tally;
+        let mut finding = evidence::finding("close-delimited-body", Owner::Server, case, tally);
+        finding.affected.of = all.max(tally.affected);
+        if self.too_long > 0 {
+            // Responses cut short are in no ledger that could be predicted from.
+            finding.predicted = None;
+            let total = u64::try_from(self.before.sum_ns()).unwrap_or(u64::MAX).max(1);
+            let share = tally.cost.likely as f64 / total.max(case.ledger.total()) as f64;
+            finding.share = share.min(1.0);
+        }
+        let why = match self.too_long {
+            0 => "no length and no chunks".to_owned(),
+            count => format!(
+                "a Content-Length that is too long in {count}, by up to {} bytes",
+                self.missing
+            ),
+        };
+        let text = format!(
+            "after the last byte of {} responses nothing came for {} (median) but the server's \
+             FIN; {why}",
+            tally.affected,
+            median(&tally.saved),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&evidence::answers(&finding.exemplars)),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The response is there and the client cannot know: it says nowhere where it ends, so \
+             the client waits {} (median) until the server closes the connection, {} of all \
+             request time.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "server-pause",
+            "no byte of the response followed the silence",
+        ));
+        finding.overturned_by =
+            "bytes of these responses that the capture missed after the silence".to_owned();
+        finding.fix = vec![
+            fix("server", "send the right Content-Length, or Transfer-Encoding: chunked with its last chunk"),
+            fix("server", "until then close the connection right after the last byte"),
+        ];
+        finding
+    }
+}

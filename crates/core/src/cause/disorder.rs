@@ -1,0 +1,81 @@
+//! Segments out of order or more than once: what the causes of it share.
+
+use core::time::Duration;
+
+use super::loss::lost;
+use super::tally::{Cost, Tally};
+use crate::exchange::{Disorder, Exchange};
+
+/// Exemplar packets kept of each kind.
+const MAX_PACKETS: usize = 5;
+
+/// What was seen of it, and what it cost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disorders {
+    /// Exchanges that waited, for what was overtaken or for the window that
+    /// needless repetitions cut.
+    pub(super) tally: Tally,
+    pub(super) overtaken: u64,
+    pub(super) resent: u64,
+    pub(super) copied: u64,
+    /// Losses besides: what the window lost may be theirs.
+    pub(super) losses: u64,
+    packets: [Vec<u64>; 3],
+}
+
+impl Disorders {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        let Disorder {
+            overtaken,
+            resent,
+            copied,
+            took,
+            packets,
+        } = exchange.disorder;
+        self.losses += exchange.recoveries.len() as u64;
+        self.overtaken += u64::from(overtaken);
+        self.resent += u64::from(resent);
+        self.copied += u64::from(copied);
+        for (list, packet) in self.packets.iter_mut().zip(packets) {
+            list.extend(Some(packet).filter(|&packet| packet > 0));
+        }
+        self.settle();
+        let cut = match exchange.recoveries.is_empty() {
+            true => lost(exchange),
+            false => Duration::ZERO,
+        };
+        if took + cut > Duration::ZERO {
+            self.tally
+                .add(exchange, Cost::exactly(took + cut), Duration::ZERO);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.overtaken += other.overtaken;
+        self.resent += other.resent;
+        self.copied += other.copied;
+        self.losses += other.losses;
+        for (own, other) in self.packets.iter_mut().zip(other.packets) {
+            own.extend(other);
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        for list in &mut self.packets {
+            list.sort_unstable();
+            list.truncate(MAX_PACKETS);
+        }
+    }
+
+    /// First packets that others overtook.
+    pub(super) fn overtaken_packets(&self) -> &[u64] {
+        &self.packets[0]
+    }
+
+    /// First packets that were sent again in vain.
+    pub(super) fn resent_packets(&self) -> &[u64] {
+        &self.packets[1]
+    }
+}

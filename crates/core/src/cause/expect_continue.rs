@@ -1,0 +1,116 @@
+//! `expect-continue`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::tally::{Cost, Tally, nanos};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Shorter waits are a client's ordinary work, or a server that gave leave at
+/// once a little way off.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// Packets named as evidence at most.
+const SHOWN: usize = 5;
+
+/// Requests whose head says `Expect: 100-continue` and whose body leaves
+/// although no `100 Continue` had come: the client's patience was the wait.
+///
+/// The discriminator is the field in the head: without it a pause within the
+/// request is the client's own work, with an answer before the body it is the
+/// round trip that the field always costs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Bodies that followed a `100 Continue`.
+    answered: u64,
+    /// The earliest packets that began a body unasked.
+    packets: Vec<u64>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let Some(expectation) = exchange.particulars.expectation else {
+            return;
+        };
+        if expectation.is_answered {
+            self.answered += 1;
+            return;
+        }
+        let lost = expectation.waited.saturating_sub(expectation.travel);
+        if lost < NOTABLE {
+            return;
+        }
+        // Without the field even the round trip for leave is saved.
+        let cost = Cost {
+            low: nanos(lost),
+            likely: nanos(lost),
+            high: nanos(expectation.waited),
+        };
+        self.tally.add(exchange, cost, Duration::ZERO);
+        self.packets.push(expectation.packet);
+        self.settle();
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.answered += other.answered;
+        self.packets.extend(other.packets);
+        self.settle();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = &self.tally;
+        if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn settle(&mut self) {
+        self.packets.sort_unstable();
+        self.packets.truncate(SHOWN);
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let tally = &self.tally;
+        let mut finding = evidence::finding("expect-continue", Owner::Client, case, tally);
+        let text = format!(
+            "{} requests announced their body with `Expect: 100-continue`, got no answer to it \
+             and sent the body {} (median) later than leave could have come; {} others were \
+             given leave",
+            tally.affected,
+            median(&tally.saved),
+            self.answered,
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&self.packets),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The client asks whether it may send the request's body and the server does not say: \
+             the client waits {} (median) in vain before it sends it anyhow, {} of all request \
+             time.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "slow-request-upload",
+            "the pause lies exactly between a head that asks for leave and the body",
+        ));
+        finding.overturned_by =
+            "a `100 Continue` that the server sent and the path or the capture lost".to_owned();
+        finding.fix = vec![
+            fix("client", "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off"),
+            fix("server", "answer `100 Continue` as soon as the head is accepted (RFC 9110 §10.1.1)"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,79 @@
+//! `head-of-line-blocking`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// Shorter waits are the bytes of the responses before.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Requests that were sent while an earlier one on their connection was
+/// unanswered, and whose responses had to wait for that one's (RFC 9112 §9.3.2).
+///
+/// The discriminator is that the request was on its way already: a client that
+/// sends the next one only after a response shows no such wait, and whether it
+/// had it ready is its own secret.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Tally);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let behind = waited(exchange, WaitKind::Behind);
+        if behind >= NOTABLE {
+            self.0.add(exchange, Cost::exactly(behind), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = &self.0;
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(finding(case, tally)))
+    }
+}
+
+fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
+    let mut finding = evidence::finding("head-of-line-blocking", Owner::Client, case, tally);
+    let text = format!(
+        "{} requests had been sent before the response ahead of theirs was whole, and waited {} \
+         (median) for it",
+        tally.affected,
+        median(&tally.saved)
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(tally.affected)
+            .median(&tally.saved)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "Several requests share a connection on which responses come in the order of the \
+         requests: those behind a slow one wait {} (median) for it, {} of all request time.",
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        "the time of these requests passed before the response ahead of theirs was whole",
+    ));
+    finding.overturned_by =
+        "the server's log showing that each of these requests took that long by itself".to_owned();
+    finding.fix = vec![
+        fix("client", "more connections and one request at a time on each, instead of pipelining"),
+        fix("client and server", "HTTP/2 or HTTP/3, whose streams do not wait for each other"),
+        fix("server", "make the slow responses faster: they hold up the rest"),
+    ];
+    finding
+}

@@ -1,0 +1,35 @@
+//! `lost-retransmission`: the same bytes were needed a third time, the first repetition
+//! having been lost like the original.
+
+use super::loss::{Kind, Losses, Told, conclude_few};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+
+const TOLD: Told = Told {
+    id: "lost-retransmission",
+    kind: Kind::Again,
+    did: "lost a segment and its repetition too, and waited",
+    until: "for the next one",
+    fix: &[
+        ("path", "find where the segments are lost: what loses a repetition too loses in bursts, or all segments of a kind"),
+        ("sender", "RACK on (net.ipv4.tcp_recovery=1): it notices a lost repetition within a round trip where others wait for a timer"),
+    ],
+};
+
+/// Counts losses whose repetition was lost too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Losses);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        conclude_few(&self.0, case, &TOLD)
+    }
+}

@@ -1,0 +1,108 @@
+//! `mtu-black-hole`: full segments are lost every time they are sent, small
+//! ones arrive, and nobody says why. Random loss hits small ones too, and lets
+//! a second or third copy through.
+
+use super::evidence::{self, fix, human, ruled_out};
+use super::loss::lost;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::{Exchange, Outcome};
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::Owner;
+
+/// One exchange may have lost three copies by chance; two have not.
+const LEAST: u64 = 2;
+/// Exemplar packets kept.
+const MAX_PACKETS: usize = 5;
+
+/// Counts exchanges whose full segments do not arrive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Full segments sent again in vain, where their sender is seen.
+    copies: u64,
+    /// The largest that arrived in their place.
+    passed: u32,
+    packets: Vec<u64>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let Some(narrow) = exchange.narrow else {
+            return;
+        };
+        self.copies += u64::from(narrow.copies);
+        self.passed = self.passed.max(narrow.passed);
+        self.packets.push(narrow.packet);
+        let cost = match exchange.outcome {
+            Outcome::Complete(_) => lost(exchange),
+            // It never got its response.
+            _ => exchange.latency(),
+        };
+        self.tally
+            .add(exchange, Cost::exactly(cost), core::time::Duration::ZERO);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.copies += other.copies;
+        self.passed = self.passed.max(other.passed);
+        self.packets.extend(other.packets);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.tally.affected < LEAST {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding("mtu-black-hole", Owner::Path, case, &self.tally);
+        finding.evidence.push(self.wire());
+        let has_look_alike = self.copies < 2 * LEAST && self.passed == 0;
+        finding.verdict = evidence::judge(&finding.evidence, self.copies.max(self.tally.affected), has_look_alike);
+        let passed = match self.passed {
+            0 => "and nothing smaller was tried".to_owned(),
+            passed => format!("until the sender cut them to {passed} bytes by itself"),
+        };
+        finding.summary = format!(
+            "A link on the path takes no full packets, and the router before it does not say so: \
+             in {} exchanges full segments were lost each time they were sent, {passed}. Small \
+             ones pass. That took {} (median).",
+            self.tally.affected,
+            human(self.tally.saved.quantile(0.5).unwrap_or_default()),
+        );
+        finding.ruled_out = vec![
+            ruled_out("packet-loss", "losses by chance hit small segments too, and seldom every copy of one"),
+            ruled_out("server-think", "the response had been sent, and was sent again"),
+        ];
+        finding.overturned_by = "a full-size packet with the DF bit that gets through (ping -M do -s 1472)".to_owned();
+        finding.fix = vec![
+            fix("path", "let ICMP \"fragmentation needed\" and \"packet too big\" through"),
+            fix("path", "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu"),
+            fix("server", "net.ipv4.tcp_mtu_probing=1, or a lower MTU on the route"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}
+
+impl Rule {
+    fn wire(&self) -> Evidence {
+        let mut packets = self.packets.clone();
+        packets.sort_unstable();
+        packets.truncate(MAX_PACKETS);
+        let text = match self.copies {
+            0 => format!(
+                "in {} exchanges no full segment arrived: after timeouts the response went on in \
+                 segments of {} bytes, less than the ends had agreed on",
+                self.tally.affected, self.passed
+            ),
+            copies => format!(
+                "in {} exchanges the first full segment was sent again {copies} times in all \
+                 without being acknowledged, while what was smaller was",
+                self.tally.affected
+            ),
+        };
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(self.tally.affected)
+            .median(&self.tally.saved)
+            .packets(&packets)
+    }
+}

@@ -1,0 +1,70 @@
+//! `poll-timer`.
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::rhythm::{Nature, Ticks};
+use super::tally::Tally;
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Answers leave on a grid of their own, whenever the requests came.
+///
+/// The discriminator is the spread of the waits: even from nothing to one
+/// period, for requests come at any time of it. A server's own time, a delayed
+/// ACK or a client's timer give waits that are all alike.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match case.rhythm.claim(case) {
+            Some((Nature::Polls(ticks), tally)) => {
+                Conclusion::Finding(Box::new(finding(case, ticks, &tally)))
+            }
+            _ => Conclusion::Nothing,
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
+    let mut finding = evidence::finding("poll-timer", Owner::Server, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let (fitting, of) = ticks.fitting;
+    let text = format!(
+        "answers left at {} instants, {fitting} of {of} of them whole multiples of {} apart",
+        ticks.count,
+        human(ticks.period)
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(fitting as u64)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    let [low, middle, high] = ticks.spread.map(human);
+    let text = format!(
+        "the waits spread from nothing to one period: {low}, {middle} and {high} at 10, 50 and \
+         90 %"
+    );
+    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The server is not woken by a request: it looks for requests every {}, and each waits \
+         for the rest of that time, {} (median), {} of all request time.",
+        human(ticks.period),
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "nagle-delayed-ack",
+        "a delayed ACK takes its whole time at each request; these waits are spread evenly",
+    ));
+    finding.overturned_by =
+        "answers between the ticks, or requests that come on the same grid".to_owned();
+    finding.fix = vec![
+        fix("server", "wait for the socket (epoll, select, a blocking read) instead of sleeping"),
+        fix("server", "a shorter period: it costs half of itself on average and all of it at worst"),
+    ];
+    finding
+}

@@ -1,0 +1,162 @@
+//! `redirect-chain`.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::tally::{Tally, nanos};
+use super::{Case, Conclusion};
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::timeline::Moment;
+use crate::wait::Owner;
+
+/// A client follows a redirect within this time, or it was a person who did.
+const FOLLOWED: Duration = Duration::from_secs(1);
+/// Redirects one after the other that make a chain: a single one, from a form
+/// to its result or from a name to its page, is how sites are made.
+const CHAIN: usize = 2;
+
+/// Redirects that were followed to the place that they name, and led to
+/// another redirect.
+///
+/// The discriminator is that each request asks for what the response before
+/// named: many redirects of many clients are no chain.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+/// Chains that were followed to their end.
+#[derive(Default)]
+struct Chains {
+    /// From the first request to the last response.
+    whole: Distribution,
+    /// The last exchange alone.
+    direct: Distribution,
+    /// What each redirect took until the request that followed it.
+    turns: Distribution,
+    redirects: Tally,
+    count: u64,
+}
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let chains = chains(case);
+        let is_repeated = chains.count >= evidence::REPEATS
+            || chains.redirects.affected * 2 >= case.ledger.count;
+        let is_material = evidence::betters(&chains.whole, &chains.direct);
+        if chains.count == 0 || !is_repeated || !is_material {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(finding(case, &chains)))
+    }
+}
+
+fn chains(case: &Case<'_>) -> Chains {
+    let moments = &case.rhythm.moments;
+    let mut asked: BTreeMap<(IpAddr, u64), Vec<usize>> = BTreeMap::new();
+    for (index, moment) in moments.iter().enumerate() {
+        asked.entry((moment.client.addr, moment.target)).or_default().push(index);
+    }
+    let mut followed: BTreeSet<usize> = BTreeSet::new();
+    let mut chains = Chains::default();
+    for (index, first) in moments.iter().enumerate() {
+        if first.redirect.is_none() || followed.contains(&index) {
+            continue;
+        }
+        let mut chain = vec![*first];
+        while let Some(next) =
+            chain.last().and_then(|last| follower(moments, &asked, &followed, last))
+        {
+            followed.insert(next);
+            chain.extend(moments.get(next));
+        }
+        chains.add(&chain, case.rhythm.weight);
+    }
+    chains
+}
+
+/// The exchange that followed `redirect` to where it leads.
+fn follower(
+    moments: &[Moment],
+    asked: &BTreeMap<(IpAddr, u64), Vec<usize>>,
+    followed: &BTreeSet<usize>,
+    redirect: &Moment,
+) -> Option<usize> {
+    let candidates = asked.get(&(redirect.client.addr, redirect.redirect?))?;
+    let begin = |index: &usize| moments.get(*index).map(|moment| moment.begin);
+    let from = candidates.partition_point(|index| begin(index) < Some(redirect.end));
+    candidates
+        .iter()
+        .skip(from)
+        .take_while(|index| begin(index).is_some_and(|at| at.since(redirect.end) <= FOLLOWED))
+        .find(|index| !followed.contains(index))
+        .copied()
+}
+
+impl Chains {
+    fn add(&mut self, chain: &[Moment], weight: f64) {
+        let (Some(first), Some(last)) = (chain.first(), chain.last()) else {
+            return;
+        };
+        if last.redirect.is_some() || chain.len() <= CHAIN {
+            return;
+        }
+        self.count += 1;
+        self.whole.record(last.end.since(first.begin));
+        self.direct.record(last.latency());
+        for pair in chain.windows(2) {
+            let (Some(redirect), Some(next)) = (pair.first(), pair.get(1)) else { continue };
+            self.turns.record(next.begin.since(redirect.begin));
+            self.redirects.add_moment(redirect, redirect.latency(), weight);
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
+    let mut finding =
+        evidence::finding("redirect-chain", Owner::Server, case, &chains.redirects);
+    let sum = u64::try_from(chains.turns.sum_ns()).unwrap_or(u64::MAX);
+    let cost = (sum as f64 * case.rhythm.weight).round() as u64;
+    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
+    let whole = u64::try_from(chains.whole.sum_ns()).unwrap_or(u64::MAX);
+    finding.share = (sum as f64 / whole.max(1) as f64).min(1.0);
+    finding.wall_ns = nanos(Duration::from_nanos(sum));
+    finding.predicted = evidence::prediction(case, &chains.direct);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let each = chains.turns.count() / chains.count.max(1);
+    let text = format!(
+        "{} times a client followed {each} redirects (mean) one after the other to the places \
+         that they named, {} (median) each",
+        chains.count,
+        median(&chains.turns),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(chains.turns.count())
+            .median(&chains.turns)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, chains.count, false);
+    finding.summary = format!(
+        "A redirect leads to another redirect: the page comes after {} (median) instead of {}. \
+         The redirects are {} of that time, a round trip and more for each.",
+        median(&chains.whole),
+        human(chains.direct.quantile(0.5).unwrap_or_default()),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        "it is the number of exchanges, not the length of one",
+    ));
+    finding.overturned_by =
+        "redirects on the way that clients must not skip: a login, a consent".to_owned();
+    finding.fix = vec![
+        fix("server", "redirect once, to the last place: `return 301 https://…/final/` (nginx)"),
+        fix("server and clients", "link to the last place, so that nothing redirects"),
+        fix("server", "HSTS with preload where http leads to https"),
+    ];
+    finding
+}

@@ -1,0 +1,110 @@
+//! Answers one at a time, at even distances: a limit, or a single worker.
+
+use core::time::Duration;
+
+use super::{by_answer, quantile};
+use crate::timeline::Moment;
+
+/// Answers to waiting requests that must be seen.
+const LEAST_TURNS: usize = 10;
+/// Share of all exchanges that must have waited while another was answered.
+const WAITING: f64 = 0.6;
+/// Part of the median by which a distance may differ …
+const STRAY: f64 = 0.15;
+/// … and the share of them that may not differ by more.
+const EVEN: f64 = 0.8;
+/// A distance shorter than this is no evidence: stamps and kernels stray.
+const LEAST_TURN: Duration = Duration::from_millis(2);
+/// An answer so much sooner than a turn came from a server that had only to
+/// let it through.
+const QUICK: f64 = 0.5;
+/// How far a measured rate may be off a round one.
+const ROUND: f64 = 0.015;
+/// Share of all answers that keep their distance behind a limit, quick ones too.
+const DISTANT: f64 = 0.95;
+
+/// A server that answers one request after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cause) struct Gate {
+    /// From one answer to the next.
+    pub(in crate::cause) turn: Duration,
+    /// Answers that came a turn after the one before, of how many that waited.
+    pub(in crate::cause) even: (usize, usize),
+    /// The shortest wait that was seen.
+    pub(in crate::cause) quickest: Duration,
+}
+
+/// Whether requests that wait side by side are answered in even turns, and
+/// whether the server could answer sooner than in a turn: then it is a limit
+/// that makes them wait (`true`), else its work. `None` too where a request
+/// that met an idle server was never seen, for that alone tells the two apart.
+pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
+    let answers = by_answer(clear);
+    let pairs = || answers.iter().zip(answers.iter().skip(1));
+    let mut turns: Vec<Duration> = pairs()
+        .filter(|(before, next)| next.asked < before.answered && next.client != before.client)
+        .map(|(before, next)| next.answered.since(before.answered))
+        .collect();
+    turns.sort_unstable();
+    let turn = quantile(&turns, 0.5);
+    let is_even = |gap: &&Duration| gap.abs_diff(turn).as_secs_f64() <= turn.as_secs_f64() * STRAY;
+    let even = turns.iter().filter(is_even).count();
+    let has_waiting = turns.len() >= LEAST_TURNS
+        && turns.len() as f64 >= clear.len() as f64 * WAITING
+        && turn >= LEAST_TURN;
+    if !has_waiting || (even as f64) < turns.len() as f64 * EVEN || is_transfer(clear, turn) {
+        return None;
+    }
+    let mut waits = super::thinks(clear);
+    waits.dedup();
+    let quickest = *waits.first()?;
+    let gate = Gate {
+        turn,
+        even: (even, turns.len()),
+        quickest,
+    };
+    let part = |wait: Duration| wait.as_secs_f64() / turn.as_secs_f64();
+    if part(quickest) <= QUICK {
+        let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - STRAY);
+        let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
+        return (is_limit && is_round(gate.turn)).then_some((gate, true));
+    }
+    let met_idle = answers.first().into_iter().chain(
+        pairs()
+            .filter(|(before, next)| next.asked >= before.answered)
+            .map(|(_, next)| next),
+    );
+    let mut alone = met_idle.map(Moment::think);
+    let is_seen = alone.any(|think| (1.0 - STRAY..=1.0 + 2.0 * STRAY).contains(&part(think)));
+    is_seen.then_some((gate, false))
+}
+
+/// Whether somebody would write this rate into a configuration: a whole number
+/// of requests a second or a minute, and a round one where it is large. What
+/// paces itself for another reason hits one by chance only.
+fn is_round(turn: Duration) -> bool {
+    let second = 1.0 / turn.as_secs_f64();
+    let steps = [
+        (second, 10.0, 1.0),
+        (second, 50.0, 5.0),
+        (second, 100.0, 10.0),
+    ];
+    let coarse = [(second, f64::INFINITY, 50.0), (second * 60.0, 60.0, 5.0)];
+    steps.iter().chain(&coarse).any(|&(rate, up_to, step)| {
+        let whole = (rate / step).round() * step;
+        whole > 0.0 && whole <= up_to && (rate / whole - 1.0).abs() <= ROUND
+    })
+}
+
+/// Whether the turns are the time that responses take on their way: then the
+/// next one's first byte queues behind the bytes of this one.
+fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
+    let mut transfers: Vec<Duration> = clear
+        .iter()
+        .map(|moment| moment.end.since(moment.answered))
+        .collect();
+    transfers.sort_unstable();
+    // The travel is in it; it does not vary.
+    let least = quantile(&transfers, 0.0);
+    (quantile(&transfers, 0.5) - least) * 2 > turn
+}

@@ -1,0 +1,100 @@
+//! Answers on the grid of a timer that is the server's own.
+
+use core::time::Duration;
+
+use super::{by_answer, quantile, thinks};
+use crate::time::Timestamp;
+use crate::timeline::Moment;
+
+/// Answers this near together leave at one tick.
+const TICK: Duration = Duration::from_millis(2);
+/// The period must be this much longer than what a tick may stray, or any
+/// instants would fit.
+const LEAST_PERIOD: Duration = Duration::from_millis(10);
+/// Ticks that must be seen.
+const LEAST_TICKS: usize = 8;
+/// Part of a period by which the next tick may stray; a tenth each way is met
+/// by chance in a fifth of all gaps.
+const STRAY: f64 = 0.1;
+/// Share of the gaps that must be whole periods.
+const ON_GRID: f64 = 0.9;
+
+/// A timer that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cause) struct Ticks {
+    pub(in crate::cause) period: Duration,
+    pub(in crate::cause) count: usize,
+    /// Gaps between ticks that are whole periods, and all gaps.
+    pub(in crate::cause) fitting: (usize, usize),
+    /// The tenth, the fiftieth and the ninetieth percentile of the waits.
+    pub(in crate::cause) spread: [Duration; 3],
+}
+
+/// Whether answers leave on a grid while requests come at any time: waits
+/// spread evenly from nothing to one period. A client's timer gives a grid with
+/// equal waits; a delayed ACK or a server's own time gives equal waits.
+pub(super) fn ticks(clear: &[Moment]) -> Option<Ticks> {
+    let gaps = gaps(clear);
+    if gaps.len() + 1 < LEAST_TICKS {
+        return None;
+    }
+    let mut sorted = gaps.clone();
+    sorted.sort_unstable();
+    let guess = quantile(&sorted, 0.1);
+    let alike: Vec<Duration> = sorted
+        .iter()
+        .filter(|gap| is_near(**gap, guess, STRAY))
+        .copied()
+        .collect();
+    let period = alike.iter().sum::<Duration>() / u32::try_from(alike.len()).ok()?.max(1);
+    if period < LEAST_PERIOD {
+        return None;
+    }
+    let fitting = gaps.iter().filter(|gap| is_multiple(**gap, period)).count();
+    let waits = thinks(clear);
+    let spread = [0.1, 0.5, 0.9].map(|share| quantile(&waits, share));
+    let is_grid = fitting as f64 >= gaps.len() as f64 * ON_GRID;
+    let is_even = is_even(&waits, period);
+    (is_grid && is_even).then_some(Ticks {
+        period,
+        count: gaps.len() + 1,
+        fitting: (fitting, gaps.len()),
+        spread,
+    })
+}
+
+/// Waits spread from nothing to one period, none longer.
+fn is_even(waits: &[Duration], period: Duration) -> bool {
+    let part = |share| quantile(waits, share).as_secs_f64() / period.as_secs_f64();
+    part(0.1) <= 0.3
+        && (0.25..=0.75).contains(&part(0.5))
+        && part(0.9) >= 0.65
+        && part(0.98) <= 1.0 + STRAY
+}
+
+/// The time from each tick to the next.
+fn gaps(clear: &[Moment]) -> Vec<Duration> {
+    let mut ticks: Vec<Timestamp> = Vec::new();
+    for moment in by_answer(clear) {
+        let is_same = ticks
+            .last()
+            .is_some_and(|&tick| moment.answered.since(tick) <= TICK);
+        if !is_same {
+            ticks.push(moment.answered);
+        }
+    }
+    ticks
+        .windows(2)
+        .filter_map(|pair| Some(pair.get(1)?.since(*pair.first()?)))
+        .collect()
+}
+
+fn is_near(value: Duration, to: Duration, share: f64) -> bool {
+    value.abs_diff(to).as_secs_f64() <= to.as_secs_f64() * share
+}
+
+fn is_multiple(gap: Duration, period: Duration) -> bool {
+    let turns = gap.as_secs_f64() / period.as_secs_f64();
+    let whole = turns.round();
+    whole >= 1.0 && (turns - whole).abs() <= STRAY
+}

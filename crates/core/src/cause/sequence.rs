@@ -1,0 +1,38 @@
+//! The exchanges of each connection in their order, and what lies between.
+
+use core::time::Duration;
+
+use super::Case;
+use crate::timeline::Moment;
+
+/// A request that follows a response sooner than this was only waiting for it.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
+/// The exchanges of one connection that followed each other, with none missing.
+pub(super) type Sequence = Vec<Moment>;
+
+/// All connections' exchanges; with holes of the capture they fall apart.
+pub(super) fn sequences(case: &Case<'_>) -> Vec<Sequence> {
+    let mut moments = case.rhythm.moments.clone();
+    moments.sort_unstable_by_key(|moment| (moment.client, *moment));
+    moments
+        .chunk_by(|a, b| a.client == b.client && b.ordinal == a.ordinal + 1)
+        .map(<[Moment]>::to_vec)
+        .collect()
+}
+
+/// The whole round trip between the ends, as far as it is known.
+pub(super) fn round_trip(case: &Case<'_>) -> Duration {
+    case.ledger.round_trip.unwrap_or_default()
+}
+
+/// From the response's arrival at the client to its next request.
+pub(super) fn idle(case: &Case<'_>, before: &Moment, next: &Moment) -> Duration {
+    let to_client = round_trip(case).saturating_sub(before.to_server);
+    next.begin.since(before.end).saturating_sub(to_client)
+}
+
+/// Whether a client that waits so long was only waiting for the response.
+pub(super) fn is_at_once(case: &Case<'_>, idle: Duration) -> bool {
+    idle <= AT_ONCE.max(round_trip(case) / 10)
+}

@@ -1,0 +1,64 @@
+//! `slow-request-upload`.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::{Owner, WaitKind};
+
+/// Shorter pauses are a client's ordinary work.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Watches gaps within requests that nothing held back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Tally);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        // What the client waited for leave to send its body is a cause of its own.
+        let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);
+        let paused = waited(exchange, WaitKind::RequestPause)
+            .saturating_sub(expected.map(|e| e.waited).unwrap_or_default());
+        if paused >= NOTABLE {
+            self.0.add(exchange, Cost::exactly(paused), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = &self.0;
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding("slow-request-upload", Owner::Client, case, tally);
+        let text = format!(
+            "{} requests stopped for {} (median) between two parts with nothing that held the \
+             second back",
+            tally.affected,
+            median(&tally.saved)
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The client begins its request and pauses before it goes on, {} (median), {} of all \
+             request time. The server cannot answer what it does not have.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        finding.overturned_by =
+            "the client's own trace showing that the request was written in one go".to_owned();
+        finding.fix = vec![fix("client", "produce the request before sending its first byte")];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

@@ -1,0 +1,75 @@
+//! `stop-the-world`.
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::rhythm::{Nature, Stall, quantile};
+use super::tally::Tally;
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// At times nothing is answered on any connection, and then everything at
+/// once, whenever it was asked.
+///
+/// The discriminator is that it is common and rare: at least three connections
+/// wait together, nothing is answered meanwhile, and most requests are quick.
+/// One slow request on one connection is its own affair.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match case.rhythm.claim(case) {
+            Some((Nature::Stops(stalls), tally)) => {
+                Conclusion::Finding(Box::new(finding(case, stalls, &tally)))
+            }
+            _ => Conclusion::Nothing,
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
+    let mut finding = evidence::finding("stop-the-world", Owner::Server, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
+    lengths.sort_unstable();
+    let length = human(quantile(&lengths, 0.5));
+    let connections: usize = stalls.iter().map(|stall| stall.connections).sum();
+    let text = format!(
+        "{} times nothing was answered for {length} (median) and then all that waited, on {} \
+         connections (mean), within moments of each other",
+        stalls.len(),
+        connections / stalls.len().max(1),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(stalls.len() as u64)
+            .median(&tally.saved)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The server as a whole stands still for {length} (median) at times, {} times in what was \
+         seen; {} of {} requests met it, {} of all request time. All connections wait together \
+         and go on together.",
+        stalls.len(),
+        finding.affected.exchanges,
+        finding.affected.of,
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "cpu-quota",
+        "a CPU quota lets its processes run again with each period; nothing ran here for longer, \
+         or at other times",
+    ));
+    finding.overturned_by = "the server's log of these instants showing that it ran: then what \
+                             stood still lies before it (a balancer, the machine, the path)"
+        .to_owned();
+    finding.fix = vec![
+        fix("server", "find what stops all of it: the collector's log (-Xlog:gc*,safepoint), `perf sched`, `dmesg`"),
+        fix("server", "a concurrent collector, a smaller heap, no blocking work in the event loop"),
+        fix("server's machine", "look for pauses of the virtual machine (steal time, migration, snapshots)"),
+    ];
+    finding
+}

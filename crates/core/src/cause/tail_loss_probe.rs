@@ -1,0 +1,35 @@
+//! `tail-loss-probe`: the repetition came sooner than a timer, and the receiver had
+//! reported nothing that would have asked for it.
+
+use super::loss::{Kind, Losses, Told, conclude_few};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+
+const TOLD: Told = Told {
+    id: "tail-loss-probe",
+    kind: Kind::Probe,
+    did: "lost the end of a message; its sender heard nothing for two round trips and probed: that took",
+    until: "to repair",
+    fix: &[
+        ("path", "find where the segments are lost"),
+        ("sender", "keep tail-loss probes on (net.ipv4.tcp_early_retrans=3): without them each of these waits for a timer"),
+    ],
+};
+
+/// Counts losses that a probe revealed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Losses);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        conclude_few(&self.0, case, &TOLD)
+    }
+}

@@ -1,0 +1,170 @@
+//! The earliest whole exchanges of one server side by side: what a rule needs
+//! that looks at several connections at once.
+//!
+//! Which exchanges are kept depends on when they began and on nothing else, so
+//! that neither the order they come in nor the shards change the outcome.
+
+use core::time::Duration;
+
+use crate::event::PointId;
+use crate::exchange::{Exchange, Outcome};
+use crate::flow::Endpoint;
+use crate::time::Timestamp;
+use crate::wait::WaitKind;
+
+/// Exchanges kept of one server: several seconds of a busy one, all of a lab's.
+const MAX_MOMENTS: usize = 2048;
+
+/// When one exchange was where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment {
+    /// The request's first byte.
+    pub(crate) begin: Timestamp,
+    pub(crate) client: Endpoint,
+    pub(crate) point: PointId,
+    pub(crate) ordinal: u32,
+    /// The request was whole here.
+    pub(crate) sent: Timestamp,
+    /// The server had the request, as far as the travel to it is known.
+    pub(crate) asked: Timestamp,
+    /// The server sent the response's first byte.
+    pub(crate) answered: Timestamp,
+    /// The response's last byte.
+    pub(crate) end: Timestamp,
+    /// Its connection was made for it.
+    pub(crate) setup: Option<Duration>,
+    pub(crate) target: u64,
+    pub(crate) redirect: Option<u64>,
+    /// The least round trip from here to the server.
+    pub(crate) to_server: Duration,
+    /// Nothing of it was lost, missed or behind another: its times are the
+    /// server's and the path's own.
+    pub(crate) is_clear: bool,
+}
+
+impl Moment {
+    fn of(exchange: &Exchange) -> Self {
+        let waits = &exchange.waits;
+        let is_sending = |kind| {
+            matches!(
+                kind,
+                WaitKind::RequestTransfer | WaitKind::RequestPause | WaitKind::RequestHeld
+            )
+        };
+        let sent = waits
+            .iter()
+            .filter(|w| is_sending(w.kind))
+            .map(|w| w.end)
+            .next_back();
+        let sent = sent.unwrap_or(exchange.begin);
+        let think = |kind: WaitKind| kind == WaitKind::ServerThink;
+        let thinks = || waits.iter().filter(|w| think(w.kind) && w.start >= sent);
+        let first_travel = waits
+            .iter()
+            .find(|w| w.kind == WaitKind::RoundTrip && w.start >= sent)
+            .map(|w| w.end);
+        let asked = thinks()
+            .map(|w| w.start)
+            .next()
+            .or(first_travel)
+            .unwrap_or(sent);
+        Self {
+            begin: exchange.begin,
+            client: exchange.client,
+            point: exchange.point,
+            ordinal: exchange.ordinal,
+            sent,
+            asked,
+            answered: thinks().map(|w| w.end).next().unwrap_or(asked),
+            end: exchange.end,
+            setup: exchange.setup,
+            target: exchange.particulars.target,
+            redirect: exchange.particulars.redirect,
+            to_server: exchange.least_trip.unwrap_or_default(),
+            is_clear: !waits.iter().any(|w| {
+                matches!(
+                    w.kind,
+                    WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind
+                )
+            }),
+        }
+    }
+
+    /// How long the server had the request before it began to answer.
+    pub(crate) fn think(&self) -> Duration {
+        self.answered.since(self.asked)
+    }
+
+    /// Its whole duration.
+    pub(crate) fn latency(&self) -> Duration {
+        self.end.since(self.begin)
+    }
+}
+
+/// The earliest exchanges, at most [`MAX_MOMENTS`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    moments: Vec<Moment>,
+    /// Whole exchanges, kept or not.
+    count: u64,
+}
+
+impl Timeline {
+    pub(crate) fn take(&mut self, exchange: &Exchange) {
+        if !matches!(exchange.outcome, Outcome::Complete(_)) || exchange.waits.is_empty() {
+            return;
+        }
+        self.count += 1;
+        if self.moments.len() >= 2 * MAX_MOMENTS {
+            self.keep_earliest();
+        }
+        self.moments.push(Moment::of(exchange));
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.moments.extend(other.moments);
+        if self.moments.len() >= 2 * MAX_MOMENTS {
+            self.keep_earliest();
+        }
+    }
+
+    /// The exchanges in the order they began, of the point that saw most of
+    /// them.
+    pub(crate) fn sorted(&self) -> Vec<Moment> {
+        let mut all = self.clone();
+        all.keep_earliest();
+        let Some(point) = busiest_point(&all.moments) else {
+            return Vec::new();
+        };
+        all.moments.retain(|moment| moment.point == point);
+        all.moments
+    }
+
+    /// How many exchanges each of the `kept` stands for.
+    pub(crate) fn weight(&self, kept: usize) -> f64 {
+        match kept {
+            0 => 1.0,
+            kept => (self.count as f64 / kept as f64).max(1.0),
+        }
+    }
+
+    fn keep_earliest(&mut self) {
+        self.moments.sort_unstable();
+        self.moments.truncate(MAX_MOMENTS);
+    }
+}
+
+/// The point with most of them, of equal ones the first.
+fn busiest_point(moments: &[Moment]) -> Option<PointId> {
+    let mut points: Vec<PointId> = moments.iter().map(|moment| moment.point).collect();
+    points.sort_unstable();
+    let mut best: Option<(usize, PointId)> = None;
+    for run in points.chunk_by(|a, b| a == b) {
+        let Some(&point) = run.first() else { continue };
+        if best.is_none_or(|(count, _)| run.len() > count) {
+            best = Some((run.len(), point));
+        }
+    }
+    best.map(|(_, point)| point)
+}
