@@ -3,6 +3,7 @@
 
 mod command {
     mod captures;
+    mod connections;
     mod corpus;
     mod exchanges;
     mod interrupts;
