@@ -7,6 +7,7 @@
 mod attempts;
 pub(crate) mod evidence;
 mod held;
+mod limited;
 mod loss;
 pub(crate) mod rhythm;
 mod secured;
@@ -151,6 +152,15 @@ causes! {
     worker_saturation "worker-saturation" "Requests wait for a busy worker";
     stop_the_world "stop-the-world" "The whole server stands still at times";
     cold_start "cold-start" "The first requests wait until the server is warm";
+    receive_window "receive-window" "The receiver's window is too small for the round trip";
+    zero_window "zero-window" "The receiver does not read, and its window closes";
+    send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
+    slow_start "slow-start" "A new connection's window has yet to grow";
+    slow_start_after_idle "slow-start-after-idle" "A connection that rested begins slow start anew";
+    low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
+    tiny_writes "tiny-writes" "A message is written in tiny pieces";
+    pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";

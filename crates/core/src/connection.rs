@@ -170,7 +170,8 @@ impl Connection {
         if data.is_none() {
             self.half_mut(segment.direction).reveal(segment.seq);
         }
-        let is_wider = window.is_some_and(|w| self.remember_window(segment.direction, ack + w));
+        let edge = window.map_or(0, |window| ack + window);
+        let is_wider = edge > 0 && self.remember_window(segment.direction, edge);
         if self.facts.is_some() {
             self.note(segment, data, acked_before, window);
         }
@@ -184,6 +185,7 @@ impl Connection {
             queued,
             data,
             ack,
+            edge,
             is_news: is_new_ack || is_wider,
             reports_hole: sacks,
             skipped,
@@ -355,6 +357,8 @@ impl Connection {
             to_client: peer.to_peer,
             client_finished: own.fin.is_some(),
             server_finished: peer.fin.is_some(),
+            request: own.pipe(peer),
+            response: peer.pipe(own),
         }
     }
 
@@ -587,8 +591,8 @@ impl Connection {
         }
         let trip = self.whole_trip();
         let half = self.half_mut(segment.direction);
-        let before = half.next;
-        let in_flight = before.saturating_sub(half.acked);
+        let acked = half.acked;
+        let in_flight = half.next.saturating_sub(acked);
         let (span, arrival) = half.take(segment, order);
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);
@@ -600,6 +604,8 @@ impl Connection {
             is_small: segment.payload_len % mss != 0,
             has_fin: carries_fin(segment),
             was_too_big,
+            acked,
+            edge: allowed_now.unwrap_or_default(),
             order,
             need: match arrival {
                 Arrival::Repeat => Need::Pending,
@@ -636,6 +642,8 @@ pub(crate) struct View {
     pub(crate) to_client: rtt::RoundTrip,
     pub(crate) client_finished: bool,
     pub(crate) server_finished: bool,
+    pub(crate) request: half::Pipe,
+    pub(crate) response: half::Pipe,
 }
 
 /// Whether the segment brought bytes not seen before.

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::delivery::Delivery;
 use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
@@ -39,6 +40,8 @@ pub struct Exchange {
     pub holds: Vec<Hold>,
     /// Losses repaired within it.
     pub recoveries: Vec<Recovery>,
+    /// What limited its messages, where they stood still for a time worth naming.
+    pub deliveries: Vec<Delivery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
     /// Whether full segments of its response do not get through at all.

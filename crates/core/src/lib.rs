@@ -14,6 +14,7 @@ mod conclude;
 mod connection;
 pub mod connections;
 pub mod decode;
+pub mod delivery;
 pub mod event;
 pub mod exchange;
 pub mod experiment;

@@ -26,7 +26,10 @@ pub(crate) struct Mark {
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.
     pub(crate) ack: u64,
-    /// Whether that was news, or the window that it opens.
+    /// The furthest byte that it allows the other side to send; 0 where the
+    /// window's scaling was not seen.
+    pub(crate) edge: u64,
+    /// Whether its acknowledgement was news, or the window that it opens.
     pub(crate) is_news: bool,
     /// Whether it reports data beyond missing data (RFC 2018).
     pub(crate) reports_hole: bool,
@@ -46,6 +49,10 @@ pub(crate) struct Data {
     /// A router had said that the packet which brought these bytes before was
     /// too big for it.
     pub(crate) was_too_big: bool,
+    /// How far the other side had acknowledged this one's bytes before it.
+    pub(crate) acked: u64,
+    /// The furthest byte that it had allowed; 0 where that is not known.
+    pub(crate) edge: u64,
     /// Where its sender's numbers put it among what came before.
     pub(crate) order: Order,
     /// Whether it had to be sent, where its bytes were sent before.

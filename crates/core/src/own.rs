@@ -65,6 +65,7 @@ fn exchange(
         waits,
         holds,
         recoveries: Vec::new(),
+        deliveries: Vec::new(),
         disorder: Disorder::default(),
         narrow: None,
         harmless_delay: None,

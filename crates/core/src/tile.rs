@@ -5,18 +5,26 @@
 //! only: whether they add up to a cause is for the rules to say.
 
 mod expect;
+mod flow;
 mod gap;
 mod narrow;
+mod release;
+mod stop;
+mod stops;
 
 use core::time::Duration;
 
-use crate::connection::half::{Arrival, Span};
+use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
+use crate::delivery::Delivery;
 use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
+use flow::Flow;
+use stop::Stop;
+pub(crate) use stops::Before;
 
 /// A kernel that acknowledges at once does so well below the least delayed
 /// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
@@ -53,6 +61,9 @@ pub(crate) struct Trace<'a> {
     pub(crate) interim: Option<(Timestamp, u64)>,
     pub(crate) to_server: RoundTrip,
     pub(crate) to_client: RoundTrip,
+    /// How the client sends, and how the server does.
+    pub(crate) pipes: [Pipe; 2],
+    pub(crate) before: Before,
 }
 
 impl Trace<'_> {
@@ -60,6 +71,20 @@ impl Trace<'_> {
         match to {
             Side::Client => self.to_client,
             Side::Server => self.to_server,
+        }
+    }
+
+    /// From end to end and back, as far as it is known.
+    fn whole_trip(&self) -> Duration {
+        let trips = [self.to_client.floor(), self.to_server.floor()];
+        trips.into_iter().flatten().sum()
+    }
+
+    fn pipe(&self, sender: Side) -> &Pipe {
+        let [client, server] = &self.pipes;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
         }
     }
 
@@ -98,6 +123,7 @@ pub(crate) struct Tiling {
     pub(crate) waits: Vec<Wait>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) deliveries: Vec<Delivery>,
     pub(crate) disorder: Disorder,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
@@ -112,6 +138,8 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
         trace,
         cursor: trace.begin,
         tiling: Tiling::default(),
+        flow: Flow::default(),
+        stops: Vec::new(),
     };
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
@@ -131,6 +159,9 @@ struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,
     tiling: Tiling,
+    /// Of the message that is walked.
+    flow: Flow,
+    stops: Vec<Stop>,
 }
 
 impl Tiler<'_> {
@@ -170,6 +201,7 @@ impl Tiler<'_> {
     /// of the last one: when the message was whole here.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
+        self.flow = Flow::of(self.trace, sender);
         let mut last: Option<&Mark> = None;
         for (index, mark) in self.trace.marks.iter().enumerate() {
             let Some(data) = mark.data.filter(|_| mark.by == sender) else {
@@ -190,6 +222,9 @@ impl Tiler<'_> {
             }
             last = Some(mark);
         }
+        let delivery = stops::delivery(self.trace, sender, &self.flow, &self.stops);
+        self.tiling.deliveries.extend(delivery);
+        self.stops.clear();
         last.map_or(self.trace.begin, |mark| mark.at)
     }
 
@@ -213,10 +248,25 @@ impl Tiler<'_> {
     }
 
     fn name_gap(&mut self, before: &Mark, mark: &Mark, index: usize) {
-        let gap = gap::name(self.trace, before, mark, index);
+        let gap = gap::name(self.trace, &self.flow, before, mark, index);
         if self.awaited_leave(before, mark, &gap) {
             return;
         }
+        self.stops.extend(gap.stop);
+        self.take_gap(gap, mark);
+    }
+
+    /// The same between two responses: a pause there is the next one's think
+    /// time.
+    fn name_gap_between(&mut self, before: &Mark, first: &Mark, index: usize) {
+        let mut gap = gap::name(self.trace, &self.flow, before, first, index);
+        if let Some((kind @ WaitKind::ServerPause, _)) = &mut gap.wait {
+            *kind = WaitKind::ServerThink;
+        }
+        self.take_gap(gap, first);
+    }
+
+    fn take_gap(&mut self, gap: gap::Gap, mark: &Mark) {
         if let Some(hold) = gap.hold {
             self.tiling.holds.push(hold);
         }
@@ -328,16 +378,7 @@ impl Tiler<'_> {
             .into_iter()
             .find(|mark| mark.by == Side::Server && mark.data.is_some())
         {
-            Some(before) => {
-                let own = self.tiling.waits.len();
-                self.name_gap(before, first, index);
-                // Between two responses a server does not pause: it thinks.
-                for wait in self.tiling.waits.iter_mut().skip(own) {
-                    if wait.kind == WaitKind::ServerPause {
-                        wait.kind = WaitKind::ServerThink;
-                    }
-                }
-            }
+            Some(before) => self.name_gap_between(before, first, index),
             None => self.push(
                 first.at,
                 WaitKind::ServerThink,

@@ -58,6 +58,13 @@ pub enum WaitKind {
     ResponseHeld,
     /// Waiting for the receiver to open its window.
     WindowFull,
+    /// The sender's congestion window was full: it waited for acknowledgements.
+    CongestionWindow,
+    /// The sender's program could write no more: its socket's buffer was full
+    /// of what was not acknowledged yet.
+    SendBuffer,
+    /// The sender's kernel spaced its segments to a rate.
+    Paced,
     /// Waiting for lost segments to be sent again.
     Recovery,
     /// Behind another exchange on the same connection.

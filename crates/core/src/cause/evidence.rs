@@ -93,12 +93,22 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" | "rate-limit" | "poll-timer" | "worker-saturation" | "stop-the-world"
-        | "cold-start" => vec![WaitKind::ServerThink],
+        "server-think" | "poll-timer" | "worker-saturation" | "stop-the-world" | "cold-start" => {
+            vec![WaitKind::ServerThink]
+        }
         "server-pause" => vec![WaitKind::ServerPause],
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
+        "receive-window" | "zero-window" => vec![WaitKind::WindowFull],
+        "send-buffer" => vec![WaitKind::SendBuffer],
+        "slow-start" | "slow-start-after-idle" | "low-congestion-window" | "tiny-writes" => {
+            vec![WaitKind::CongestionWindow]
+        }
+        "pacing" => vec![WaitKind::Paced],
+        "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
+        "cork-hold" => vec![WaitKind::ServerThink],
+        "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"

@@ -41,7 +41,7 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" => "round-trip",
+        "path-queueing" | "bandwidth-limit" | "policer" => "round-trip",
         "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
@@ -56,6 +56,15 @@ fn layer_of(cause: &str) -> &'static str {
         | "packet-loss"
         | "retransmission-timeout"
         | "fast-retransmit"
+        | "receive-window"
+        | "zero-window"
+        | "send-buffer"
+        | "slow-start"
+        | "slow-start-after-idle"
+        | "low-congestion-window"
+        | "tiny-writes"
+        | "pacing"
+        | "cork-hold"
         | "tail-loss-probe"
         | "lost-retransmission"
         | "mtu-black-hole" => "transport",

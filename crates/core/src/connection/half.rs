@@ -80,6 +80,8 @@ pub(crate) struct Half {
     numbering: Numbering,
     /// What was sent again lately.
     pub(crate) repeats: Repeats,
+    /// Whether any of its data was sent again.
+    has_repeats: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
@@ -87,6 +89,20 @@ pub(crate) struct Half {
     too_big: Option<Span>,
     /// How long this side's segments queued on their way here.
     pub(crate) transit: Transit,
+}
+
+/// What tiling needs to know of how a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pipe {
+    /// Payload of a full segment.
+    pub(crate) mss: u32,
+    /// Whether offset 0 is the stream's true beginning.
+    pub(crate) has_start: bool,
+    /// Whether its stamps are known to count milliseconds, so that a queue
+    /// before the point would show.
+    pub(crate) has_clock: bool,
+    /// Whether any of its data was sent again so far.
+    pub(crate) has_repeats: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +195,16 @@ impl Half {
         }
     }
 
+    /// How this side sends.
+    pub(crate) fn pipe(&self, peer: &Self) -> Pipe {
+        Pipe {
+            mss: self.mss(peer),
+            has_start: self.has_start,
+            has_clock: self.transit.has_clock(),
+            has_repeats: self.has_repeats,
+        }
+    }
+
     /// Segments of this side that were lost on the way here just before this
     /// one, and whether it was sent after all that came before.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
@@ -202,6 +228,7 @@ impl Half {
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
+                self.has_repeats = true;
                 self.repeats.watch(segment.number, span, segment.at, tsval);
                 self.spoil_timing(span);
             }

@@ -23,6 +23,7 @@ use crate::handshake::Handshake;
 use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
 use crate::protocol::{Parser, Protocol, Step};
+use crate::tile::Before;
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -42,6 +43,11 @@ pub(crate) struct Pairing {
     torn: Vec<(Side, Span)>,
     /// When the last response ended.
     last_end: Option<Timestamp>,
+    /// Most of the server's bytes in flight at once, in responses large enough
+    /// to tell.
+    most_in_flight: u64,
+    /// What the server's congestion window would be by now without rests.
+    kept_window: u64,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
     /// A response is in progress whose request was not seen.
@@ -76,6 +82,8 @@ impl Default for Pairing {
             next_ordinal: 0,
             torn: Vec::new(),
             last_end: None,
+            most_in_flight: 0,
+            kept_window: 0,
             response_acked: 0,
             is_orphaned: false,
             tls: None,
@@ -212,15 +220,28 @@ impl Pairing {
                 break;
             };
             let behind = self.last_end.filter(|_| draft.was_behind);
+            let before = Before {
+                ended: self.last_end,
+                flight: self.most_in_flight,
+                kept: self.kept_window,
+            };
             let exchange = draft.close(
                 view,
                 self.marks.as_slice(),
                 &self.torn,
-                behind,
+                (behind, before),
                 setup,
                 self.handshake.take(),
             );
             self.last_end = Some(exchange.end);
+            for delivery in &exchange.deliveries {
+                if delivery.sender == Side::Server {
+                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
+                    // A window that is used doubles each round trip (RFC 5681 §3.1).
+                    let grown = self.kept_window.saturating_mul(2);
+                    self.kept_window = grown.max(delivery.most_in_flight);
+                }
+            }
             into.push(exchange);
         }
         let first = self.open.front().map(|front| front.begin);

@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 const TICK_NS: i64 = 1_000_000;
 /// The sender's tick is checked over stretches of this length …
 const STRETCH: Duration = Duration::from_millis(500);
+/// … or, for what needs no more than the order of magnitude, this.
+const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// … over which both clocks must advance alike, a queue that grows or drains
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
@@ -28,6 +30,8 @@ pub(crate) struct Transit {
     first: Option<(Timestamp, u32)>,
     /// Where the stretch under check began.
     check: Option<(Timestamp, u32)>,
+    /// The last segment's.
+    last: Option<(Timestamp, u32)>,
     least_lag_ns: i64,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
@@ -55,12 +59,28 @@ pub(crate) struct Queued {
 }
 
 impl Transit {
+    /// Whether the sender's stamps count milliseconds, as far as was seen.
+    pub(crate) fn has_clock(&self) -> bool {
+        let alike = |(since, base): (Timestamp, u32), (at, tsval): (Timestamp, u32)| {
+            at.since(since) >= SHORT_STRETCH && is_alike(at.since(since), tsval.wrapping_sub(base))
+        };
+        match self.tick {
+            Tick::Millisecond => true,
+            Tick::Unchecked => self
+                .first
+                .zip(self.last)
+                .is_some_and(|(first, last)| alike(first, last)),
+            Tick::Other => false,
+        }
+    }
+
     /// How much longer than the quickest one this segment was on its way.
     pub(crate) fn queued(&mut self, segment: &Segment) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
         };
         let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
+        self.last = Some((segment.at, tsval));
         self.check_tick(segment.at, tsval);
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32).saturating_mul(TICK_NS);
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
@@ -103,6 +123,12 @@ impl Transit {
         };
         self.check = Some((at, tsval));
     }
+}
+
+/// Whether `ticks` milliseconds are about as long.
+fn is_alike(passed: Duration, ticks: u32) -> bool {
+    let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
+    ALIKE.contains(&(ticked / passed.as_nanos() as f64))
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use core::time::Duration;
 
+use super::flow::Flow;
+use super::release::REACTION;
+use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, REORDERING, Trace};
 use crate::connection::half::Arrival;
 use crate::connection::order::Order;
@@ -11,8 +14,6 @@ use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
-/// A sender that was blocked on an ACK sends within this time of its arrival.
-const REACTION: Duration = Duration::from_micros(500);
 /// Stamps on one host stray by this much.
 const JITTER: Duration = Duration::from_micros(100);
 /// A path is quicker than the least round trip seen so far by at most this:
@@ -32,6 +33,7 @@ pub(super) struct Gap {
     pub(super) wait: Option<(WaitKind, Owner)>,
     pub(super) hold: Option<Hold>,
     pub(super) recovery: Option<Recovery>,
+    pub(super) stop: Option<Stop>,
     /// How long what had arrived waited for a segment that it overtook.
     pub(super) overtaken: Option<Duration>,
 }
@@ -46,13 +48,22 @@ impl Gap {
 }
 
 /// Names the gap between `before` and `mark`, the mark at `index`.
-pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+pub(super) fn name(
+    trace: &Trace<'_>,
+    flow: &Flow,
+    before: &Mark,
+    mark: &Mark,
+    index: usize,
+) -> Gap {
     let (Some(first), Some(second)) = (before.data, mark.data) else {
         return Gap::default();
     };
     let sender = mark.by;
     match second.arrival {
         Arrival::KeepAlive | Arrival::Copy => Gap::default(),
+        // A full receiver discards what comes (`tcp_try_rmem_schedule()` in
+        // `net/ipv4/tcp_input.c`): no loss of the path's.
+        Arrival::Repeat if flow.is_closed => closed(trace, before, mark, index),
         Arrival::Repeat => repeated(trace, before, mark, second),
         Arrival::Fill => filled(trace, before, mark, second),
         Arrival::InOrder | Arrival::PastHole => {
@@ -79,7 +90,7 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
                     false => recovered(trace, mark, gap, gap, false),
                 };
             }
-            flowed(trace, before, mark, index)
+            flowed(trace, flow, (before, mark), index)
         }
     }
 }
@@ -89,6 +100,16 @@ pub(super) fn name(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) 
 fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     gap < travel * 7 / 8
+}
+
+/// What waited for a receiver that had no room.
+fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+    let (wait, stop) = stop::closed(trace, before, mark, index);
+    Gap {
+        wait: Some(wait),
+        stop,
+        ..Gap::default()
+    }
 }
 
 /// A retransmission at its sender.
@@ -227,10 +248,10 @@ fn is_sent_thrice(trace: &Trace<'_>, mark: &Mark) -> bool {
 }
 
 /// New data: held, blocked, paused, or simply on its way.
-fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
+fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
     let sender = mark.by;
     let between = between(trace, before, index);
-    let (Some(first), Some(second)) = (before.data, mark.data) else {
+    let Some(first) = before.data else {
         return Gap::default();
     };
     let release = between
@@ -238,31 +259,29 @@ fn flowed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
     let gap = mark.at.since(before.at);
     if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
+        if flow.is_closed {
+            return closed(trace, before, mark, index);
+        }
         return match is_sent_again(trace, mark, first) {
             true => recovered(trace, mark, gap, gap, false),
             false => Gap::named(WaitKind::Unknown, Owner::Unknown),
         };
     }
     let hold = hold(trace, before, mark, release);
-    let flow = FLOW.max(trace.round_trip(sender).error() * 2);
-    let held = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
-    let wait = if held && gap > FLOW {
-        held_by(sender)
-    } else if gap <= flow || queued_for(before, mark) * 2 >= gap {
-        (transfer(sender), Owner::Path)
-    } else if (second.filled_window || !first.is_small) && follows_ack(trace, mark, between) {
-        match second.filled_window {
-            true => (WaitKind::WindowFull, owner_of(sender.peer())),
-            // Sent at once, but for what was lost before.
-            false if second.after_cut => (WaitKind::Recovery, Owner::Path),
-            false => (transfer(sender), Owner::Path),
-        }
+    let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
+    let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
+    let held = by_ack && !flow.is_eager;
+    let (wait, stop) = if held && gap > FLOW {
+        (held_by(sender), None)
+    } else if gap <= flowing {
+        ((transfer(sender), Owner::Path), None)
     } else {
-        paused(sender)
+        stop::name(trace, flow, (before, mark), index, hold.is_some())
     };
     Gap {
         wait: Some(wait),
         hold,
+        stop,
         ..Gap::default()
     }
 }
@@ -289,8 +308,8 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
 }
 
 /// How much longer the second queued on its way here than the first.
-fn queued_for(before: &Mark, mark: &Mark) -> Duration {
-    mark.queued.known.saturating_sub(before.queued.known)
+pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
+    mark.queued.possible.saturating_sub(before.queued.possible)
 }
 
 /// The marks between `before` and the one at `index`.
@@ -300,26 +319,16 @@ fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] 
     marks.get(start..).unwrap_or_default()
 }
 
-/// Whether `mark` left as soon as news of an acknowledgement reached its sender.
-fn follows_ack(trace: &Trace<'_>, mark: &Mark, between: &[Mark]) -> bool {
-    let trip = trace.round_trip(mark.by);
-    let Some(travel) = trip.floor() else {
-        return false;
-    };
-    between.iter().any(|ack| {
-        let reaction = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
-        let slack = nanos(trip.error() + REACTION);
-        ack.by == mark.by.peer() && ack.is_news && reaction.saturating_abs() <= slack
-    })
-}
-
 /// A small segment behind a small segment of the same message, and what let it
 /// go. `None` when Nagle's algorithm has no say: a FIN passes it, and so does
 /// data behind a full segment.
 fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
     let (first, second) = (before.data?, mark.data?);
+    // A full segment passes it, however many come with it.
+    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(mark.by).mss);
     let is_candidate = first.is_small
         && second.is_small
+        && is_partial
         && !second.has_fin
         && !second.filled_window
         && second.arrival == Arrival::InOrder
@@ -361,7 +370,7 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
     })
 }
 
-fn transfer(sender: Side) -> WaitKind {
+pub(super) fn transfer(sender: Side) -> WaitKind {
     match sender {
         Side::Client => WaitKind::RequestTransfer,
         Side::Server => WaitKind::ResponseTransfer,
@@ -375,14 +384,14 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
     }
 }
 
-fn paused(sender: Side) -> (WaitKind, Owner) {
+pub(super) fn paused(sender: Side) -> (WaitKind, Owner) {
     match sender {
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         Side::Server => (WaitKind::ServerPause, Owner::Server),
     }
 }
 
-fn owner_of(side: Side) -> Owner {
+pub(super) fn owner_of(side: Side) -> Owner {
     match side {
         Side::Client => Owner::Client,
         Side::Server => Owner::Server,

@@ -9,7 +9,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Before, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -205,7 +205,7 @@ impl Draft {
         view: &View,
         marks: &[Mark],
         torn: &[(Side, Span)],
-        behind: Option<Timestamp>,
+        (behind, before): (Option<Timestamp>, Before),
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
     ) -> Exchange {
@@ -225,6 +225,8 @@ impl Draft {
             interim: self.interim,
             to_server: view.to_server,
             to_client: view.to_client,
+            pipes: [view.request, view.response],
+            before,
         };
         let tiling = if outcome == Outcome::Cut {
             Tiling::default()
@@ -253,6 +255,7 @@ impl Draft {
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
             disorder: tiling.disorder,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,

@@ -10,13 +10,20 @@ use crate::mark::{Mark, Pace};
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
-use crate::tile::{Tiling, Trace, tile};
+use crate::tile::{Before, Tiling, Trace, tile};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
 /// Flights remembered of one handshake: TLS 1.3 has three with a
 /// HelloRetryRequest, TLS 1.2 two.
 const MAX_LEGS: usize = 8;
+/// What a flight waits for while it is sent.
+const SPREAD: [WaitKind; 4] = [
+    WaitKind::ResponseTransfer,
+    WaitKind::CongestionWindow,
+    WaitKind::SendBuffer,
+    WaitKind::Paced,
+];
 
 /// What was seen of a handshake so far.
 #[derive(Debug, Default)]
@@ -215,7 +222,7 @@ impl Tiled<'_> {
             client_think,
             server_think: of_kind(WaitKind::ServerThink) + of_kind(WaitKind::ServerPause),
             travel: self.view.to_client.floor().unwrap_or_default(),
-            spread: of_kind(WaitKind::ResponseTransfer),
+            spread: SPREAD.into_iter().map(of_kind).sum(),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
             packets: [leg.first_number, leg.last_number],
@@ -246,6 +253,8 @@ impl Tiled<'_> {
             interim: None,
             to_server: self.view.to_server,
             to_client: self.view.to_client,
+            pipes: [self.view.request, self.view.response],
+            before: Before::default(),
         })
     }
 

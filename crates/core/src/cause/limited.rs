@@ -1,0 +1,232 @@
+//! Messages held back by a window, a buffer or a rate: what the causes share.
+
+use core::time::Duration;
+
+use super::evidence::{self, human, median, percent};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::delivery::{Delivery, Limit};
+use crate::exchange::{Exchange, Side};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A connection begins with this many segments (RFC 6928).
+pub(super) const INITIAL_WINDOW: u64 = 10;
+/// A sender that rested for a retransmission timeout begins anew (RFC 5681
+/// §4.1); the least such timeout (`TCP_RTO_MIN`).
+const LEAST_REST: Duration = Duration::from_millis(200);
+/// A window is low for its sender if it stayed below where connections begin
+/// for so many rounds; fewer are a message's end.
+const LOW_ROUNDS: u32 = 3;
+/// A window that was kept lets through at least this much of what it let
+/// through before, in percent.
+const KEPT: u64 = 80;
+/// A sender whose segments are smaller than this part of a full one writes
+/// tiny pieces …
+const TINY_PART: u64 = 4;
+
+/// What a full congestion window comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Congestion {
+    /// It grows as it should.
+    SlowStart,
+    /// It was large, and the sender began anew after a rest.
+    AfterIdle,
+    /// Something keeps it lower than where a connection begins.
+    Low,
+    /// It counts segments, and they are tiny.
+    TinyWrites,
+    /// Losses made it small: theirs is the cause.
+    AfterLoss,
+}
+
+/// Why the sender's congestion window was full; `None` where it was not it.
+pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
+    if delivery.limit != Limit::CongestionWindow {
+        return None;
+    }
+    let whole = delivery.bytes.div_ceil(u64::from(delivery.mss.max(1)));
+    let size = delivery.bytes / delivery.segments.max(1);
+    let is_tiny =
+        size < u64::from(delivery.mss) / TINY_PART && delivery.segments >= whole + INITIAL_WINDOW;
+    let has_rested = delivery.rested.is_some_and(|rested| rested >= LEAST_REST);
+    let was_larger = delivery.earlier_in_flight * KEPT / 100 > delivery.first_in_flight;
+    Some(if is_tiny {
+        Congestion::TinyWrites
+    } else if delivery.has_losses {
+        Congestion::AfterLoss
+    } else if delivery.most_segments < INITIAL_WINDOW {
+        match delivery.stops >= LOW_ROUNDS {
+            true => Congestion::Low,
+            false => return None,
+        }
+    } else if has_rested && was_larger {
+        Congestion::AfterIdle
+    } else {
+        Congestion::SlowStart
+    })
+}
+
+/// What one cause held back, by whose messages it were.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limited {
+    server: Messages,
+    client: Messages,
+}
+
+/// One side's messages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Messages {
+    pub(super) tally: Tally,
+    pub(super) stops: u64,
+    /// The one that lost most: what it was like.
+    pub(super) worst: Option<Delivery>,
+}
+
+impl Limited {
+    /// Counts a message of `exchange` that lost `cost`.
+    pub(super) fn add(&mut self, exchange: &Exchange, delivery: &Delivery, cost: Duration) {
+        let side = match delivery.sender {
+            Side::Server => &mut self.server,
+            Side::Client => &mut self.client,
+        };
+        side.tally
+            .add(exchange, Cost::exactly(cost), Duration::ZERO);
+        side.stops += u64::from(delivery.stops);
+        side.offer(delivery);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.server.merge(other.server);
+        self.client.merge(other.client);
+    }
+
+    /// Whether half of the exchanges or more met it.
+    pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
+        let affected = self.server.tally.affected.max(self.client.tally.affected);
+        affected * 2 >= case.ledger.count
+    }
+
+    /// The finding that `tell` makes of the side with the larger cost, where
+    /// it matters.
+    pub(super) fn conclude(
+        &self,
+        case: &Case<'_>,
+        tell: impl Fn(&Case<'_>, Side, &Messages, &Delivery) -> Finding,
+    ) -> Conclusion {
+        let sides = [(Side::Server, &self.server), (Side::Client, &self.client)];
+        let largest = sides
+            .into_iter()
+            .rev()
+            .max_by_key(|(_, side)| side.tally.cost.likely);
+        let Some((side, messages)) = largest else {
+            return Conclusion::Nothing;
+        };
+        let matters = evidence::is_material(case, &messages.tally)
+            && evidence::is_repeated(case, &messages.tally);
+        match messages.worst.as_ref().filter(|_| matters) {
+            Some(worst) => Conclusion::Finding(Box::new(tell(case, side, messages, worst))),
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Messages {
+    /// Of equal ones that with the lower packet numbers stays, whichever came first.
+    fn offer(&mut self, delivery: &Delivery) {
+        let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
+        if self
+            .worst
+            .as_ref()
+            .is_none_or(|worst| key(delivery) < key(worst))
+        {
+            self.worst = Some(delivery.clone());
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.stops += other.stops;
+        if let Some(worst) = other.worst {
+            self.offer(&worst);
+        }
+    }
+}
+
+/// A finding with its evidence on the wire; `seen` says what was seen.
+pub(super) fn found(
+    id: &str,
+    culprit: Side,
+    case: &Case<'_>,
+    messages: &Messages,
+    worst: &Delivery,
+    seen: String,
+) -> Finding {
+    let mut finding = evidence::finding(id, owner(culprit), case, &messages.tally);
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, seen)
+            .count(messages.stops)
+            .median(&messages.tally.saved)
+            .packets(&worst.packets),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, messages.stops, false);
+    finding
+}
+
+/// How much it costs, as the end of a summary.
+pub(super) fn share(messages: &Messages, finding: &Finding) -> String {
+    format!(
+        "{} (median) for {} of {} requests, {} of all request time",
+        median(&messages.tally.saved),
+        finding.affected.exchanges,
+        finding.affected.of,
+        percent(finding.share)
+    )
+}
+
+/// The round trip, for a sentence.
+pub(super) fn trip(delivery: &Delivery) -> String {
+    human(delivery.round_trip)
+}
+
+/// The side, for a sentence.
+pub(super) fn name(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+/// What a side sends, for a sentence.
+pub(super) fn message(side: Side) -> &'static str {
+    match side {
+        Side::Client => "request",
+        Side::Server => "response",
+    }
+}
+
+pub(super) fn owner(side: Side) -> Owner {
+    match side {
+        Side::Client => Owner::Client,
+        Side::Server => Owner::Server,
+    }
+}
+
+/// Bytes, for a sentence.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} bytes"),
+        10_000..10_000_000 => format!("{} kB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
+
+/// A rate in bits a second, for a sentence.
+pub(super) fn bits(rate: f64) -> String {
+    let bits = rate * 8.0;
+    if bits >= 1e6 {
+        format!("{:.1} Mbit/s", bits / 1e6)
+    } else {
+        format!("{:.0} kbit/s", bits / 1e3)
+    }
+}

@@ -1,0 +1,82 @@
+//! What reached a sender when: acknowledgements and windows.
+//!
+//! A stamp of the observation point is not the sender's; what left at the
+//! point's time `t` answers what passed the point one round trip to the sender
+//! earlier.
+
+use core::time::Duration;
+
+use super::Trace;
+use crate::exchange::Side;
+use crate::mark::Mark;
+use crate::time::Timestamp;
+
+/// A sender that was blocked on an ACK sends within this time of its arrival.
+pub(super) const REACTION: Duration = Duration::from_micros(500);
+
+/// The acknowledgement or window update of its peer that `mark`, at `index`,
+/// left with, if any.
+pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
+    let trip = trace.round_trip(mark.by);
+    let target = mark.at - trip.floor()?;
+    let slack = trip.error() + REACTION;
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let from = marks.partition_point(|other| other.at < target - slack);
+    let near = marks
+        .iter()
+        .skip(from)
+        .take_while(|other| other.at <= target + slack);
+    near.into_iter()
+        .find(|other| other.by == mark.by.peer() && other.is_news)
+}
+
+/// The same, only if it carried nothing else: a message of the peer's is its
+/// program's word.
+pub(super) fn bare_release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Option<&'a Mark> {
+    release(trace, mark, index).filter(|ack| ack.data.is_none())
+}
+
+/// What the sender of `mark` had heard from its peer just before it let it go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    /// How far its data was acknowledged.
+    pub(super) acked: u64,
+    /// How far it was allowed to send; `None` where the scaling is not known.
+    pub(super) edge: Option<u64>,
+}
+
+/// What its peer had told the sender of `mark`, leaving out what let it go.
+pub(super) fn heard(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
+    let trip = trace.round_trip(mark.by);
+    let until = mark.at - trip.floor()? - trip.error() - REACTION;
+    last_word(trace, mark.by.peer(), until, index)
+}
+
+/// What the peer had told by the time `mark` passed, on its way or not.
+pub(super) fn told(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
+    last_word(trace, mark.by.peer(), mark.at, index)
+}
+
+fn last_word(trace: &Trace<'_>, by: Side, until: Timestamp, index: usize) -> Option<Heard> {
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let end = marks.partition_point(|mark| mark.at <= until);
+    let last = marks
+        .get(..end)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .find(|mark| mark.by == by);
+    let (acked, edge) = match last {
+        Some(last) => (last.ack, last.edge),
+        // It said nothing since the exchange began.
+        None => {
+            let mut sent = marks.iter().filter(|mark| mark.by == by.peer());
+            sent.find_map(|mark| mark.data)
+                .map(|data| (data.acked, data.edge))?
+        }
+    };
+    Some(Heard {
+        acked,
+        edge: (edge > 0).then_some(edge),
+    })
+}
