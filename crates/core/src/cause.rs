@@ -166,6 +166,7 @@ causes! {
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
+    http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     connection_refused "connection-refused" "Nobody listens on the port";

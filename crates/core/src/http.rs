@@ -36,6 +36,8 @@ pub(crate) struct Head {
     /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
     /// RFC 5280 §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
+    /// `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
+    pub(crate) upgrades_to_http2: bool,
 }
 
 /// The fields of a head that are evidence rather than framing.
@@ -374,6 +376,7 @@ fn parse_request(head: &[u8]) -> Option<(Head, State)> {
             asks_to_close,
             fields,
             is_revocation: framing.is_revocation,
+            upgrades_to_http2: framing.upgrades_to_http2,
         },
         state,
     ))
@@ -422,6 +425,7 @@ fn parse_response(head: &[u8]) -> Option<(Head, State)> {
             asks_to_close,
             fields,
             is_revocation: framing.is_revocation,
+            upgrades_to_http2: framing.upgrades_to_http2,
         },
         state,
     ))
@@ -438,6 +442,7 @@ struct Framing {
     is_encoded: bool,
     location: Option<u64>,
     is_revocation: bool,
+    upgrades_to_http2: bool,
 }
 
 impl Framing {
@@ -449,6 +454,8 @@ impl Framing {
                 framing.length = value.parse().ok();
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 framing.is_chunked = has_token(value, "chunked");
+            } else if field.name.eq_ignore_ascii_case("upgrade") {
+                framing.upgrades_to_http2 = has_token(value, "h2c");
             } else if field.name.eq_ignore_ascii_case("content-type") {
                 const TYPES: [&str; 3] = [
                     "application/ocsp-response",
@@ -495,7 +502,7 @@ mod tests {
             let (mut bytes, mut missing) = (&input[from..to], 0);
             loop {
                 match messages.step(&mut bytes, &mut missing) {
-                    Step::NeedMore | Step::Tls(_) => break,
+                    Step::NeedMore | Step::Http2(_) | Step::Tls(_) => break,
                     Step::Began => words.push("began".into()),
                     Step::Ended => words.push("ended".into()),
                     Step::Lost => words.push("lost".into()),

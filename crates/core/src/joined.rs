@@ -73,11 +73,12 @@ impl Joining {
         }
     }
 
-    /// Takes in the next segment of the first capture (0) or the second (1).
-    pub fn take(&mut self, capture: usize, segment: &Segment) {
-        if let Some(view) = self.views.get_mut(capture) {
-            view.take(segment);
-        }
+    /// Takes in the next segment of the first capture (0) or the second (1);
+    /// `false` where there is no room for more of it.
+    pub fn take(&mut self, capture: usize, segment: &Segment) -> bool {
+        self.views
+            .get_mut(capture)
+            .is_some_and(|view| view.take(segment))
     }
 
     /// Recognises the connections that are in both; `None` where it is not
@@ -160,10 +161,10 @@ impl Recognised {
 }
 
 impl View {
-    fn take(&mut self, segment: &Segment) {
+    fn take(&mut self, segment: &Segment) -> bool {
         if self.sightings.len() >= MAX_SIGHTINGS {
             self.is_partial = true;
-            return;
+            return false;
         }
         let next = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         let flow = *self.by_key.entry(segment.flow).or_insert(next);
@@ -174,6 +175,7 @@ impl View {
             let position = known.take(segment);
             self.sightings.push(Sighting::new(segment, flow, position));
         }
+        true
     }
 
     fn sighting(&self, index: u32) -> Option<&Sighting> {

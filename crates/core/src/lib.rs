@@ -20,6 +20,7 @@ pub mod exchange;
 pub mod experiment;
 mod facts;
 pub mod flow;
+pub mod follow;
 pub mod handshake;
 pub mod histogram;
 mod http;

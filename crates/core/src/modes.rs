@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 
 use crate::cause::tally::{exemplar, nanos};
 use crate::exchange::Exchange;
+use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::report::{Exemplar, Finding, LatencyMode};
 use crate::service::Shares;
+use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
 /// Bands of each doubling: 8, so a band is at most an eighth wide.
 const BAND_BITS: u32 = 3;
-/// Exchanges kept of each band.
+/// Exchanges shown of each mode; of each band only the first is kept.
 const EXEMPLARS: usize = 3;
 /// Fewer exchanges have no distribution to speak of.
 const LEAST_EXCHANGES: u64 = 20;
@@ -46,19 +48,23 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    first: Vec<Exemplar>,
+    first: Option<First>,
 }
+
+/// The first exchange of a band: when it began, whose it is, and how it is
+/// shown. Of those that began at once it is the least client's, whichever
+/// closed first.
+type First = (Timestamp, Endpoint, Exemplar);
 
 impl Bands {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
         let band = self.bands.entry(index(exchange.latency())).or_default();
         band.count += 1;
         band.waits.add(&exchange.waits);
-        let begin = exchange.begin.as_nanos();
-        let is_late = band.first.last().is_some_and(|last| last.start_ns < begin);
-        if band.first.len() < EXEMPLARS || !is_late {
-            band.first.push(exemplar(exchange));
-            settle(&mut band.first);
+        let (begin, client) = (exchange.begin, exchange.client);
+        let is_first = |first: &First| (begin, client) < (first.0, first.1);
+        if band.first.as_ref().is_none_or(is_first) {
+            band.first = Some((begin, client, exemplar(exchange)));
         }
     }
 
@@ -67,8 +73,8 @@ impl Bands {
             let ours = self.bands.entry(index).or_default();
             ours.count += theirs.count;
             ours.waits.merge(&theirs.waits);
-            ours.first.extend(theirs.first);
-            settle(&mut ours.first);
+            let both = ours.first.take().into_iter().chain(theirs.first);
+            ours.first = both.min_by_key(|first| (first.0, first.1));
         }
     }
 
@@ -116,7 +122,10 @@ impl Bands {
             .map(|(&index, band)| (index.abs_diff(peak), band))
             .collect();
         near.sort_by_key(|&(distance, _)| distance);
-        let exemplars = near.iter().flat_map(|(_, band)| &band.first);
+        let exemplars = near
+            .iter()
+            .filter_map(|(_, band)| band.first.as_ref())
+            .map(|(_, _, exemplar)| exemplar);
         let inside = latency
             .buckets()
             .into_iter()
@@ -261,11 +270,6 @@ fn smooth(counts: &[f64]) -> Vec<f64> {
             (sides + 2.0 * at(Some(index))) / 4.0
         })
         .collect()
-}
-
-fn settle(first: &mut Vec<Exemplar>) {
-    first.sort_by(|a, b| (a.start_ns, &a.client).cmp(&(b.start_ns, &b.client)));
-    first.truncate(EXEMPLARS);
 }
 
 /// The band of a latency.

@@ -6,6 +6,7 @@
 //! knowledge of packets, times or the other direction. A parser that loses its
 //! thread says so, and its caller goes by turns.
 
+pub(crate) mod http2;
 pub(crate) mod tls;
 
 use crate::http::{self, Head, Messages, Role};
@@ -26,6 +27,8 @@ pub(crate) enum Step {
     NeedMore,
     /// A TLS record went on.
     Tls(tls::Event),
+    /// An HTTP/2 frame went on.
+    Http2(http2::Event),
 }
 
 /// A protocol that is read.
@@ -33,6 +36,8 @@ pub(crate) enum Step {
 pub(crate) enum Protocol {
     /// HTTP/1.x (RFC 9112).
     Http,
+    /// HTTP/2 in clear text (RFC 9113).
+    Http2,
     /// TLS records (RFC 8446 §5.1).
     Tls,
 }
@@ -42,6 +47,8 @@ impl Protocol {
     pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
         if http::begins_message(Role::Request, bytes) {
             Some(Self::Http)
+        } else if http2::begins_preface(bytes) {
+            Some(Self::Http2)
         } else if tls::begins_record(bytes) {
             Some(Self::Tls)
         } else {
@@ -53,6 +60,7 @@ impl Protocol {
     pub(crate) fn parser(self, role: Role) -> Parser {
         match self {
             Self::Http => Parser::Http(Messages::new(role)),
+            Self::Http2 => Parser::Http2(Box::new(http2::Frames::new(role == Role::Request))),
             Self::Tls => Parser::Tls(Box::default()),
         }
     }
@@ -62,6 +70,7 @@ impl Protocol {
 #[derive(Clone, Debug)]
 pub(crate) enum Parser {
     Http(Messages),
+    Http2(Box<http2::Frames>),
     Tls(Box<tls::Records>),
 }
 
@@ -71,6 +80,7 @@ impl Parser {
     pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
         match self {
             Self::Http(messages) => messages.step(bytes, missing),
+            Self::Http2(frames) => frames.step(bytes, missing),
             Self::Tls(records) => records.step(bytes, missing),
         }
     }
@@ -79,6 +89,7 @@ impl Parser {
     pub(crate) fn reset(&mut self) {
         match self {
             Self::Http(messages) => messages.reset(),
+            Self::Http2(frames) => frames.reset(),
             Self::Tls(records) => records.reset(),
         }
     }
@@ -86,6 +97,7 @@ impl Parser {
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::Http(messages) => messages.is_lost(),
+            Self::Http2(frames) => frames.is_lost(),
             Self::Tls(records) => records.is_lost(),
         }
     }
@@ -95,7 +107,7 @@ impl Parser {
     pub(crate) fn awaited_bytes(&self) -> Option<u64> {
         match self {
             Self::Http(messages) => messages.awaited_bytes(),
-            Self::Tls(_) => None,
+            _ => None,
         }
     }
 
@@ -103,7 +115,7 @@ impl Parser {
     pub(crate) fn ends_with_connection(&self) -> bool {
         match self {
             Self::Http(messages) => messages.ends_with_connection(),
-            Self::Tls(_) => false,
+            _ => false,
         }
     }
 

@@ -8,9 +8,12 @@ mod expect;
 mod flow;
 mod gap;
 mod narrow;
+mod overlay;
 mod release;
 mod stop;
 mod stops;
+
+pub(crate) use overlay::Held;
 
 use core::time::Duration;
 

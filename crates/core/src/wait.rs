@@ -65,6 +65,8 @@ pub enum WaitKind {
     SendBuffer,
     /// The sender's kernel spaced its segments to a rate.
     Paced,
+    /// Waiting for the receiver to open HTTP/2's flow-control window.
+    FlowControl,
     /// Waiting for lost segments to be sent again.
     Recovery,
     /// Behind another exchange on the same connection.

@@ -137,7 +137,9 @@ fn losses_keep_their_owners() {
 }
 
 /// Recordings of other protocols than HTTP/1.x, a connection each.
-const PROTOCOLS: [&str; 6] = [
+const PROTOCOLS: [&str; 8] = [
+    "postgres",
+    "redis",
     "tls-1.2",
     "tls-1.2-server",
     "tls-1.2-resumed",
@@ -152,6 +154,31 @@ fn other_protocols_keep_their_owners() {
         .iter()
         .flat_map(|name| leave_out_each(&format!("../../protocols/{name}"), 60, false))
         .collect();
+    assert_none(&faults);
+}
+
+/// Streams overlap: each is held against itself.
+#[test]
+fn streams_keep_their_owners() {
+    let one: Vec<Captured> = segments(&recording("../../protocols/http2"));
+    let whole = analyse(&one).exchanges;
+    let client = whole.first().expect("an exchange").client;
+    let of = |exchanges: &[Exchange], request: &Option<String>| {
+        let mut exchanges = exchanges.to_vec();
+        exchanges.retain(|exchange| exchange.request == *request);
+        timeline(&exchanges, client)
+    };
+    let mut faults = Vec::new();
+    for left_out in 0..one.len() {
+        let mut rest = one.clone();
+        let (gone, _) = rest.remove(left_out);
+        let after = analyse(&rest).exchanges;
+        for exchange in &whole {
+            let request = &exchange.request;
+            let fault = conflict(&of(&whole, request), &of(&after, request), Duration::ZERO);
+            faults.extend(fault.map(|fault| format!("without {}: {fault}", gone.number)));
+        }
+    }
     assert_none(&faults);
 }
 

@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::handshake::Handshake;
+use lagtrace_core::wait::WaitKind;
 use reading::{Captured, analyse, recording, segments, tiling_fault};
 
 fn captured(name: &str) -> Vec<Captured> {
@@ -88,4 +89,88 @@ fn where_a_snapshot_length_cut_the_records_turns_are_left() {
     }
     let exchanges = analyse(&cut).exchanges;
     assert!(exchanges.len() >= 20, "{}", exchanges.len());
+}
+
+#[test]
+fn streams_of_http2_are_exchanges_that_overlap() {
+    let exchanges = exchanges("http2");
+    let told: Vec<(Option<&str>, Outcome)> = exchanges
+        .iter()
+        .map(|exchange| (exchange.request.as_deref(), exchange.outcome))
+        .collect();
+    let whole = Outcome::Complete(Some(200));
+    assert_eq!(told, [(Some("GET /a"), whole), (Some("GET /b"), whole)]);
+    assert!(exchanges[1].begin < exchanges[0].end);
+    // Windows of 4 kB: both were held back in their midst.
+    for exchange in &exchanges {
+        let mut waits = exchange.waits.iter();
+        assert!(
+            waits.any(|wait| wait.kind == WaitKind::FlowControl),
+            "{exchange:#?}"
+        );
+    }
+}
+
+/// A connection of segments given by who sends what, ten milliseconds apart.
+fn conversation(parts: &[(bool, &[u8])]) -> Vec<Captured> {
+    let mut template = captured("redis");
+    template.truncate(3);
+    let (syn, ack) = (template[0].0, template[2].0);
+    let mut next = [syn.seq.wrapping_add(1), ack.ack];
+    for (number, (is_client, payload)) in (4_u64..).zip(parts) {
+        let (mine, other) = if *is_client { (0, 1) } else { (1, 0) };
+        let mut segment = ack;
+        segment.number = number;
+        segment.at = ack.at + Duration::from_millis(10 * number);
+        if !is_client {
+            segment.direction = ack.direction.reverse();
+        }
+        (segment.seq, segment.ack) = (next[mine], next[other]);
+        segment.payload_len = payload.len() as u32;
+        next[mine] = next[mine].wrapping_add(segment.payload_len);
+        template.push((segment, payload.to_vec()));
+    }
+    template
+}
+
+fn frame(kind: u8, flags: u8, stream: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream];
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
+    let asks = b"GET /first HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+        Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
+    let mut agrees = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+        Upgrade: h2c\r\n\r\n"
+        .to_vec();
+    agrees.extend(frame(4, 0, 0, &[]));
+    let mut speaks = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    speaks.extend(frame(4, 0, 0, &[]));
+    speaks.extend(frame(1, 5, 3, &[0x82, 0x86, 0x84]));
+    let answers = [frame(1, 4, 1, &[0x88]), frame(0, 1, 1, b"one")].concat();
+    // The third stream's response begins before the first's has ended.
+    let overlap = [frame(1, 5, 3, &[0x8d])].concat();
+    let parts: [(bool, &[u8]); 5] = [
+        (true, asks),
+        (false, &agrees),
+        (true, &speaks),
+        (false, &overlap),
+        (false, &answers),
+    ];
+    let found = analyse(&conversation(&parts)).exchanges;
+    let told: Vec<(Option<&str>, Outcome)> = found
+        .iter()
+        .map(|exchange| (exchange.request.as_deref(), exchange.outcome))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some("GET /"), Outcome::Complete(Some(404))),
+            (Some("GET /first"), Outcome::Complete(Some(200))),
+        ]
+    );
+    assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }

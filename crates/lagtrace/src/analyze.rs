@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
+use lagtrace_core::analyzer::Sink;
 use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
@@ -17,6 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
+mod annotate;
 mod condition;
 mod connections;
 mod input;
@@ -24,11 +26,14 @@ mod joint;
 mod listing;
 mod merge;
 mod show;
+mod stream;
 
+use annotate::Annotation;
 use condition::{Condition, Field};
 use connections::ConnectionOptions;
 use joint::Joint;
 use listing::{Listing, Target};
+use stream::View;
 
 const HELP: &str = "\
 Several files are several observation points of the same traffic. Two that hold
@@ -65,6 +70,10 @@ Examples:
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
+  lagtrace analyze slow.pcap --annotate commented.pcapng
+  lagtrace analyze slow.pcap --stream 3
+  lagtrace analyze slow.pcap --stream 3 --show text
+  lagtrace analyze slow.pcap --stream 3 --show round-trip,in-flight,window
   ssh server tcpdump -U -w - tcp port 8080 | lagtrace analyze -c 100000 -";
 
 /// Exchanges listed where the user does not say how many.
@@ -103,15 +112,30 @@ pub(crate) struct Options {
         help_heading = "Exchanges"
     )]
     sort: Option<Field>,
+    /// Write a copy of the capture, a pcapng file, with comments on its packets
+    /// that Wireshark shows
+    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    annotate: Option<PathBuf>,
+    /// Show one connection in full: Wireshark's tcp.stream NUMBER
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        conflicts_with_all = ["exchanges", "condition", "sort"],
+        help_heading = "One connection"
+    )]
+    stream: Option<u64>,
+    /// How to show it; several are separated by commas
+    #[arg(
+        long,
+        value_name = "VIEW",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "ladder",
+        requires = "stream",
+        help_heading = "One connection"
+    )]
+    show: Vec<View>,
     #[command(flatten)]
-    connections: ConnectionOptions,
-}
-
-/// What is wanted beside the report.
-#[derive(Clone, Copy, Default)]
-struct Asked<'a> {
-    /// Single exchanges, and single connections as lines.
-    listing: Option<&'a Listing>,
     connections: ConnectionOptions,
 }
 
@@ -120,20 +144,34 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let progress = console.bytes("reading", 0);
     let limit = options.count.unwrap_or(u64::MAX);
+    if let Some(number) = options.stream {
+        let [path] = options.files.as_slice() else {
+            let failure = Failure::new("--stream shows a connection of one file");
+            return Err(failure.hint("connections are numbered in each file anew: name one"));
+        };
+        let views = &options.show;
+        return stream::run(path, number, views, limit, &progress, &interrupt, console);
+    }
+    if let Some(output) = &options.annotate {
+        annotate::check(&options.files, output)?;
+    }
+    let annotation = options.annotate.as_ref().map(|_| Annotation::default());
     let listing = options.listing(console)?;
-    let report = reading(
-        &options.files,
-        limit,
-        &progress,
-        &interrupt,
-        Asked {
-            listing: listing.as_ref(),
-            connections: options.connections,
-        },
-    )?;
+    let watch = Watch {
+        listing: listing.as_ref(),
+        annotation: annotation.as_ref(),
+        connections: options.connections,
+    };
+    let report = reading(&options.files, limit, &progress, &interrupt, watch)?;
     let Some(report) = report else {
         return Ok(Outcome::Interrupted);
     };
+    if let (Some(annotation), Some(output), [path]) =
+        (annotation, &options.annotate, options.files.as_slice())
+    {
+        let reader = (&progress, &interrupt);
+        annotation.write(path, output, &report, reader, console)?;
+    }
     match listing {
         Some(listing) => show::listed(listing.finish(), &report, console)?,
         None => return options.connections.show(&report, console),
@@ -171,30 +209,48 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
-    reading(files, limit, progress, interrupt, Asked::default())
+    reading(files, limit, progress, interrupt, Watch::default())
 }
 
-/// The same, with what is asked for besides.
+/// Who wants to see exchanges and connections as they close.
+#[derive(Clone, Copy, Default)]
+struct Watch<'a> {
+    listing: Option<&'a Listing>,
+    annotation: Option<&'a Annotation>,
+    /// Which connections to collect.
+    connections: ConnectionOptions,
+}
+
+impl Watch<'_> {
+    /// A sink for all of them; `None` for nobody.
+    fn sink(&self, joint: Option<&Joint>) -> Option<Sink> {
+        let mut sink = self.listing.map(Listing::sink);
+        if let Some(annotation) = self.annotation {
+            sink = Some(annotation.sink(sink));
+        }
+        match joint {
+            Some(joint) => Some(joint.sink(sink)),
+            None => sink,
+        }
+    }
+}
+
+/// The same, handing exchanges to those who `watch`.
 fn reading(
     files: &[PathBuf],
     limit: u64,
     progress: &ProgressBar,
     interrupt: &Interrupt,
-    asked: Asked<'_>,
+    watch: Watch<'_>,
 ) -> Result<Option<Report>> {
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
-    let listing = asked.listing;
-    let mut analyzer = asked.connections.analyzer(files.len(), listing);
-    let sink = listing.map(Listing::sink);
-    let sink = match &joint {
-        Some(joint) => Some(joint.sink(sink)),
-        None => sink,
-    };
-    if let Some(sink) = sink {
+    let listing = watch.listing;
+    let mut analyzer = watch.connections.analyzer(files.len(), listing);
+    if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
     merge::drain(&mut captures, limit, interrupt, |packet| {

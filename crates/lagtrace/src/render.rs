@@ -11,6 +11,7 @@ use lagtrace_core::report::{Connections, ExchangeRecord, Report};
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
 
+mod annotation;
 mod bar;
 mod capture;
 mod catalogue;
@@ -31,16 +32,20 @@ mod modes;
 mod ndjson;
 mod notes;
 mod page;
+mod plot;
 mod probes;
 mod quantity;
 mod score;
 mod sockets;
+mod stream;
 mod table;
 mod verdict;
 mod waits;
 mod words;
 
+pub(crate) use annotation::{exchange_comments, harmless};
 pub(crate) use ndjson::ndjson;
+pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
 
 use page::Page;
 

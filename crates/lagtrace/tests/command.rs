@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod command {
+    mod annotations;
     mod captures;
     mod connections;
     mod corpus;
@@ -12,6 +13,7 @@ mod command {
     mod program;
     mod score;
     mod server;
+    mod streams;
     mod targets;
     mod two_captures;
 }

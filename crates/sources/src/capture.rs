@@ -4,12 +4,14 @@
 //! payload and end in a [`CaptureSummary`] that says what was lost, cut or
 //! damaged. Nothing here knows what a segment means.
 
+mod annotate;
 mod error;
 mod file;
 mod foreign;
 mod live;
 mod writer;
 
+pub use annotate::{Annotated, Comments, annotate};
 pub use error::CaptureError;
 pub use file::FileCapture;
 pub use foreign::Foreign;

@@ -116,6 +116,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "tail-loss-probe"
         | "lost-retransmission"
         | "mtu-black-hole" => vec![WaitKind::Recovery],
+        "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),
     }
 }

@@ -51,6 +51,7 @@ fn layer_of(cause: &str) -> &'static str {
         }
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
+        | "http2-flow-control"
         | "nagle-delayed-ack-request"
         | "nagle-round-trip"
         | "packet-loss"

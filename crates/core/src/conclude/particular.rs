@@ -14,7 +14,11 @@ fn particular(general: &str) -> &'static [&'static str] {
             "tls-slow-handshake",
             "tls-record-buffering",
         ],
-        "slow-start" => &["tls-large-certificate", "tls-record-buffering"],
+        "slow-start" => &[
+            "tls-large-certificate",
+            "tls-record-buffering",
+            "http2-flow-control",
+        ],
         _ => &[],
     }
 }

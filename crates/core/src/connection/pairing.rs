@@ -7,6 +7,7 @@
 
 mod draft;
 mod flights;
+mod http2;
 mod tls;
 
 use std::collections::VecDeque;
@@ -52,6 +53,8 @@ pub(crate) struct Pairing {
     response_acked: u64,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// Its flow control, where it is HTTP/2.
+    multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
     tls: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange bears yet.
@@ -64,6 +67,7 @@ enum Mode {
     #[default]
     Undecided,
     Http,
+    Http2,
     Tls,
     Turns,
 }
@@ -86,6 +90,7 @@ impl Default for Pairing {
             kept_window: 0,
             response_acked: 0,
             is_orphaned: false,
+            multiplex: None,
             tls: None,
             handshake: None,
         }
@@ -117,12 +122,14 @@ impl Pairing {
             }
             match Protocol::of_client(payload) {
                 Some(Protocol::Http) => self.mode = Mode::Http,
+                Some(Protocol::Http2) => self.begin_http2(),
                 Some(Protocol::Tls) => self.begin_tls(payload),
                 None => self.mode = Mode::Turns,
             }
         }
         match self.mode {
-            Mode::Http => self.http_data(by, mark, data, payload),
+            Mode::Http => self.http_data(by, mark, data, payload, view),
+            Mode::Http2 => self.http2_data(by, mark, data, payload, view),
             Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
         }
@@ -139,6 +146,7 @@ impl Pairing {
             Mode::Undecided => return,
             // Where the turn ended, or whether another began, is not known.
             Mode::Turns => return self.cut_awaited(),
+            Mode::Http2 => return self.http2_torn(by, span),
             Mode::Tls => return self.tls_torn(by, span),
         }
         let steps = self.read(by, |stream, on| stream.skip(span, on));
@@ -210,15 +218,7 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
-        while let Some(front) = self.open.front() {
-            let is_settled =
-                front.is_cut() || self.response_acked >= front.response.end || self.open.len() > 1;
-            if front.is_awaited() || !is_settled {
-                break;
-            }
-            let Some(draft) = self.open.pop_front() else {
-                break;
-            };
+        while let Some(draft) = self.next_closed() {
             let behind = self.last_end.filter(|_| draft.was_behind);
             let before = Before {
                 ended: self.last_end,
@@ -254,7 +254,23 @@ impl Pairing {
         }
     }
 
-    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+    /// Takes out an exchange that is over: in their order, but for HTTP/2.
+    fn next_closed(&mut self) -> Option<Draft> {
+        let is_settled = |draft: &Draft| {
+            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
+        };
+        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
+        match self.mode {
+            Mode::Http2 => {
+                let at = self.open.iter().position(is_over)?;
+                self.open.remove(at)
+            }
+            _ if is_over(self.open.front()?) => self.open.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
         let begins_request = by == Side::Client && http::begins_message(Role::Request, payload);
         let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
         if begins_request && has_lost_thread {
@@ -267,7 +283,10 @@ impl Pairing {
             return self.turn_data(by, mark, data);
         }
         for (offset, step) in steps {
-            self.step(by, offset, step, mark.at, mark.number, false);
+            match self.mode {
+                Mode::Http2 => self.http2_step(by, offset, step, mark, view),
+                _ => self.step(by, offset, step, mark.at, mark.number, false),
+            }
         }
         if by == Side::Server {
             if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
@@ -303,9 +322,18 @@ impl Pairing {
             .filter(|draft| draft.is_awaited())
             .map(|draft| draft.is_head_request());
         let mut has_no_body = awaited.next().unwrap_or(false);
+        let mut changes_protocol = false;
         let mut on = |messages: &mut Parser, offset: u64, step: Step| {
             if by == Side::Server {
                 match &step {
+                    Step::Head(head) if head.status == Some(101) => {
+                        changes_protocol = head.upgrades_to_http2;
+                    }
+                    // What follows a 101 is frames (RFC 7540 §3.2).
+                    Step::Ended if changes_protocol => {
+                        changes_protocol = false;
+                        *messages = Protocol::Http2.parser(Role::Response);
+                    }
                     Step::Head(_) if has_no_body => messages.no_body(),
                     Step::Ended => has_no_body = awaited.next().unwrap_or(false),
                     _ => {}
@@ -347,7 +375,7 @@ impl Pairing {
                 }
             }
             Step::Lost => self.cut_awaited(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
@@ -363,6 +391,9 @@ impl Pairing {
         };
         match step {
             Step::Began => draft.response = empty_span(offset),
+            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
+                self.upgrade_to_http2();
+            }
             Step::Head(head) => {
                 draft.status = head.status;
                 draft.fields = head.fields;
@@ -376,7 +407,7 @@ impl Pairing {
             }
             Step::Ended => draft.complete(offset, at, number),
             Step::Lost => draft.cut(),
-            Step::NeedMore | Step::Tls(_) => {}
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 

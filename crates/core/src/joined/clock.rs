@@ -18,6 +18,9 @@ use crate::time::Timestamp;
 
 /// The quickest of a window stand for it; a window so short does not drift.
 const WINDOW_NS: i64 = 250_000_000;
+/// For a round trip, both of its ways are to be seen within so short a time
+/// that no drift can be taken for travel.
+const TURN_NS: i64 = 5_000_000;
 /// A capture must last so long for its drift to be told.
 const LEAST_SPAN_NS: i64 = 2_000_000_000;
 /// And hold packets of so many windows.
@@ -46,7 +49,7 @@ type Lags = BTreeMap<i64, (f64, f64)>;
 /// longer than no time at all, whatever the clocks say.
 pub(super) fn nearer_to_clients(views: &[View; 2], pairs: &Pairs) -> Option<usize> {
     let origin = origin(views, pairs, 0)?;
-    let (there, back) = lags(views, pairs, 0, origin);
+    let (there, back) = lags(views, pairs, 0, origin, TURN_NS);
     let mut trips: Vec<f64> = there
         .iter()
         .filter_map(|(window, (_, there))| Some(there + back.get(window)?.1))
@@ -65,7 +68,7 @@ impl Clock {
     /// nearer to the clients; `None` where one way has none.
     pub(super) fn estimate(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Self> {
         let origin = origin(views, pairs, client)?;
-        let (there, back) = lags(views, pairs, client, origin);
+        let (there, back) = lags(views, pairs, client, origin, WINDOW_NS);
         let (drift, drift_error) = match drift(&there, &back) {
             Some((drift, error)) => (drift, Some(error)),
             None => (0.0, None),
@@ -110,7 +113,13 @@ fn origin(views: &[View; 2], pairs: &Pairs, client: usize) -> Option<Timestamp> 
 }
 
 /// The least lags there and back, by window.
-fn lags(views: &[View; 2], pairs: &Pairs, client: usize, origin: Timestamp) -> (Lags, Lags) {
+fn lags(
+    views: &[View; 2],
+    pairs: &Pairs,
+    client: usize,
+    origin: Timestamp,
+    window: i64,
+) -> (Lags, Lags) {
     let [first, second] = views;
     let (mut there, mut back) = (Lags::new(), Lags::new());
     for pair in pairs.packets.iter().filter(|pair| pair.is_certain) {
@@ -133,7 +142,7 @@ fn lags(views: &[View; 2], pairs: &Pairs, client: usize, origin: Timestamp) -> (
             false => (&mut back, -lag),
         };
         let least = lags
-            .entry(since.div_euclid(WINDOW_NS))
+            .entry(since.div_euclid(window))
             .or_insert((since as f64, lag));
         if lag < least.1 {
             *least = (since as f64, lag);

@@ -91,6 +91,9 @@ pub(super) fn places(
 fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
     let mut cursor = exchange.end;
     let mut at_client = true;
+    // What arrived before its begin has no part in it.
+    let first = list.partition_point(|c| c.arrived < exchange.begin);
+    let list = list.get(first..).unwrap_or_default();
     let mut end = list.len();
     for _ in 0..MAX_STEPS {
         if cursor <= exchange.begin {

@@ -40,7 +40,7 @@ pub struct ExchangeRecord {
 pub struct RecoveryRecord {
     /// Whose data was lost: `client` or `server`.
     pub sender: Owner,
-    /// How it was noticed: `timeout` or `fast`.
+    /// How it was noticed: `timeout`, `probe` or `fast`.
     pub mechanism: String,
     /// What the exchange lost by it.
     pub took_ns: u64,

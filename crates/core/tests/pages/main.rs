@@ -46,7 +46,8 @@
 //!   it lasts until the connection closes; `ocsp` gives it that type),
 //!   `data 569`, `text WORDS`. A `len` of
 //!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
-//!   records that `tls.rs` knows, joined by commas; `bytes FROM..TO` takes a part
+//!   records that `tls.rs` knows, joined by commas, and `http2 WORDS` the frames
+//!   of `http2.rs`; `bytes FROM..TO` takes a part
 //!   of what the line would carry.
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
@@ -80,6 +81,7 @@
 mod block;
 mod event;
 mod expectation;
+mod http2;
 mod observation;
 mod script;
 mod sum;

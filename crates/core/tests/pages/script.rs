@@ -3,6 +3,7 @@
 use lagtrace_core::segment::TcpFlags;
 
 use crate::block::Line;
+use crate::http2;
 use crate::sum::Sum;
 use crate::tls;
 
@@ -170,6 +171,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "win" => line.window = Some(number_of(operand()?)?),
             "ttl" => line.ttl = u8::try_from(number_of(operand()?)?).map_err(|e| e.to_string())?,
             "data" => line.payload = vec![b'x'; number_of(operand()?)? as usize],
+            "http2" => line.payload = http2::frames(operand()?)?,
             "tls" => line.payload = tls::records(operand()?)?,
             "bytes" => line.payload = slice(&line.payload, operand()?)?,
             "text" => {

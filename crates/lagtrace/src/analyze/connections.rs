@@ -27,6 +27,7 @@ pub(crate) struct ConnectionOptions {
         value_name = "COUNT",
         num_args = 0..=1,
         default_missing_value = "20",
+        conflicts_with_all = ["exchanges", "stream"],
         value_parser = clap::value_parser!(u32).range(1..=100_000)
     )]
     connections: Option<u32>,

@@ -9,6 +9,8 @@ use lagtrace_core::analyzer::Sink;
 use lagtrace_core::event::CaptureSummary;
 use lagtrace_core::joined::{ExchangeSpan, Joining, Recognised};
 use lagtrace_core::report::Joined;
+use lagtrace_core::segment::Segment;
+use lagtrace_sources::capture::FileCapture;
 
 use super::{conclusion, open};
 use crate::failure::Result;
@@ -40,19 +42,23 @@ impl Joint {
         let mut joining = Joining::new(conclusion::seed());
         let mut captures = open(files, progress, interrupt)?;
         for (at, capture) in captures.iter_mut().enumerate() {
-            for _ in 0..limit {
-                match capture.next_segment() {
-                    Some((segment, _)) if !interrupt.is_requested() => joining.take(at, &segment),
-                    _ => break,
-                }
+            next_while(capture, limit, interrupt, |s| joining.take(at, s));
+        }
+        let Some(recognised) = joining.recognise() else {
+            return Ok(None);
+        };
+        // What was enough to recognise them need not be all: each is read to
+        // its end, for the report says how much there is.
+        if limit == u64::MAX {
+            for capture in &mut captures {
+                next_while(capture, limit, interrupt, |_| true);
             }
         }
-        let joint = |recognised| Self {
+        Ok(Some(Self {
             recognised,
-            summaries: captures.iter().map(|c| c.summary()).collect(),
+            summaries: captures.iter().map(FileCapture::summary).collect(),
             spans: Arc::default(),
-        };
-        Ok(joining.recognise().map(joint))
+        }))
     }
 
     /// Which of the files shows the exchanges as the clients saw them.
@@ -87,5 +93,20 @@ impl Joint {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let names = [first.name.as_str(), second.name.as_str()];
         Some(self.recognised.conclude(names, &spans))
+    }
+}
+
+/// Reads on while `wants_more`, up to `limit` segments.
+fn next_while(
+    capture: &mut FileCapture,
+    limit: u64,
+    interrupt: &Interrupt,
+    mut wants_more: impl FnMut(&Segment) -> bool,
+) {
+    for _ in 0..limit {
+        match capture.next_segment() {
+            Some((segment, _)) if !interrupt.is_requested() && wants_more(&segment) => {}
+            _ => return,
+        }
     }
 }

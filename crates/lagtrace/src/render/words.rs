@@ -34,6 +34,7 @@ pub(super) fn wait(kind: WaitKind) -> &'static str {
         WaitKind::CongestionWindow => "congestion window full",
         WaitKind::SendBuffer => "send buffer full",
         WaitKind::Paced => "paced by its sender",
+        WaitKind::FlowControl => "HTTP/2's flow-control window full",
         WaitKind::Recovery => "sending lost segments again",
         WaitKind::Behind => "behind another request",
         WaitKind::Unknown => "not explained",

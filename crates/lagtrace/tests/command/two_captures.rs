@@ -25,9 +25,7 @@ fn segments(file: &Path) -> Vec<Segment> {
 fn join(first: &[Segment], second: &[Segment]) -> Option<Recognised> {
     let mut joining = Joining::new(7);
     for (at, segments) in [first, second].into_iter().enumerate() {
-        segments
-            .iter()
-            .for_each(|segment| joining.take(at, segment));
+        assert!(segments.iter().all(|segment| joining.take(at, segment)));
     }
     joining.recognise()
 }
@@ -206,4 +204,34 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
     let text = lagtrace(["analyze"].iter().chain(&files)).expect(1).stdout;
     assert!(text.contains("Between the two captures"), "{text}");
+}
+
+/// What the emulated path itself counted as dropped is what did not arrive.
+#[test]
+fn losses_are_those_that_the_path_counted() {
+    for name in [
+        "packet-loss-20ms-segments",
+        "packet-loss-20ms-offload",
+        "packet-loss-burst-20ms",
+        "fast-retransmit-20ms",
+        "ack-thinning-20ms-segments",
+        "ack-thinning-60ms-offload",
+    ] {
+        let client = recording(name, "client");
+        let truth = fs::read_to_string(client.with_file_name("truth.json")).unwrap();
+        let truth: Value = serde_json::from_str(&truth).unwrap();
+        let both = joined(&segments(&client), &segments(&recording(name, "server"))).unwrap();
+        let mut counted = 0;
+        for proof in truth["proof"].as_array().unwrap() {
+            let text = proof.to_string();
+            let Some((_, drops)) = text.split_once("the emulated path's to_") else {
+                continue;
+            };
+            let way = &both.ways[usize::from(drops.starts_with("client"))];
+            let dropped = proof["with"].as_u64().unwrap();
+            assert_eq!(way.lost + way.acks_lost, dropped, "{name}: {way:#?}");
+            counted += 1;
+        }
+        assert_eq!(counted, 1, "{name}");
+    }
 }

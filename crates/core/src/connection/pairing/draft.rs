@@ -1,6 +1,7 @@
 //! An exchange in the making.
 
 use super::Ending;
+use super::http2::Flow;
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
@@ -9,7 +10,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Before, Tiling, Trace, tile};
+use crate::tile::{Before, Held, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -33,6 +34,12 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// Its stream of HTTP/2; 0: it is no such.
+    pub(super) stream: u32,
+    /// What the client sent and the server under HTTP/2's flow control.
+    pub(super) flows: [Flow; 2],
+    /// Stretches that one side was held back in by the other's windows there.
+    pub(super) held: Vec<Held>,
     /// Where the request's head ends, if it announced its body with
     /// `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
@@ -79,6 +86,9 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            stream: 0,
+            flows: [Flow::default(); 2],
+            held: Vec::new(),
             expects_at: None,
             interim: None,
             cut_short: None,
@@ -228,11 +238,12 @@ impl Draft {
             pipes: [view.request, view.response],
             before,
         };
-        let tiling = if outcome == Outcome::Cut {
+        let mut tiling = if outcome == Outcome::Cut {
             Tiling::default()
         } else {
             tile(&trace)
         };
+        tiling.hold_back(&self.held);
         let particulars = Particulars {
             expectation: tiling.expectation,
             close_wait: tiling.close_wait,

@@ -234,13 +234,16 @@ impl Pairing {
             }
             Phase::Torn => {
                 let is_finished = FINISHED_RECORDS.contains(&record.length);
+                tls.is_1_3 |= by == Side::Client && is_encrypted && is_finished;
                 if by == Side::Client && tls.is_request(record) && !is_finished {
                     tls.phase = Phase::Application;
-                    self.request_record(record, at, number);
+                    self.request_record(tls, record, at, number);
                 }
             }
             Phase::Application => match by {
-                Side::Client if tls.is_request(record) => self.request_record(record, at, number),
+                Side::Client if tls.is_request(record) => {
+                    self.request_record(tls, record, at, number)
+                }
                 Side::Server if is_encrypted => self.response_began(tls, record, mark),
                 _ => {}
             },
@@ -286,8 +289,16 @@ impl Pairing {
         }
     }
 
-    fn request_record(&mut self, record: Record, at: Timestamp, number: u64) {
+    fn request_record(
+        &mut self,
+        tls: &mut Conversation,
+        record: Record,
+        at: Timestamp,
+        number: u64,
+    ) {
         if self.open.back().is_none_or(Draft::has_response) {
+            // Tickets come before the first response only.
+            tls.ticket = None;
             self.finish_turn();
             self.begin(record.start, at, number);
         }

@@ -95,7 +95,9 @@ impl Field {
     /// The field of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let found = FIELDS.iter().find(|(known, _)| *known == name);
-        found.map(|&(_, field)| field)
+        // Every kind of wait is one, by the name that reports give it.
+        let wait = || serde_json::from_value(name.into()).ok().map(Self::Wait);
+        found.map(|&(_, field)| field).or_else(wait)
     }
 
     pub(super) fn kind(self) -> Kind {

@@ -1,0 +1,122 @@
+//! `http2-flow-control`.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::server_think::waited;
+use super::tally::{Cost, Tally, nanos};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// Shorter waits for a window are its ordinary work.
+const NOTABLE: Duration = Duration::from_millis(2);
+
+/// Watches data of a stream that came only with an update of HTTP/2's windows,
+/// its own or the connection's, and would not have fitted into what they left
+/// before. TCP's own window is another matter, and what a sender had not
+/// written yet does not come with an update.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Time by whose windows it was.
+    owners: BTreeMap<Owner, u64>,
+    stalls: u64,
+    packets: Option<[u64; 2]>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let held = waited(exchange, WaitKind::FlowControl);
+        if held < NOTABLE {
+            return;
+        }
+        self.tally.add(exchange, Cost::exactly(held), Duration::ZERO);
+        for wait in exchange.waits.iter().filter(|wait| wait.kind == WaitKind::FlowControl) {
+            *self.owners.entry(wait.owner).or_default() += nanos(wait.duration());
+            self.stalls += 1;
+        }
+        let packets = [exchange.first_packet, exchange.last_packet];
+        self.packets = Some(self.packets.map_or(packets, |first| first.min(packets)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        for (owner, time) in other.owners {
+            *self.owners.entry(owner).or_default() += time;
+        }
+        self.stalls += other.stalls;
+        self.packets = self.packets.into_iter().chain(other.packets).min();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_found =
+            evidence::is_material(case, &self.tally) && evidence::is_repeated(case, &self.tally);
+        match is_found {
+            true => Conclusion::Finding(Box::new(self.finding(case))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Rule {
+    /// Whose windows: the receiver's.
+    fn culprit(&self) -> Owner {
+        let most = self.owners.iter().max_by_key(|&(_, &time)| time);
+        most.map_or(Owner::Unknown, |(&owner, _)| owner)
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let culprit = self.culprit();
+        let mut finding = evidence::finding("http2-flow-control", culprit, case, &self.tally);
+        let receiver = if culprit == Owner::Server { "server" } else { "client" };
+        let text = format!(
+            "{} times in {} exchanges a stream's data stopped when HTTP/2's window was used up and \
+             went on with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
+            self.stalls,
+            self.tally.affected,
+            median(&self.tally.saved)
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.stalls)
+                .median(&self.tally.saved)
+                .packets(&self.packets.unwrap_or_default()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, self.stalls, false);
+        finding.summary = format!(
+            "HTTP/2's flow-control window is smaller than what the path can have under way: each \
+             windowful costs a round trip, {} (median) of an exchange, {} of all request time.",
+            human(self.tally.saved.quantile(0.5).unwrap_or_default()),
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "receive-window",
+            "TCP's own window had room: it was the frames' that was used up",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "server-pause",
+            "data followed each update at once, and would not have fitted before it",
+        ));
+        finding.overturned_by = "the same transfer with a larger window taking as long".to_owned();
+        finding.fix = match culprit {
+            Owner::Server => vec![fix(
+                "server",
+                "a larger window for request bodies: http2_body_preread_size (nginx), \
+                 H2 InitialWindowSize (Apache H2WindowSize, Go http2.Server.MaxUploadBufferPerStream)",
+            )],
+            _ => vec![
+                fix(
+                    "client",
+                    "a larger SETTINGS_INITIAL_WINDOW_SIZE and a larger window for the connection: \
+                     at least bandwidth times round trip (nghttp -w 24 -W 24; gRPC \
+                     InitialWindowSize; Java initialWindowSize)",
+                ),
+                fix("client", "read responses as they come: updates are sent as data is read"),
+            ],
+        };
+        finding
+    }
+}

@@ -1,0 +1,333 @@
+//! HTTP/2 frames in clear text (RFC 9113 §4, §6): by prior knowledge, or after
+//! an upgrade of HTTP/1.1 (`h2c`).
+//!
+//! What is read: where frames lie, which stream they belong to, what was asked
+//! and answered, and the flow-control windows.
+
+mod hpack;
+mod huffman;
+
+pub(crate) use hpack::Fields;
+
+use super::{Step, skip};
+use hpack::Decoder;
+
+/// What a client sends first (RFC 9113 §3.4).
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes of a frame's header.
+pub(crate) const HEADER: u64 = 9;
+/// The longest field section that is kept, its continuations included.
+const LONGEST_SECTION: usize = 64 * 1024;
+
+/// Frame types (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+/// Flags.
+const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+/// A setting: how large each stream's window is at first (RFC 9113 §6.5.2).
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// How a direction's frames go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A frame's header is whole: it began [`HEADER`] bytes before.
+    Began(Frame),
+    /// Its last byte, and what it says.
+    Ended(Frame, Meaning),
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) length: u32,
+    kind: u8,
+    flags: u8,
+    pub(crate) stream: u32,
+}
+
+/// What a frame says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Data,
+    /// A field section is whole; `None` where it could not be read.
+    Headers(Option<Box<Fields>>),
+    /// Each stream's window is this large at first.
+    InitialWindow(u32),
+    WindowUpdate(u32),
+    Reset,
+    Other,
+}
+
+impl Frame {
+    pub(crate) fn is_data(&self) -> bool {
+        self.kind == DATA
+    }
+
+    pub(crate) fn is_headers(&self) -> bool {
+        self.kind == HEADERS
+    }
+
+    /// Whether its sender has no more for the stream.
+    pub(crate) fn ends_stream(&self) -> bool {
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
+    fn parse(bytes: &[u8; HEADER as usize]) -> Self {
+        let &[a, b, c, kind, flags, s, t, u, v] = bytes;
+        Self {
+            length: u32::from_be_bytes([0, a, b, c]),
+            kind,
+            flags,
+            stream: u32::from_be_bytes([s & 0x7f, t, u, v]),
+        }
+    }
+
+    /// Whether this can be a frame: its type is known, its length one that is
+    /// allowed by default, its stream one that its type may have.
+    fn is_plausible(&self) -> bool {
+        let is_of_connection = matches!(self.kind, SETTINGS | 6 | 7);
+        let has_right_stream = match self.kind {
+            WINDOW_UPDATE => true,
+            _ => (self.stream == 0) == is_of_connection,
+        };
+        self.kind <= CONTINUATION && self.length <= 1 << 14 && has_right_stream
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(
+            self.kind,
+            HEADERS | CONTINUATION | SETTINGS | WINDOW_UPDATE | PUSH_PROMISE
+        )
+    }
+}
+
+/// Whether a client begins to speak HTTP/2 here, as far as the bytes go.
+pub(crate) fn begins_preface(bytes: &[u8]) -> bool {
+    // As many as cannot begin a method of HTTP/1.x.
+    bytes.len() >= 5 && bytes.iter().zip(PREFACE).all(|(a, b)| a == b)
+}
+
+/// Whether a frame may begin here.
+pub(crate) fn begins_frame(bytes: &[u8]) -> bool {
+    bytes
+        .first_chunk()
+        .is_some_and(|header| Frame::parse(header).is_plausible())
+}
+
+/// The frames of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frames {
+    state: State,
+    header: [u8; HEADER as usize],
+    /// The body in progress, where it is of interest, as far as captured.
+    body: Vec<u8>,
+    is_torn: bool,
+    /// A field section in progress, whether it ends its stream, and whether
+    /// it promises another one.
+    section: Vec<u8>,
+    opened: Option<Frame>,
+    decoder: Decoder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// So many bytes of the preface are there.
+    Preface(usize),
+    Header(usize),
+    Body(Frame, u32),
+    Lost,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Header(0)
+    }
+}
+
+impl Frames {
+    /// A direction that begins with the preface, or without.
+    pub(crate) fn new(has_preface: bool) -> Self {
+        Self {
+            state: match has_preface {
+                true => State::Preface(0),
+                false => State::Header(0),
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Begins afresh at a frame's first byte; what was missed may have changed
+    /// the table of fields.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+        self.decoder.miss();
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
+        loop {
+            match self.state {
+                State::Lost => {
+                    *bytes = &[];
+                    *missing = 0;
+                    return Step::NeedMore;
+                }
+                State::Body(frame, 0) => {
+                    self.state = State::Header(0);
+                    let (frame, meaning) = self.finish(frame);
+                    return Step::Http2(Event::Ended(frame, meaning));
+                }
+                _ if bytes.is_empty() && *missing == 0 => return Step::NeedMore,
+                State::Body(frame, left) => {
+                    self.state = State::Body(frame, self.read_body(frame, left, bytes, missing));
+                }
+                _ if bytes.is_empty() => return self.lose(),
+                State::Preface(have) => {
+                    let left = PREFACE.get(have..).unwrap_or_default();
+                    let count = left.len().min(bytes.len());
+                    let (taken, rest) = bytes.split_at(count);
+                    if taken != left.get(..count).unwrap_or_default() {
+                        return self.lose();
+                    }
+                    *bytes = rest;
+                    self.state = match have + count {
+                        all if all >= PREFACE.len() => State::Header(0),
+                        some => State::Preface(some),
+                    };
+                }
+                State::Header(have) => {
+                    if let Some(step) = self.read_header(have, bytes) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Step {
+        self.reset();
+        self.state = State::Lost;
+        Step::Lost
+    }
+
+    fn read_header(&mut self, have: usize, bytes: &mut &[u8]) -> Option<Step> {
+        let place = self.header.get_mut(have..)?;
+        let count = place.len().min(bytes.len());
+        let (taken, after) = bytes.split_at(count);
+        place
+            .iter_mut()
+            .zip(taken)
+            .for_each(|(to, &from)| *to = from);
+        *bytes = after;
+        if have + count < HEADER as usize {
+            self.state = State::Header(have + count);
+            return None;
+        }
+        let frame = Frame::parse(&self.header);
+        // Types that are not known are ignored (RFC 9113 §4.1), if they are short.
+        if frame.length > 1 << 20 {
+            return Some(self.lose());
+        }
+        self.body.clear();
+        self.is_torn = false;
+        self.state = State::Body(frame, frame.length);
+        Some(Step::Http2(Event::Began(frame)))
+    }
+
+    fn read_body(&mut self, frame: Frame, left: u32, bytes: &mut &[u8], missing: &mut u64) -> u32 {
+        let captured = (left as usize).min(bytes.len());
+        if frame.is_kept() {
+            let taken = bytes.get(..captured).unwrap_or_default();
+            let has_room = self.body.len() + captured <= LONGEST_SECTION;
+            self.is_torn |= !has_room || captured < left as usize && *missing > 0;
+            if has_room {
+                self.body.extend_from_slice(taken);
+            }
+        }
+        skip(u64::from(left), bytes, missing) as u32
+    }
+
+    fn finish(&mut self, frame: Frame) -> (Frame, Meaning) {
+        let body = core::mem::take(&mut self.body);
+        let meaning = match frame.kind {
+            DATA => Meaning::Data,
+            RST_STREAM => Meaning::Reset,
+            HEADERS | PUSH_PROMISE | CONTINUATION => return self.section(frame, &body),
+            SETTINGS if frame.flags & ACK == 0 => {
+                initial_window(&body).map_or(Meaning::Other, Meaning::InitialWindow)
+            }
+            WINDOW_UPDATE => match body.first_chunk() {
+                Some(bytes) => Meaning::WindowUpdate(u32::from_be_bytes(*bytes) & 0x7fff_ffff),
+                None => Meaning::Other,
+            },
+            _ => Meaning::Other,
+        };
+        self.body = body;
+        (frame, meaning)
+    }
+
+    /// A frame that carries a field section or a part of it.
+    fn section(&mut self, frame: Frame, body: &[u8]) -> (Frame, Meaning) {
+        if frame.kind != CONTINUATION {
+            self.section.clear();
+            self.opened = Some(frame);
+        }
+        let fragment = fragment(frame, body).filter(|_| !self.is_torn);
+        let has_room = self.section.len() + body.len() <= LONGEST_SECTION;
+        match fragment.filter(|_| has_room) {
+            Some(fragment) => self.section.extend_from_slice(fragment),
+            None => self.decoder.miss(),
+        }
+        if frame.flags & END_HEADERS == 0 {
+            return (frame, Meaning::Other);
+        }
+        let opened = self.opened.take().unwrap_or(frame);
+        let section = core::mem::take(&mut self.section);
+        let fields = self.decoder.decode(&section).map(Box::new);
+        match opened.kind {
+            // A promise: its own stream is no request of the client's.
+            PUSH_PROMISE => (frame, Meaning::Other),
+            _ => (opened, Meaning::Headers(fields)),
+        }
+    }
+}
+
+/// The field section in a frame's body, without padding and priority
+/// (RFC 9113 §6.2, §6.6).
+fn fragment(frame: Frame, body: &[u8]) -> Option<&[u8]> {
+    if frame.kind == CONTINUATION {
+        return Some(body);
+    }
+    let is_padded = frame.flags & PADDED != 0;
+    let padding = match is_padded {
+        true => usize::from(*body.first()?),
+        false => 0,
+    };
+    let has_priority = frame.kind == HEADERS && frame.flags & PRIORITY != 0;
+    let promised = usize::from(frame.kind == PUSH_PROMISE) * 4;
+    let begin = usize::from(is_padded) + usize::from(has_priority) * 5 + promised;
+    body.get(begin..body.len().checked_sub(padding)?)
+}
+
+fn initial_window(body: &[u8]) -> Option<u32> {
+    let mut found = None;
+    for setting in body.chunks_exact(6) {
+        let &[a, b, c, d, e, f] = setting.first_chunk()?;
+        if u16::from_be_bytes([a, b]) == INITIAL_WINDOW_SIZE {
+            found = Some(u32::from_be_bytes([c, d, e, f]));
+        }
+    }
+    found
+}

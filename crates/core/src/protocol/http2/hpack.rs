@@ -1,0 +1,288 @@
+//! HPACK (RFC 7541): as much of a field section as tells what was asked and
+//! what was answered, and the dynamic table that this needs.
+
+use std::collections::VecDeque;
+
+use super::huffman;
+
+/// The size of a dynamic table before a SETTINGS frame says otherwise
+/// (RFC 9113 §6.5.2), and the largest that is followed here.
+const DEFAULT_TABLE: usize = 4096;
+const LARGEST_TABLE: usize = 64 * 1024;
+/// What an entry takes besides its name and value (RFC 7541 §4.1).
+const ENTRY_OVERHEAD: usize = 32;
+/// Longest path kept for the report.
+const MAX_PATH: usize = 256;
+
+/// The static table's entries that say something here (RFC 7541, appendix A):
+/// 1 to 14.
+const TELLING: [(&[u8], &[u8]); 14] = [
+    (b":authority", b""),
+    (b":method", b"GET"),
+    (b":method", b"POST"),
+    (b":path", b"/"),
+    (b":path", b"/index.html"),
+    (b":scheme", b"http"),
+    (b":scheme", b"https"),
+    (b":status", b"200"),
+    (b":status", b"204"),
+    (b":status", b"206"),
+    (b":status", b"304"),
+    (b":status", b"400"),
+    (b":status", b"404"),
+    (b":status", b"500"),
+];
+/// The names of the others: an entry of the dynamic table may have one, and
+/// its length counts.
+#[rustfmt::skip]
+const NAMES: [&str; 47] = [
+    "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "accept", "access-
+    control-allow-origin", "age", "allow", "authorization", "cache-control", "content-
+    disposition", "content-encoding", "content-language", "content-length", "content-location",
+    "content-range", "content-type", "cookie", "date", "etag", "expect", "expires", "from",
+    "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+    "last-modified", "link", "location", "max-forwards", "proxy-authenticate", "proxy-
+    authorization", "range", "referer", "refresh", "retry-after", "server", "set-cookie",
+    "strict-transport-security", "transfer-encoding", "user-agent", "vary", "via", "www-
+    authenticate",
+];
+const STATIC: usize = TELLING.len() + NAMES.len();
+
+/// What a field section says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) status: Option<u16>,
+}
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// One direction's decoder.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    table: VecDeque<Entry>,
+    size: usize,
+    limit: usize,
+    /// Something was missed or made no sense: the table is not known any more.
+    is_broken: bool,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            limit: DEFAULT_TABLE,
+            is_broken: false,
+        }
+    }
+}
+
+impl Decoder {
+    /// A field section was missed.
+    pub(crate) fn miss(&mut self) {
+        self.is_broken = true;
+        self.table = VecDeque::new();
+    }
+
+    /// Decodes a field section. `None`: it cannot be told what it says.
+    pub(crate) fn decode(&mut self, block: &[u8]) -> Option<Fields> {
+        if self.is_broken {
+            return None;
+        }
+        let mut fields = Fields::default();
+        let mut rest = block;
+        while !rest.is_empty() {
+            if self.field(&mut rest, &mut fields).is_none() {
+                self.miss();
+                return None;
+            }
+        }
+        Some(fields)
+    }
+
+    /// One representation (RFC 7541 §6).
+    fn field(&mut self, rest: &mut &[u8], fields: &mut Fields) -> Option<()> {
+        let first = *rest.first()?;
+        if first & 0x80 != 0 {
+            let (name, value) = self.entry(integer(rest, 7)?)?;
+            fields.note(&name, &value);
+        } else if first & 0x40 != 0 {
+            let (name, value) = self.literal(rest, 6)?;
+            fields.note(&name, &value);
+            self.insert(name, value);
+        } else if first & 0x20 != 0 {
+            self.limit = integer(rest, 5).filter(|&limit| limit <= LARGEST_TABLE)?;
+            self.evict(0);
+        } else {
+            let (name, value) = self.literal(rest, 4)?;
+            fields.note(&name, &value);
+        }
+        Some(())
+    }
+
+    fn literal(&self, rest: &mut &[u8], prefix: u8) -> Option<Entry> {
+        let name = match integer(rest, prefix)? {
+            0 => string(rest)?,
+            index => self.entry(index)?.0,
+        };
+        Some((name, string(rest)?))
+    }
+
+    fn entry(&self, index: usize) -> Option<Entry> {
+        if let Some((name, value)) = TELLING.get(index.checked_sub(1)?) {
+            return Some((name.to_vec(), value.to_vec()));
+        }
+        match index.checked_sub(STATIC + 1) {
+            Some(dynamic) => self.table.get(dynamic).cloned(),
+            None => {
+                let name = NAMES.get(index.checked_sub(TELLING.len() + 1)?)?;
+                Some((name.as_bytes().to_vec(), Vec::new()))
+            }
+        }
+    }
+
+    fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
+        let size = name.len() + value.len() + ENTRY_OVERHEAD;
+        self.evict(size);
+        if size <= self.limit {
+            self.size += size;
+            self.table.push_front((name, value));
+        }
+    }
+
+    /// Makes room for so many bytes (RFC 7541 §4.3, §4.4).
+    fn evict(&mut self, room: usize) {
+        while self.size + room > self.limit {
+            let Some((name, value)) = self.table.pop_back() else {
+                break;
+            };
+            self.size -= name.len() + value.len() + ENTRY_OVERHEAD;
+        }
+    }
+}
+
+impl Fields {
+    fn note(&mut self, name: &[u8], value: &[u8]) {
+        let text = || {
+            String::from_utf8_lossy(value)
+                .chars()
+                .take(MAX_PATH)
+                .collect()
+        };
+        match name {
+            b":method" => self.method = Some(text()),
+            b":path" => self.path = Some(text()),
+            b":status" => {
+                let digits = core::str::from_utf8(value).ok();
+                self.status = digits.and_then(|digits| digits.parse().ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An integer with a prefix of so many bits (RFC 7541 §5.1), up to 2^28.
+fn integer(rest: &mut &[u8], prefix: u8) -> Option<usize> {
+    let (&first, after) = rest.split_first()?;
+    *rest = after;
+    let mask = (1_usize << prefix) - 1;
+    let mut value = usize::from(first) & mask;
+    if value < mask {
+        return Some(value);
+    }
+    for shift in [0, 7, 14, 21] {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value += usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A string literal (RFC 7541 §5.2).
+fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let is_coded = *rest.first()? & 0x80 != 0;
+    let length = integer(rest, 7)?;
+    let (bytes, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    match is_coded {
+        true => huffman::decode(bytes),
+        false => Some(bytes.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let pair = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).expect("ASCII"), 16);
+        digits
+            .chunks(2)
+            .map(|two| pair(two).expect("hex"))
+            .collect()
+    }
+
+    /// RFC 7541, appendix C.4: three requests on one connection.
+    #[test]
+    fn requests_with_huffman_coding() {
+        let mut decoder = Decoder::default();
+        let sections = [
+            ("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", "/"),
+            ("8286 84be 5886 a8eb 1064 9cbf", "/"),
+            (
+                "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+                "/index.html",
+            ),
+        ];
+        for (section, path) in sections {
+            let fields = decoder.decode(&bytes(section)).expect("valid");
+            assert_eq!(fields.method.as_deref(), Some("GET"));
+            assert_eq!(fields.path.as_deref(), Some(path));
+        }
+        assert_eq!((decoder.table.len(), decoder.size), (3, 164));
+    }
+
+    /// RFC 7541, appendix C.6: responses through a table of 256 bytes.
+    #[test]
+    fn responses_that_evict() {
+        let mut decoder = Decoder {
+            limit: 256,
+            ..Decoder::default()
+        };
+        let sections = [
+            (
+                "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 \
+                 2d1b ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
+                302,
+            ),
+            ("4883 640e ffc1 c0bf", 307),
+        ];
+        for (section, status) in sections {
+            assert_eq!(
+                decoder.decode(&bytes(section)).expect("valid").status,
+                Some(status)
+            );
+        }
+        assert_eq!(decoder.size, 222);
+    }
+
+    #[test]
+    fn what_is_missed_makes_the_rest_unknown() {
+        let mut decoder = Decoder::default();
+        decoder.miss();
+        assert_eq!(decoder.decode(&bytes("8286 84")), None);
+        let mut decoder = Decoder::default();
+        assert_eq!(
+            decoder.decode(&bytes("ff ff ff ff ff")),
+            None,
+            "an endless index"
+        );
+        assert_eq!(decoder.decode(&bytes("82")), None);
+    }
+}

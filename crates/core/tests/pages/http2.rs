@@ -1,0 +1,38 @@
+//! HTTP/2 frames for scripts: `http2 preface,settings:65535,get:1` and the like.
+
+use crate::script::number_of;
+
+/// The frames that a list of words names, one after the other. `KIND:STREAM:SIZE`.
+pub(crate) fn frames(words: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    for word in words.split(',') {
+        let mut parts = word.split(':');
+        let name = parts.next().unwrap_or_default();
+        let mut number = || parts.next().map_or(Ok(0), number_of);
+        let (first, second) = (number()?, number()?);
+        bytes.extend(match name {
+            "preface" => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            // SETTINGS_INITIAL_WINDOW_SIZE, if a size is given.
+            "settings" if first == 0 => frame(4, 0, 0, &[]),
+            "settings" => frame(4, 0, 0, &[&[0, 4][..], &first.to_be_bytes()].concat()),
+            // :method GET, :scheme http, :path /.
+            "get" => frame(1, 0x5, first, &[0x82, 0x86, 0x84]),
+            // :status 200.
+            "headers" => frame(1, 0x4, first, &[0x88]),
+            "data" => frame(0, 0, first, &vec![b'x'; second as usize]),
+            "end" => frame(0, 1, first, &[]),
+            "window" => frame(8, 0, first, &second.to_be_bytes()),
+            other => return Err(format!("`{other}` is no HTTP/2 frame")),
+        });
+    }
+    Ok(bytes)
+}
+
+/// RFC 9113 §4.1.
+fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(body);
+    bytes
+}

@@ -1,0 +1,109 @@
+//! `--annotate`: the capture with comments that Wireshark shows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::ProgressBar;
+use lagtrace_core::analyzer::Sink;
+use lagtrace_core::exchange::Exchange;
+use lagtrace_core::report::{EvidenceKind, ExchangeRecord, Report};
+use lagtrace_sources::capture::{Comments, annotate};
+
+use super::{input, refused};
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::render;
+
+/// Packets with comments at most.
+const MAX_PACKETS: usize = 1 << 18;
+
+/// Comments as they gather.
+#[derive(Clone, Default)]
+pub(super) struct Annotation {
+    comments: Arc<Mutex<Comments>>,
+}
+
+/// Refuses what cannot be read twice, and a file that would be its own copy.
+pub(super) fn check(files: &[PathBuf], output: &Path) -> Result<()> {
+    let [path] = files else {
+        let failure = Failure::new("--annotate copies one capture");
+        return Err(failure.hint("name one file, which may be either end's"));
+    };
+    let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
+    if path.exists() && !is_file || path.as_os_str() == "-" {
+        let failure = Failure::new("--annotate reads the capture twice");
+        return Err(failure.hint("write it into a file first"));
+    }
+    let same = fs::canonicalize(path)
+        .ok()
+        .zip(fs::canonicalize(output).ok());
+    match same {
+        Some((one, other)) if one == other => {
+            let failure = format!("{} would be overwritten while it is read", path.display());
+            Err(Failure::new(failure).hint("name another file for --annotate"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Annotation {
+    /// A sink that comments on the packets of each exchange and hands it on.
+    pub(super) fn sink(&self, mut next: Option<Sink>) -> Sink {
+        let comments = Arc::clone(&self.comments);
+        Box::new(move |exchange: &Exchange| {
+            let record = ExchangeRecord::new(exchange, "", None);
+            let mut comments = comments.lock().unwrap_or_else(PoisonError::into_inner);
+            for (packet, text) in render::exchange_comments(&record) {
+                add(&mut comments, packet, text);
+            }
+            if let Some(next) = &mut next {
+                next(exchange);
+            }
+        })
+    }
+
+    /// Writes the copy, with comments on what shows the findings too.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        output: &Path,
+        report: &Report,
+        (progress, interrupt): (&ProgressBar, &Interrupt),
+        console: &Console,
+    ) -> Result<()> {
+        let mut comments = self.comments.lock().unwrap_or_else(PoisonError::into_inner);
+        for finding in &report.findings {
+            let text = format!("lagtrace: shows {}: {}", finding.cause, finding.title);
+            let wire = finding
+                .evidence
+                .iter()
+                .filter(|e| e.kind == EvidenceKind::Wire);
+            for &packet in wire.flat_map(|piece| &piece.packets) {
+                add(&mut comments, packet, render::harmless(&text));
+            }
+        }
+        let (name, input) = input::open(path, progress, interrupt)?;
+        let done = annotate(&name, input, output, &comments).map_err(refused)?;
+        progress.finish_and_clear();
+        let to = output.display();
+        console.note(&format!(
+            "{to}: {} packets, {} comments.",
+            done.packets, done.comments
+        ));
+        if let Some(damage) = done.damage {
+            console.note(&format!("{name} was copied in part: {damage}."));
+        }
+        Ok(())
+    }
+}
+
+fn add(comments: &mut Comments, packet: u64, text: String) {
+    if comments.len() < MAX_PACKETS || comments.contains_key(&packet) {
+        let list = comments.entry(packet).or_default();
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One connection: its bytes, its packets as a ladder, its figures over time.
+
+use std::fmt::Write as _;
+
+use lagtrace_core::exchange::Exchange;
+use lagtrace_core::flow::{Direction, Endpoint};
+use lagtrace_core::follow::{Turn, WaySamples};
+use lagtrace_core::segment::{Segment, TcpFlags};
+use lagtrace_core::time::Timestamp;
+use lagtrace_core::wait::{Wait, WaitKind};
+
+use super::plot::{Series, plot};
+use super::{Style, quantity, words};
+
+/// Exchanges whose ladder is shown, unless verbose.
+const LADDERS: usize = 5;
+/// Packets of one ladder.
+const PACKETS: usize = 60;
+/// Waits shorter than this part of the exchange are left out of its ladder.
+const WORTH_A_LINE: f64 = 0.02;
+/// Columns beside the arrows.
+const MARGIN: usize = 24;
+
+/// A connection that was kept in full.
+pub(crate) struct Stream {
+    pub(crate) number: u64,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    /// Which direction the client sends in.
+    pub(crate) up: Direction,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) turns: Vec<Turn>,
+    /// The client's and the server's.
+    pub(crate) samples: [WaySamples; 2],
+    pub(crate) exchanges: Vec<Exchange>,
+    /// Whether it has more than could be kept.
+    pub(crate) is_cut: bool,
+}
+
+/// What it is, in one line.
+pub(crate) fn head(stream: &Stream) -> String {
+    let cut = if stream.is_cut {
+        " (its beginning: it is too long)"
+    } else {
+        ""
+    };
+    format!(
+        "tcp.stream {}: {} → {}, {}, {}{cut}\n",
+        stream.number,
+        stream.client,
+        stream.server,
+        quantity::counted(stream.segments.len() as u64, "packet", "packets"),
+        quantity::counted(stream.exchanges.len() as u64, "exchange", "exchanges"),
+    )
+}
+
+/// Both directions' bytes in turn, as text or, the server's indented, as hex.
+pub(crate) fn bytes(stream: &Stream, is_hex: bool) -> String {
+    let mut text = String::new();
+    let mut offsets = [0_u64; 2];
+    for turn in &stream.turns {
+        let is_client = turn.direction == stream.up;
+        let who = if is_client {
+            "→ client"
+        } else {
+            "← server"
+        };
+        let len = quantity::counted(turn.bytes.len() as u64, "byte", "bytes");
+        writeln!(text, "\n{who}, {len}, from packet {}", turn.packet).expect("memory takes all");
+        let mut begin = 0;
+        let ends = turn.missing.iter().map(|&(at, count)| (at, Some(count)));
+        for (end, missing) in ends.chain([(turn.bytes.len(), None)]) {
+            let piece = turn.bytes.get(begin..end).unwrap_or_default();
+            begin = end;
+            match is_hex {
+                true => hex(
+                    &mut text,
+                    piece,
+                    &mut offsets[usize::from(!is_client)],
+                    !is_client,
+                ),
+                false => plain(&mut text, piece),
+            }
+            if let Some(missing) = missing {
+                writeln!(text, "[{missing} bytes missing in the capture]").expect("memory");
+                offsets[usize::from(!is_client)] += missing;
+            }
+        }
+    }
+    text
+}
+
+/// Bytes as text: what a terminal would obey becomes a dot.
+fn plain(text: &mut String, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let shown = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    for c in shown.chars() {
+        match c {
+            '\n' | '\t' => text.push(c),
+            c if super::escape::escape(c.encode_utf8(&mut [0; 4])) != c.to_string() => {
+                text.push('.');
+            }
+            c => text.push(c),
+        }
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// Sixteen bytes a line, as Wireshark shows them.
+fn hex(text: &mut String, bytes: &[u8], offset: &mut u64, is_indented: bool) {
+    for line in bytes.chunks(16) {
+        let (mut digits, mut letters) = (String::new(), String::new());
+        for (at, &byte) in line.iter().enumerate() {
+            let gap = if at == 8 { "  " } else { " " };
+            digits.push_str(if at == 0 { "" } else { gap });
+            write!(digits, "{byte:02x}").expect("memory takes all");
+            letters.push_str(if at == 8 { " " } else { "" });
+            letters.push(if (0x20..0x7f).contains(&byte) {
+                char::from(byte)
+            } else {
+                '.'
+            });
+        }
+        let indent = if is_indented { "    " } else { "" };
+        writeln!(text, "{indent}{offset:08x}  {digits:48}  {letters}").expect("memory takes all");
+        *offset += line.len() as u64;
+    }
+}
+
+/// The exchanges, each as the packets that went between client and server,
+/// with the waits between them.
+pub(crate) fn ladders(stream: &Stream, style: &Style) -> String {
+    let mut text = String::new();
+    let shown = if style.verbose { usize::MAX } else { LADDERS };
+    for exchange in stream.exchanges.iter().take(shown) {
+        ladder(&mut text, stream, exchange, style.width.clamp(60, 120));
+    }
+    let hidden = stream.exchanges.len().saturating_sub(shown);
+    if hidden > 0 {
+        let more = quantity::counted(hidden as u64, "more exchange", "more exchanges");
+        writeln!(text, "\n{more}; --verbose shows all.").expect("memory takes all");
+    }
+    text
+}
+
+fn ladder(text: &mut String, stream: &Stream, exchange: &Exchange, width: usize) {
+    let latency = quantity::duration(nanos(exchange.begin, exchange.end));
+    let request = exchange.request.clone().unwrap_or_default();
+    let request = super::escape::escape(&request).into_owned();
+    writeln!(
+        text,
+        "\nExchange {}: {request} · {} · {latency}\n",
+        exchange.ordinal, exchange.outcome
+    )
+    .expect("memory takes all");
+    let arrow = width.saturating_sub(MARGIN + 2).min(72);
+    let (left, right) = ("client", "server");
+    let gap = arrow.saturating_sub(left.len() + right.len() - 2);
+    writeln!(
+        text,
+        "{:>10} {:>10}   {left}{:gap$}{right}",
+        "at", "packet", ""
+    )
+    .expect("memory takes all");
+    let guilty = guilty(exchange);
+    let mut waits = exchange.waits.iter().enumerate().peekable();
+    let is_within = |s: &&Segment| (exchange.begin..=exchange.end).contains(&s.at);
+    let packets: Vec<&Segment> = stream.segments.iter().filter(is_within).collect();
+    let left_out = packets.len().saturating_sub(PACKETS);
+    for (at, segment) in packets.iter().enumerate() {
+        while let Some((index, wait)) = waits.next_if(|(_, wait)| wait.end <= segment.at) {
+            gap_line(text, exchange, wait, Some(index) == guilty);
+        }
+        // Of too many, those in the middle.
+        match at {
+            at if left_out > 0 && at == PACKETS / 2 => {
+                let dots = quantity::counted(left_out as u64, "packet", "packets");
+                writeln!(text, "{:>21}   ┊ … {dots} …", "").expect("memory takes all");
+            }
+            at if left_out > 0 && (PACKETS / 2..PACKETS / 2 + left_out).contains(&at) => {}
+            _ => rung(text, stream, exchange, segment, arrow),
+        }
+    }
+    for (index, wait) in waits {
+        gap_line(text, exchange, wait, Some(index) == guilty);
+    }
+}
+
+fn gap_line(text: &mut String, exchange: &Exchange, wait: &Wait, is_guilty: bool) {
+    let took = wait.duration().as_secs_f64();
+    if !is_guilty && took < WORTH_A_LINE * exchange.latency().as_secs_f64() {
+        return;
+    }
+    let mark = if is_guilty { "✗" } else { "┊" };
+    let took = quantity::duration(nanos(wait.start, wait.end));
+    let (owner, what) = (words::owner(wait.owner), words::wait(wait.kind));
+    writeln!(text, "{:>21}   {mark} {took} {owner}: {what}", "").expect("memory takes all");
+}
+
+/// One packet: `├── 82 bytes ──────▶│`.
+fn rung(text: &mut String, stream: &Stream, exchange: &Exchange, segment: &Segment, arrow: usize) {
+    let label = format!(" {} ", label(segment));
+    let line = "─".repeat(arrow.saturating_sub(label.chars().count() + 3));
+    let drawn = match segment.direction == stream.up {
+        true => format!("│──{label}{line}▶│"),
+        false => format!("│◀{line}{label}──│"),
+    };
+    let at = quantity::duration(nanos(exchange.begin, segment.at));
+    writeln!(text, "{at:>10} {:>10}   {drawn}", segment.number).expect("memory takes all");
+}
+
+fn label(segment: &Segment) -> String {
+    const NAMES: [(TcpFlags, &str); 4] = [
+        (TcpFlags::SYN, "SYN"),
+        (TcpFlags::FIN, "FIN"),
+        (TcpFlags::RST, "RST"),
+        (TcpFlags::ACK, "ACK"),
+    ];
+    let has = |flag| segment.flags.contains(flag);
+    let mut parts: Vec<String> = NAMES
+        .iter()
+        // With data an acknowledgement is nothing special.
+        .filter(|&&(flag, _)| has(flag) && (flag != TcpFlags::ACK || segment.payload_len == 0))
+        .map(|&(_, name)| name.to_owned())
+        .collect();
+    if segment.payload_len > 0 {
+        parts.push(quantity::counted(
+            segment.payload_len.into(),
+            "byte",
+            "bytes",
+        ));
+    }
+    parts.join(" ")
+}
+
+/// The wait that cost most: of those that are no travel or transfer, else of
+/// all.
+fn guilty(exchange: &Exchange) -> Option<usize> {
+    let is_cost = |wait: &Wait| {
+        !matches!(
+            wait.kind,
+            WaitKind::RoundTrip | WaitKind::RequestTransfer | WaitKind::ResponseTransfer
+        )
+    };
+    let waits = exchange.waits.iter().enumerate().rev();
+    let longest = waits.max_by_key(|(_, wait)| (is_cost(wait), wait.duration()));
+    longest.map(|(index, _)| index)
+}
+
+/// What is drawn over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plot {
+    RoundTrip,
+    InFlight,
+    Window,
+}
+
+/// A plot of the connection.
+pub(crate) fn over_time(stream: &Stream, what: Plot, style: &Style) -> String {
+    let begin = stream.segments.first().map(|s| s.at).unwrap_or_default();
+    let since = |at: Timestamp| nanos(begin, at);
+    let [client, server] = &stream.samples;
+    let points = |way: &WaySamples| -> Vec<(u64, u64)> {
+        let of = |list: &[(Timestamp, u64)]| {
+            list.iter().map(|&(at, value)| (since(at), value)).collect()
+        };
+        match what {
+            Plot::InFlight => of(&way.in_flight),
+            Plot::Window => of(&way.windows),
+            Plot::RoundTrip => {
+                let trips = way.round_trips.iter();
+                let nanos =
+                    |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+                trips.map(|&(at, took)| (since(at), nanos(took))).collect()
+            }
+        }
+    };
+    let (title, names, figure): (_, _, fn(u64) -> String) = match what {
+        Plot::RoundTrip => (
+            "Round trips, from here to the receiver and back",
+            ["of the client's segments", "of the server's segments"],
+            quantity::duration,
+        ),
+        Plot::InFlight => (
+            "Bytes in flight, as seen from here",
+            ["sent by the client", "sent by the server"],
+            quantity::bytes,
+        ),
+        Plot::Window => (
+            "Receive windows offered",
+            ["by the client", "by the server"],
+            quantity::bytes,
+        ),
+    };
+    let [of_client, of_server] = names;
+    let series = [
+        Series {
+            name: of_client,
+            mark: 'o',
+            points: points(client),
+        },
+        Series {
+            name: of_server,
+            mark: 'x',
+            points: points(server),
+        },
+    ];
+    format!(
+        "\n{title}\n{}",
+        plot(&series, style.width.clamp(40, 120), figure)
+    )
+}
+
+fn nanos(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.since(from).as_nanos()).unwrap_or(u64::MAX)
+}

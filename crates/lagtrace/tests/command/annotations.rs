@@ -1,0 +1,171 @@
+//! Captures with comments on their packets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::corpus::{recording, tshark};
+use super::program::{has_tool, lagtrace, run};
+
+/// Annotates a capture.
+fn annotated(file: &Path, folder: &Path) -> PathBuf {
+    let output = folder.join("annotated.pcapng");
+    let arguments = ["analyze", file.to_str().unwrap(), "-q", "--annotate"];
+    let run = lagtrace(arguments.iter().map(Path::new).chain([output.as_path()]));
+    assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+    output
+}
+
+/// All packets, bytes and times, in a form without comments.
+fn packets(file: &Path, folder: &Path) -> Vec<u8> {
+    let plain = folder.join("plain.pcap");
+    let mut editcap = Command::new("editcap");
+    run(editcap.args(["-F", "nsecpcap"]).arg(file).arg(&plain)).expect(0);
+    fs::read(plain).unwrap()
+}
+
+fn comments(file: &Path) -> Vec<(u64, String)> {
+    let filter = ["-Y", "frame.comment", "-T", "fields"];
+    let fields = ["-e", "frame.number", "-e", "frame.comment"];
+    let text = tshark(file, &[&filter[..], &fields].concat());
+    text.lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(number, text)| (number.parse().unwrap(), text.to_owned()))
+        .collect()
+}
+
+#[test]
+fn wireshark_shows_the_comments_and_the_packets_are_the_same() {
+    const TEST: &str = "wireshark_shows_the_comments_and_the_packets_are_the_same";
+    if !has_tool(TEST, "tshark") || !has_tool(TEST, "editcap") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Microseconds and nanoseconds, one interface and all, compressed.
+    for name in [
+        "nagle-delayed-ack-8ms",
+        "nagle-delayed-ack-microseconds-0ms",
+        "nagle-delayed-ack-any-0ms",
+        "packet-loss-20ms-segments",
+    ] {
+        let file = recording(name, "client");
+        let output = annotated(&file, folder.path());
+        let same = packets(&file, folder.path()) == packets(&output, folder.path());
+        assert!(same, "{name}: other packets");
+        let shown = comments(&output);
+        let all: Vec<&str> = shown.iter().map(|(_, text)| text.as_str()).collect();
+        let all = all.join("\n");
+        assert!(
+            shown.len() > 20 && all.contains("GET /?n=1 begins"),
+            "{name}: {shown:#?}"
+        );
+        if name.starts_with("nagle") {
+            assert!(
+                all.contains("server: response held for an ACK (Nagle)"),
+                "{all}"
+            );
+            assert!(all.contains("lagtrace: shows nagle-delayed-ack: "), "{all}");
+        }
+    }
+}
+
+#[test]
+fn comments_and_interfaces_that_were_there_stay() {
+    const TEST: &str = "comments_and_interfaces_that_were_there_stay";
+    if !has_tool(TEST, "tshark") || !has_tool(TEST, "editcap") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let before = folder.path().join("before.pcapng");
+    let mut editcap = Command::new("editcap");
+    let client = recording("nagle-delayed-ack-8ms", "client");
+    let first: u64 = comments(&annotated(&client, folder.path()))[0].0;
+    let marked = format!("{first}:look here");
+    run(editcap
+        .args(["-F", "pcapng", "-a", &marked, "-a", "1:hello"])
+        .arg(client)
+        .arg(&before))
+    .expect(0);
+    let after = annotated(&before, folder.path());
+    assert!(packets(&before, folder.path()) == packets(&after, folder.path()));
+    let shown = comments(&after);
+    let of = |number: u64| &shown.iter().find(|(its, _)| *its == number).unwrap().1;
+    assert!(of(1).contains("hello"), "{shown:#?}");
+    assert!(
+        of(first).contains("look here") && of(first).contains("lagtrace: "),
+        "{shown:#?}"
+    );
+    let interfaces = [
+        "-T",
+        "fields",
+        "-e",
+        "frame.interface_name",
+        "-e",
+        "frame.interface_id",
+    ];
+    for name in ["nagle-delayed-ack-any-0ms", "nagle-delayed-ack-8ms"] {
+        let file = recording(name, "server");
+        let output = annotated(&file, folder.path());
+        if file.to_str().unwrap().contains("pcapng") {
+            assert_eq!(tshark(&file, &interfaces), tshark(&output, &interfaces));
+        }
+    }
+}
+
+/// The captures of the file source's own tests: all kinds of containers.
+#[test]
+fn every_container_is_copied() {
+    const TEST: &str = "every_container_is_copied";
+    if !has_tool(TEST, "editcap") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources/tests/captures");
+    let mut copied = 0;
+    for entry in fs::read_dir(captures).unwrap() {
+        let file = entry.unwrap().path();
+        let is_capture = file
+            .extension()
+            .is_some_and(|ext| ext == "pcap" || ext == "pcapng");
+        if !is_capture {
+            continue;
+        }
+        let output = annotated(&file, folder.path());
+        let plain = folder.path().join("x.pcapng");
+        let mut editcap = Command::new("editcap");
+        run(editcap.arg(&output).arg(&plain)).expect(0);
+        let text = |file: &Path| {
+            let fields = [
+                "-e",
+                "frame.number",
+                "-e",
+                "frame.time_epoch",
+                "-e",
+                "frame.len",
+            ];
+            tshark(file, &[&["-T", "fields"][..], &fields].concat())
+        };
+        assert_eq!(text(&file), text(&output), "{}", file.display());
+        copied += 1;
+    }
+    assert!(copied > 2, "{copied}");
+}
+
+#[test]
+fn what_cannot_be_annotated_is_said_before_anything_is_written() {
+    let file = recording("nagle-delayed-ack-8ms", "client");
+    let file = file.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.pcapng");
+    let out = output.to_str().unwrap();
+    let two = lagtrace(["analyze", file, file, "--annotate", out]).expect(2);
+    assert!(two.stderr.contains("copies one capture"), "{two:#?}");
+    let pipe = lagtrace(["analyze", "-", "--annotate", out]).expect(2);
+    assert!(pipe.stderr.contains("reads the capture twice"), "{pipe:#?}");
+    assert!(!output.exists());
+    let copy = folder.path().join("copy.pcap");
+    fs::copy(file, &copy).unwrap();
+    let itself = copy.to_str().unwrap();
+    let over = lagtrace(["analyze", itself, "--annotate", itself]).expect(2);
+    assert!(over.stderr.contains("would be overwritten"), "{over:#?}");
+}

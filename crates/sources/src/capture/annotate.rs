@@ -1,0 +1,98 @@
+//! Copies a capture and writes comments beside its packets.
+//!
+//! Out comes pcapng, whose packets may have comments. What pcapng input holds
+//! is copied block by block, byte for byte, except that the blocks of the
+//! packets concerned grow by the comments' options; pcap input gets a section
+//! and an interface that say what its header said. Source: the IETF draft
+//! `draft-ietf-opsawg-pcapng`.
+
+mod block;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use self::block::Copier;
+use super::CaptureError;
+use super::file::decompressed;
+
+/// Comments by the number of their packet, from 1.
+pub type Comments = BTreeMap<u64, Vec<String>>;
+
+/// What came of annotating a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotated {
+    /// Packets copied.
+    pub packets: u64,
+    /// Comments written.
+    pub comments: u64,
+    /// Comments that had no place: on packets that are not there, or that
+    /// stand in blocks without options.
+    pub left_out: u64,
+    /// Why not everything could be copied; `None` when it was.
+    pub damage: Option<String>,
+}
+
+/// Copies the capture `input`, called `name` in messages, to `output` with
+/// `comments`. What is compressed is decompressed on the way.
+///
+/// # Errors
+/// When the input cannot be read, is no capture, or the output cannot be
+/// written.
+pub fn annotate(
+    name: &str,
+    input: impl Read + Send + 'static,
+    output: &Path,
+    comments: &Comments,
+) -> Result<Annotated, CaptureError> {
+    let unreadable = |source| CaptureError::Read {
+        name: name.to_owned(),
+        source,
+    };
+    let input = decompressed(Box::new(input)).map_err(unreadable)?;
+    let target = output.display().to_string();
+    let file = File::create(output).map_err(|source| CaptureError::Create {
+        name: target.clone(),
+        source,
+    })?;
+    let mut copier = Copier::new(input, BufWriter::new(file), comments);
+    let copied = copier.run();
+    let mut result = copier.result();
+    match copied {
+        Ok(()) => {}
+        Err(Stop::Write(source)) => return Err(unwritable(target, result.packets, source)),
+        Err(Stop::Read(source)) if result.packets == 0 => return Err(unreadable(source)),
+        Err(Stop::Read(source)) => {
+            result.damage = Some(format!("could not be read further: {source}"));
+        }
+        Err(Stop::Damaged(what)) => result.damage = Some(what),
+    }
+    if let Err(source) = copier.flush() {
+        return Err(unwritable(target, result.packets, source));
+    }
+    let wanted: u64 = comments.values().map(|list| list.len() as u64).sum();
+    result.left_out = wanted.saturating_sub(result.comments);
+    Ok(result)
+}
+
+fn unwritable(name: String, packets: u64, source: io::Error) -> CaptureError {
+    CaptureError::Write {
+        name,
+        packets,
+        source,
+    }
+}
+
+/// Why copying ended early.
+#[derive(Debug)]
+enum Stop {
+    Read(io::Error),
+    Write(io::Error),
+    Damaged(String),
+}
+
+/// Writes all bytes.
+fn put(to: &mut dyn Write, bytes: &[u8]) -> Result<(), Stop> {
+    to.write_all(bytes).map_err(Stop::Write)
+}
