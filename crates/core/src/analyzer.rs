@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
+use crate::approach::Approaches;
 use crate::conclude::{self, Evidence};
 use crate::connection::{Closed, Parting, Setup};
 use crate::connections::{Collected, ConnectionSink, Wanted};
+use crate::datagram::{Datagram, Neighbour};
 use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
@@ -63,6 +65,8 @@ pub struct Analyzer {
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     points: BTreeMap<PointId, Point>,
+    /// What connections followed; the only place where flows meet.
+    approaches: Approaches,
     /// The point of the last segment: most are of the same.
     point: Option<(PointId, Point)>,
     /// What the segment at hand closed; kept for its memory.
@@ -80,7 +84,7 @@ struct Point {
     first: Timestamp,
     last: Timestamp,
     connections: u64,
-    /// Connections seen from the client's side, the server's, and neither.
+    /// Connections seen from the client's side, the server's, and between.
     near: [u64; 3],
 }
 
@@ -95,6 +99,7 @@ impl Analyzer {
             facts: Facts::default(),
             phases: HashMap::with_hasher(hasher.clone()),
             points: BTreeMap::new(),
+            approaches: Approaches::default(),
             point: None,
             closed: Closed::default(),
             sink: None,
@@ -121,6 +126,8 @@ impl Analyzer {
         match packet {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
             Packet::Icmp(error) => self.icmp(error),
+            Packet::Udp(datagram, payload) => self.datagram(datagram, payload),
+            Packet::Neighbour(step) => self.neighbour(step),
             Packet::Other => {}
         }
     }
@@ -130,10 +137,22 @@ impl Analyzer {
         self.connections.take_icmp(error);
     }
 
+    /// Takes in one UDP datagram and as much of its payload as was captured.
+    pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        self.approaches.datagram(datagram, payload);
+        self.collected.datagram(datagram, payload);
+    }
+
+    /// Takes in a step of the search for a hardware address.
+    pub fn neighbour(&mut self, step: &Neighbour) {
+        self.approaches.neighbour(step);
+    }
+
     /// Takes in one TCP segment and as much of its payload as was captured.
     /// Segments of one point come in its order.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         self.count(segment);
+        self.approaches.segment(segment, payload);
         let (collected, closed) = (&mut self.collected, &mut self.closed);
         self.connections.take(segment, payload, collected, closed);
         if !self.closed.is_empty() {
@@ -174,6 +193,8 @@ impl Analyzer {
         self.points.extend(self.point.take());
         let capture = self.capture();
         let connections = self.collected.finish();
+        self.facts.hosts.resolvers = self.approaches.resolvers();
+        let silent = self.approaches.silent();
         let mut services = Services::new();
         for (endpoint, service) in self.services.into_iter().flatten() {
             services.entry(endpoint).or_default().merge(service);
@@ -182,6 +203,7 @@ impl Analyzer {
             targets: self.options.targets,
             services,
             facts: self.facts,
+            silent,
             capture,
             connections,
         })
@@ -249,6 +271,9 @@ impl Analyzer {
                 }
             }
         }
+        for &(server, ttl) in &closed.servers {
+            self.facts.hosts.take_ttl(server, ttl);
+        }
         for &(id, near) in &closed.connections {
             match &mut self.point {
                 Some((point, current)) if *point == id => current.count_connection(near),
@@ -269,9 +294,15 @@ impl Analyzer {
         // A connection made while warming up is one like the others.
         let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
         if counts && self.is_meant(server) {
+            let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
+            let approach = self.approaches.of(setup.point, flow, begin);
+            self.facts.hosts.take(setup, server);
             let place = self.place(client, server);
             if let Some(service) = self.service(place, server) {
-                service.take_setup(setup);
+                match approach {
+                    None => service.take_setup(setup),
+                    Some(approach) => service.take_setup(&setup.after(approach)),
+                }
             }
         }
     }

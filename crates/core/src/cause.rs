@@ -5,10 +5,14 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod byte_rate;
+mod delays;
 pub(crate) mod evidence;
+mod failures;
 mod held;
 mod limited;
 mod loss;
+mod refusals;
 pub(crate) mod rhythm;
 mod secured;
 mod sequence;
@@ -147,11 +151,6 @@ causes! {
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
-    rate_limit "rate-limit" "The server lets requests through at a limited rate";
-    poll_timer "poll-timer" "The server looks for requests by a timer";
-    worker_saturation "worker-saturation" "Requests wait for a busy worker";
-    stop_the_world "stop-the-world" "The whole server stands still at times";
-    cold_start "cold-start" "The first requests wait until the server is warm";
     receive_window "receive-window" "The receiver's window is too small for the round trip";
     zero_window "zero-window" "The receiver does not read, and its window closes";
     send_buffer "send-buffer" "The sender's socket buffer is too small for the round trip";
@@ -160,7 +159,13 @@ causes! {
     low_congestion_window "low-congestion-window" "Something keeps the congestion window low";
     tiny_writes "tiny-writes" "A message is written in tiny pieces";
     pacing "pacing" "The sender's kernel spaces its segments to a rate";
+    cork_hold "cork-hold" "A cork holds responses back until a timer expires";
     bandwidth_limit "bandwidth-limit" "The path carries no more than a constant rate";
+    rate_limit "rate-limit" "The server keeps to a rate that was set";
+    poll_timer "poll-timer" "The server looks for requests by a timer";
+    worker_saturation "worker-saturation" "Requests wait for a busy worker";
+    stop_the_world "stop-the-world" "The whole server stands still at times";
+    cold_start "cold-start" "The first requests wait until the server is warm";
     tls_round_trips "tls-round-trips" "The TLS handshake takes a round trip more than it must";
     tls_large_certificate "tls-large-certificate" "The server's certificates do not fit into the first flight";
     tls_revocation_fetch "tls-revocation-fetch" "The client asks for revocation in the midst of the TLS handshake";
@@ -169,6 +174,21 @@ causes! {
     http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    dns_retry "dns-retry" "Lookups wait for queries that were lost";
+    dns_parallel_query_loss "dns-parallel-query-loss" "Lookups lose the second of two queries sent side by side";
+    dns_search_list "dns-search-list" "Lookups try a search list before the name";
+    dns_slow_resolver "dns-slow-resolver" "The resolver takes its time to find a name";
+    dns_tcp_fallback "dns-tcp-fallback" "Lookups are done again over TCP";
+    ipv6_fallback "ipv6-fallback" "The server's IPv6 address does not answer";
+    neighbour_resolution "neighbour-resolution" "The next hop's hardware address takes long to find";
+    accept_queue_overflow "accept-queue-overflow" "The queue of connections to be accepted is full";
+    syn_queue_full "syn-queue-full" "The queue of half-open connections is full";
+    traffic_flood "traffic-flood" "A flood leaves no room for real connections";
+    time_wait_clash "time-wait-clash" "New connections meet the memory of old ones";
+    port_exhaustion "port-exhaustion" "The client runs out of local ports";
+    defer_accept "defer-accept" "The server hears of its connections late";
+    fast_open_black_hole "fast-open-black-hole" "The path drops SYNs that carry data";
+    stale_keep_alive "stale-keep-alive" "Requests go into connections that are dead";
     connection_refused "connection-refused" "Nobody listens on the port";
     firewall_drop "firewall-drop" "Connection attempts are dropped silently";
     host_unreachable "host-unreachable" "The network says that the host cannot be reached";
@@ -179,6 +199,7 @@ causes! {
 }
 
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
+pub(crate) use neighbour_resolution::silent as neighbour_silent;
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
+use crate::approach::Silent;
 use crate::cause::rhythm::Rhythm;
-use crate::cause::{Case, Conclusion};
+use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::experiment::Experiment;
@@ -45,6 +46,8 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<(TargetId, Endpoint)>,
     pub(crate) services: BTreeMap<Endpoint, Service>,
     pub(crate) facts: Facts,
+    /// Hosts that never told their hardware address.
+    pub(crate) silent: Vec<Silent>,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
 }
@@ -53,6 +56,7 @@ pub(crate) struct Evidence {
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
     if evidence.capture.is_some() {
@@ -225,9 +229,36 @@ fn twin_remark(finding: &Finding) -> Remark {
     }
 }
 
+/// Hosts that the kernel could send nothing to, if they bear on what the
+/// capture is about: a link is full of searches for hosts that are long gone.
+fn silent(evidence: &Evidence) -> Vec<Finding> {
+    let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
+    let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
+    let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
+    let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
+    let finding = |host: &Silent| {
+        let case = Case {
+            endpoint: Endpoint::new(host.target, 0),
+            target: None,
+            ledger: &ledger,
+            fetches: &fetches,
+            facts: &evidence.facts,
+            rhythm: &rhythm,
+            has_packets: true,
+            weight: 1.0,
+        };
+        cause::neighbour_silent(&case, host)
+    };
+    meant.map(finding).collect()
+}
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
-    const BLOCKING: [&str; 3] = ["connection-refused", "firewall-drop", "host-unreachable"];
+    const BLOCKING: [&str; 4] = [
+        "connection-refused",
+        "firewall-drop",
+        "host-unreachable",
+        "port-exhaustion",
+    ];
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
             let is_blocking = BLOCKING.contains(&f.cause.as_str());

@@ -14,6 +14,7 @@ mod setup;
 mod stream;
 pub(crate) mod transit;
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use facts::{Facts, Step};
@@ -40,10 +41,12 @@ pub(crate) struct Closed {
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) setups: Vec<Setup>,
     /// Connections that ended or were given up: their point, and where it
-    /// stands: 0 at the client, 1 at the server, 2 between or untold.
+    /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
     /// The same ones with their facts, if those are wanted.
     pub(crate) watched: Vec<Watched>,
+    /// Servers whose data was seen, and its time to live.
+    pub(crate) servers: Vec<(IpAddr, u8)>,
 }
 
 impl Closed {
@@ -74,6 +77,8 @@ pub(crate) struct Connection {
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
+    /// Time to live of the server's last data; 0 before there was any.
+    server_ttl: u8,
     /// The furthest byte that each side allows its peer to send.
     windows: [Option<u64>; 2],
     /// The same as it was when the peer last sent.
@@ -101,6 +106,7 @@ impl Connection {
             pairing: Pairing::default(),
             last_seen: first.at,
             end: None,
+            server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
             facts: None,
@@ -151,12 +157,17 @@ impl Connection {
             self.take_syn(segment);
             return;
         }
-        self.finish_handshake(segment, closed);
+        if self.setup.is_awaited() && self.is_challenge(segment) {
+            self.setup.challenge();
+            return;
+        }
+        self.finish_handshake(segment);
         if segment.flags.contains(TcpFlags::RST) {
             self.take_reset(segment, closed);
             return;
         }
         let acked_before = self.half(segment.direction.reverse()).acked;
+        self.follow_handshake(segment, closed);
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let mss = self
@@ -192,6 +203,9 @@ impl Connection {
         };
         self.pairing.mark(mark);
         if let Some(data) = data {
+            if by == Side::Server {
+                self.server_ttl = segment.ip.ttl;
+            }
             let view = self.view();
             self.pairing.data(by, mark, data, payload, &view);
         }
@@ -209,6 +223,10 @@ impl Connection {
         if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {
             self.half_mut(error.direction).told_too_big(seq);
         }
+        if let (IcmpKind::Unreachable(_), true) = (error.kind, self.client == Some(error.direction))
+        {
+            self.setup.turn_down(error.kind, error.number);
+        }
     }
 
     /// The capture ends, or the connection is given up: closes what is open.
@@ -217,6 +235,10 @@ impl Connection {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
         closed.connections.push((self.point, self.vantage()));
+        if let (Some(client), true) = (self.client, self.server_ttl > 0) {
+            let server = self.flow.destination(client).addr;
+            closed.servers.push((server, self.server_ttl));
+        }
         self.pairing.finish(None);
         self.collect(closed);
         closed.watched.extend(self.watched(parting));
@@ -281,13 +303,13 @@ impl Connection {
     }
 
     /// Where the point stands: 0 at the client, 1 at the server, 2 between
-    /// the two or untold. An end's own kernel answers within a tenth of the
+    /// the two, 3 untold. An end's own kernel answers within a tenth of the
     /// whole round trip.
     fn vantage(&self) -> usize {
-        let Some(client) = self.client else { return 2 };
+        let Some(client) = self.client else { return 3 };
         let floor = |direction| self.half(direction).to_peer.floor();
         let (Some(to_server), Some(to_client)) = (floor(client), floor(client.reverse())) else {
-            return 2;
+            return 3;
         };
         let whole: Duration = to_server + to_client;
         match (to_client * 10 <= whole, to_server * 10 <= whole) {
@@ -430,9 +452,9 @@ impl Connection {
             facts.open(segment);
         }
         if is_reply {
-            self.setup.answer(segment.at, segment.ip.ttl);
+            self.setup.answer(segment);
         } else {
-            self.setup.request(segment.at, segment.number);
+            self.setup.request(segment);
         }
         if let Some(took) = self.setup.answered_within().filter(|_| is_reply) {
             self.half_mut(segment.direction.reverse())
@@ -440,8 +462,21 @@ impl Connection {
         }
     }
 
+    /// Whether this answers a SYN by an ACK of something else, as a server does
+    /// that still remembers an earlier connection (RFC 9293 §3.10.7.3).
+    fn is_challenge(&mut self, segment: &Segment) -> bool {
+        let is_bare =
+            segment.payload_len == 0 && segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
+        let is_server = self.client == Some(segment.direction.reverse());
+        is_bare
+            && is_server
+            && self
+                .half(segment.direction.reverse())
+                .is_alien_ack(segment.ack)
+    }
+
     /// The client's first segment after the SYN/ACK ends the handshake.
-    fn finish_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+    fn finish_handshake(&mut self, segment: &Segment) {
         let is_client = self.client == Some(segment.direction);
         if !is_client || !self.setup.is_answered() || segment.flags.contains(TcpFlags::RST) {
             return;
@@ -454,11 +489,24 @@ impl Connection {
             self.half_mut(segment.direction.reverse())
                 .measure_handshake(took);
         }
-        let endpoints = self.endpoints();
-        closed.setups.extend(self.setup.conclude(endpoints));
+    }
+
+    /// A handshake is told of when the server has said something after it:
+    /// some servers only seem to take a connection.
+    fn follow_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if self.setup.is_followed() && self.setup.follow(segment, is_client) {
+            let endpoints = self.endpoints();
+            closed.setups.extend(self.setup.conclude(endpoints));
+        }
     }
 
     fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
+            // It resets what the server remembers; its SYN comes again.
+            return;
+        }
         self.end = Some(End::Reset);
         if let Some(facts) = &mut self.facts {
             facts.reset(segment);

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use crate::cause::tally::nanos;
 use crate::conclude::{connection_record, quic_record};
 use crate::connection::Watched;
+use crate::datagram::Datagram;
 use crate::event::PointId;
 use crate::flow::FlowKey;
 use crate::quic;
@@ -166,14 +167,14 @@ impl Collected {
     }
 
     /// Takes in a datagram, if anybody wants to know.
-    pub(crate) fn datagram(&mut self, sighting: &quic::Sighting<'_>) {
+    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         if !self.is_wanted() {
             return;
         }
-        let [_, udp] = self.file(sighting.point);
-        let stream = udp.number(sighting.flow, None);
+        let [_, udp] = self.file(datagram.point);
+        let stream = udp.number(datagram.flow, None);
         let mut closed = Vec::new();
-        self.quic.take(sighting, stream, &mut closed);
+        self.quic.take(datagram, payload, stream, &mut closed);
         for flow in closed {
             self.keep(Ended::Quic(flow));
         }

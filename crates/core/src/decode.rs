@@ -1,5 +1,6 @@
-//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; and
-//! the [`IcmpError`]s about them.
+//! From bytes to [`Segment`]s: capture containers, link layers, IP, TCP; to
+//! the [`IcmpError`]s about them; and to what comes before them, [`Datagram`]s
+//! and the search for [`Neighbour`]s.
 //!
 //! A [`Container`] is fed the bytes of a capture file, split anywhere, and
 //! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
@@ -16,12 +17,14 @@ mod fragment;
 mod icmp;
 mod ip;
 mod link;
+mod neighbour;
 mod pcap;
 mod pcapng;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod udp;
 
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
@@ -30,6 +33,7 @@ pub use link::LinkType;
 use fragment::Fragments;
 use ip::protocol;
 
+use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;
 use crate::icmp::IcmpError;
 use crate::segment::Segment;
@@ -67,6 +71,10 @@ pub enum Packet<'a> {
     Tcp(Segment, &'a [u8]),
     /// What a router or host says about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
+    /// A UDP datagram and what was captured of its payload.
+    Udp(Datagram, &'a [u8]),
+    /// A host asks for its neighbour's hardware address, or is told.
+    Neighbour(Neighbour),
     /// Anything else: another protocol, a later fragment, malformed or cut
     /// within the fixed TCP header.
     Other,
@@ -105,7 +113,10 @@ impl Decoder {
 
     #[inline]
     fn read<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
-        let datagram = tunnel::innermost(ip::read(link::network(record)?)?)?;
+        let Some(network) = link::network(record) else {
+            return neighbour::arp(record, point).map(Packet::Neighbour);
+        };
+        let datagram = tunnel::innermost(ip::read(network)?)?;
         if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
             let mut segment = self.fragments.go_on(&datagram, part)?;
             (segment.at, segment.number, segment.point) = (record.at?, record.number, point);
@@ -113,9 +124,11 @@ impl Decoder {
         }
         match datagram.protocol {
             protocol::TCP => self.segment(record, point, &datagram),
-            protocol::ICMP | protocol::ICMPV6 => {
-                icmp::read(record, point, &datagram).map(Packet::Icmp)
-            }
+            protocol::UDP => udp::read(record, point, &datagram)
+                .map(|(header, payload)| Packet::Udp(header, payload)),
+            protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram)
+                .map(Packet::Icmp)
+                .or_else(|| neighbour::ndp(record, point, &datagram).map(Packet::Neighbour)),
             _ => None,
         }
     }

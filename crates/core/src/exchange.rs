@@ -1,5 +1,7 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+mod signs;
+
 use core::fmt;
 use core::time::Duration;
 
@@ -8,6 +10,8 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
+pub(crate) use signs::{Foreign, Signs, Staleness};
+
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
@@ -71,6 +75,8 @@ pub struct Exchange {
     pub closing: Closing,
     /// What its messages said, as far as a rule asks.
     pub particulars: Particulars,
+    /// What tells why it came to nothing.
+    pub(crate) signs: Signs,
 }
 
 impl Exchange {

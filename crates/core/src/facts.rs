@@ -2,11 +2,13 @@
 //!
 //! Bounded: groups and counts, never lists that grow with the load.
 
+pub(crate) mod host;
 mod load;
 mod socket;
 
 use std::collections::BTreeMap;
 
+pub(crate) use host::Hosts;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 
@@ -38,6 +40,7 @@ pub(crate) struct Facts {
     pub(crate) firewall: Option<FirewallState>,
     pub(crate) captures: Vec<CaptureSummary>,
     pub(crate) notes: Vec<Remark>,
+    pub(crate) hosts: Hosts,
 }
 
 /// Probes that are compared with each other.

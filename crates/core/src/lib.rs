@@ -8,13 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod analyzer;
+mod approach;
 pub mod cause;
 pub mod compare;
 mod conclude;
 mod connection;
 pub mod connections;
+pub mod datagram;
 pub mod decode;
 pub mod delivery;
+mod dns;
 pub mod event;
 pub mod exchange;
 pub mod experiment;
@@ -22,6 +25,7 @@ mod facts;
 pub mod flow;
 pub mod follow;
 pub mod handshake;
+mod handshakes;
 pub mod histogram;
 mod http;
 pub mod icmp;

@@ -8,7 +8,9 @@ use core::time::Duration;
 
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
-use crate::exchange::{Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side};
+use crate::exchange::{
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Signs,
+};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
@@ -79,6 +81,7 @@ fn exchange(
         setup: sample.setup,
         closing: Closing::default(),
         particulars: Particulars::default(),
+        signs: Signs::default(),
     }
 }
 

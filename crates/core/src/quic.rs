@@ -18,8 +18,9 @@ use hashbrown::HashMap;
 
 pub(crate) use flow::{Flow, Side};
 
+use crate::datagram::Datagram;
 use crate::event::PointId;
-use crate::flow::{Direction, FlowKey};
+use crate::flow::FlowKey;
 use crate::time::Timestamp;
 
 /// Flows followed at a time.
@@ -27,20 +28,6 @@ const MAX_FLOWS: usize = 16 * 1024;
 /// An idle one is given up after this long: twice what most implementations
 /// take for an idle timeout (30 s).
 const IDLE: Duration = Duration::from_secs(60);
-
-/// A datagram as an observation point saw it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sighting<'a> {
-    pub(crate) at: Timestamp,
-    pub(crate) number: u64,
-    pub(crate) point: PointId,
-    pub(crate) flow: FlowKey,
-    pub(crate) direction: Direction,
-    /// Payload bytes on the wire.
-    pub(crate) len: u32,
-    /// What was captured of them.
-    pub(crate) payload: &'a [u8],
-}
 
 /// QUIC flows under way.
 #[derive(Debug)]
@@ -61,18 +48,19 @@ impl Flows {
     /// there is no room. `stream` numbers the flow if it turns out to be QUIC.
     pub(crate) fn take(
         &mut self,
-        sighting: &Sighting<'_>,
+        datagram: &Datagram,
+        payload: &[u8],
         stream: Option<u32>,
         closed: &mut Vec<Box<Flow>>,
     ) {
-        let key = (sighting.point, sighting.flow);
+        let key = (datagram.point, datagram.flow);
         if let Some(flow) = self.open.get_mut(&key) {
-            flow.take(sighting);
+            flow.take(datagram, payload);
             return;
         }
-        if let Some(flow) = Flow::begin(sighting, stream) {
+        if let Some(flow) = Flow::begin(datagram, payload, stream) {
             if self.open.len() >= MAX_FLOWS {
-                self.sweep(sighting.at, closed);
+                self.sweep(datagram.at, closed);
             }
             if self.open.len() < MAX_FLOWS {
                 self.begun_since_sweep += 1;

@@ -8,6 +8,7 @@ use crate::cause::Rules;
 use crate::cause::tally::{Worst, nanos};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Outcome, Side};
+use crate::handshakes::Handshakes;
 use crate::histogram::Distribution;
 use crate::modes::Bands;
 use crate::report::WaitShare;
@@ -58,6 +59,8 @@ pub(crate) struct Ledger {
     pub(crate) statuses: BTreeMap<String, u64>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
+    /// Requests on connections that had been idle and were dead.
+    pub(crate) stale: u64,
     /// Losses repaired, by whose data was lost.
     pub(crate) recoveries: BTreeMap<Side, u64>,
     /// Delayed ACKs that held nothing back.
@@ -79,11 +82,14 @@ pub(crate) struct SetupLedger {
     pub(crate) outcomes: BTreeMap<SetupOutcome, u64>,
     pub(crate) latency: Distribution,
     pub(crate) waits: Shares,
+    pub(crate) handshakes: Handshakes,
 }
 
 impl Ledger {
     fn take(&mut self, exchange: &Exchange) {
         let outcome = exchange.outcome;
+        self.setups.handshakes.take_exchange(exchange);
+        self.stale += u64::from(exchange.is_stale());
         if outcome == Outcome::Cut {
             self.cut += 1;
             return;
@@ -130,6 +136,7 @@ impl Ledger {
             self.round_trip = self.round_trip.into_iter().chain(clean).min();
         }
         self.setups.waits.add(&setup.waits);
+        self.setups.handshakes.take(setup);
     }
 
     fn extend_span(&mut self, begin: Timestamp, end: Timestamp) {
@@ -156,6 +163,7 @@ impl Ledger {
             self.extend_span(begin, end);
         }
         self.setups.merge(other.setups);
+        self.stale += other.stale;
         for (side, count) in other.recoveries {
             *self.recoveries.entry(side).or_default() += count;
         }
@@ -192,6 +200,12 @@ impl Shares {
         for wait in waits {
             self.count((wait.kind, wait.owner), nanos(wait.duration()));
         }
+    }
+
+    /// The time that went to this kind, in nanoseconds.
+    pub(crate) fn of(&self, kind: WaitKind) -> u64 {
+        let of_kind = self.by_kind.iter().filter(|((k, _), _)| *k == kind);
+        of_kind.fold(0, |sum, (_, &time)| sum.saturating_add(time))
     }
 
     /// Whether any time went to this kind.
@@ -286,5 +300,6 @@ impl SetupLedger {
         }
         self.latency.merge(&other.latency);
         self.waits.merge(&other.waits);
+        self.handshakes.merge(other.handshakes);
     }
 }

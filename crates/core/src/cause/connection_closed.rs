@@ -1,37 +1,57 @@
 //! `connection-closed`.
 
-use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix};
+use super::evidence::fix;
+use super::failures::{Failures, Kind, tell};
 use super::{Case, Conclusion};
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::wait::Owner;
+use crate::exchange::{Exchange, Outcome, Side};
 
-/// Looks at requests that were answered by a close or reset.
+const KIND: Kind = Kind {
+    id: "connection-closed",
+    is_answer: |answer| answer == ProbeAnswer::Closed,
+    is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
+    what: "were closed or reset before a whole response",
+};
+
+/// Watches requests that the server answered by a close or reset and nothing
+/// else, on connections that had not been idle: those may just be stale.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    failures: Failures,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        let signs = &exchange.signs;
+        let is_closed = match exchange.outcome {
+            // Had the client left first, it would be the client's impatience.
+            Outcome::Closed => true,
+            Outcome::Reset => signs.ended_by == Some(Side::Server) || signs.was_closing,
+            _ => false,
+        };
+        let has_failed = is_closed && !signs.has_response && signs.idle.is_none();
+        self.failures.observe(exchange, has_failed);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.failures.merge(other.failures);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let attempts = Attempts::of(case).unwrap_or_default();
-        if attempts.has_response() {
-            return Conclusion::Nothing;
-        }
-        let found = attempts.requests(
-            |answer| answer == ProbeAnswer::Closed,
-            |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
-            "were closed or reset before a whole response",
-        );
-        if found.is_empty() {
-            return Conclusion::Nothing;
-        }
-        let mut finding = evidence::bare_finding("connection-closed", Owner::Server, case);
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
-        finding.evidence = found;
-        finding.summary = format!("{} accepts connections and closes them before it answers.", case.endpoint);
-        finding.overturned_by = "a whole response to the same request from elsewhere".to_owned();
-        finding.fix = vec![fix("server", "read its error log: a crash, a limit on connections, or another protocol"), fix("client", "check that the port speaks plain HTTP")];
-        Conclusion::Finding(Box::new(finding))
+        self.failures.conclude(case, &KIND, |finding| {
+            let endpoint = case.endpoint;
+            tell(
+                finding,
+                format!("{endpoint} accepts connections and closes them before it answers."),
+                "a whole response to the same request from elsewhere",
+                vec![
+                    fix(
+                        "server",
+                        "read its error log: a crash, a limit on connections, or another protocol",
+                    ),
+                    fix("client", "check that the port speaks plain HTTP"),
+                ],
+            );
+        })
     }
 }

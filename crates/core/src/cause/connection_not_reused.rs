@@ -51,7 +51,9 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_common = self.tally.affected as f64 >= self.whole as f64 * SHARE;
         let is_repeated = self.tally.affected >= evidence::REPEATS;
-        if !is_common || !is_repeated || !evidence::betters(&self.with_setup, &self.without) {
+        // Who reuses connections that are dead is not told to reuse them.
+        let is_forced = case.ledger.stale * 2 >= self.tally.affected;
+        if !is_common || !is_repeated || is_forced || !evidence::betters(&self.with_setup, &self.without) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))
@@ -65,7 +67,8 @@ impl Rule {
         } else if self.server_asked * 2 >= self.tally.affected {
             Owner::Server
         } else {
-            Owner::Unknown
+            // Nobody said so: the connections were there to be used again.
+            Owner::Client
         }
     }
 
@@ -98,12 +101,11 @@ impl Rule {
         finding.overturned_by = "exchanges that reuse these connections later on".to_owned();
         finding.fix = match culprit {
             Owner::Client => vec![fix("client", "keep connections alive and pool them")],
-            Owner::Server => vec![fix(
+            _ => vec![fix(
                 "server",
                 "let connections live: keepalive_timeout and keepalive_requests above 0 (nginx), \
                  no `Connection: close`",
             )],
-            _ => vec![fix("client and server", "keep connections alive on both sides")],
         };
         finding
     }

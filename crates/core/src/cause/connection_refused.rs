@@ -2,49 +2,36 @@
 
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix, ruled_out};
+use super::refusals::Refusals;
 use super::{Case, Conclusion};
-use crate::connection::{Setup, SetupOutcome};
+use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind};
+use crate::report::Affected;
 use crate::wait::Owner;
 
-/// Counts SYNs that were answered by a reset.
+/// Counts SYNs that the host answered by a reset. One that comes from another
+/// distance than the host's SYN/ACKs is a packet filter's (`firewall-drop`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    refused: u64,
-    others: u64,
-    packets: Vec<u64>,
+    refusals: Refusals,
 }
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        if setup.outcome == Some(SetupOutcome::Refused) {
-            self.refused += 1;
-            if self.packets.len() < 5 {
-                self.packets.push(setup.first_packet);
-            }
-        } else {
-            self.others += 1;
-        }
+        self.refusals.take(setup);
     }
 
     fn merge(&mut self, other: Self) {
-        self.refused += other.refused;
-        self.others += other.others;
-        self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
+        self.refusals.merge(other.refusals);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let (own, foreign) = self.refusals.resets(case);
+        let (refused, others) = (own.count, self.refusals.others);
         let mut found = Vec::new();
-        if self.refused > 0 {
-            let text = format!("{} SYNs were answered by a reset", self.refused);
-            found.push(
-                Evidence::mechanism(EvidenceKind::Wire, text)
-                    .count(self.refused)
-                    .packets(&self.packets),
-            );
+        found.extend(own.evidence("SYNs were answered by a reset"));
+        if refused == 0 && foreign.count > 0 {
+            return Conclusion::Nothing;
         }
         let attempts = Attempts::of(case).unwrap_or_default();
         found.extend(attempts.handshakes(|a| a == ProbeAnswer::Refused, "were refused"));
@@ -53,13 +40,12 @@ impl super::Rule for Rule {
             |failure| failure == RequestFailure::Refused,
             "could not connect: refused",
         ));
-        if found.is_empty() || attempts.has_connected() && self.refused == 0 {
+        if found.is_empty() || attempts.has_connected() && refused == 0 {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::bare_finding("connection-refused", Owner::Server, case);
-        finding.affected =
-            Affected { exchanges: self.refused, of: self.refused + self.others };
-        let has_look_alike = self.others > 0 && self.others > self.refused;
+        finding.affected = Affected { exchanges: refused, of: refused + others };
+        let has_look_alike = others > refused;
         finding.verdict = evidence::judge(&found, repeats(&found), has_look_alike);
         finding.evidence = found;
         finding.summary = format!(
@@ -68,8 +54,11 @@ impl super::Rule for Rule {
         );
         finding.ruled_out.push(ruled_out(
             "firewall-drop",
-            "an answer came; a packet filter that rejects by reset would look the same and cannot \
-             be told apart from here",
+            match case.facts.hosts.ttl(case.endpoint.addr) {
+                Some(_) => "the resets come from as far as the host's answers on other ports",
+                None => "an answer came; a packet filter that rejects by reset would look the same \
+                         where nothing else of the host is seen",
+            },
         ));
         finding.overturned_by = format!("`ss -ltn` on the server listing port {}", case.endpoint.port);
         finding.fix = vec![

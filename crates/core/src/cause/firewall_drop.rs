@@ -2,60 +2,63 @@
 
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix, ruled_out};
+use super::refusals::{Refusals, Seen};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::report::{Affected, Evidence, EvidenceKind};
+use crate::report::Affected;
 use crate::wait::Owner;
 
 /// SYNs without answer in one attempt, from which silence means something:
 /// a single one may just have been the last in the capture.
 const SILENT_SYNS: u32 = 2;
 
-/// Counts connection attempts that nothing answered.
+/// Counts connection attempts that nothing answered, or something other than
+/// the host: ICMP that says "prohibited", or a reset in the host's name from
+/// another distance than the host's own SYN/ACKs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    unanswered: u64,
+    silent: Seen,
     answered: u64,
-    packets: Vec<u64>,
+    refusals: Refusals,
 }
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        match setup.outcome {
-            Some(SetupOutcome::Unanswered) if setup.retransmissions + 1 >= SILENT_SYNS => {
-                self.unanswered += 1;
-                if self.packets.len() < 5 {
-                    self.packets.push(setup.first_packet);
+        match (setup.outcome, setup.turned_down) {
+            (Some(SetupOutcome::Refused), _) | (Some(SetupOutcome::Unanswered), Some(_)) => {
+                self.refusals.take(setup);
+            }
+            (Some(SetupOutcome::Unanswered), None) => {
+                if setup.retransmissions + 1 >= SILENT_SYNS {
+                    self.silent.add(&[setup.first_packet, setup.last_packet]);
                 }
             }
-            Some(SetupOutcome::Unanswered) | None => {}
-            Some(_) => self.answered += 1,
+            (None, _) => {}
+            (Some(_), _) => self.answered += 1,
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.unanswered += other.unanswered;
+        self.silent.merge(other.silent);
         self.answered += other.answered;
-        self.packets.extend(other.packets);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
+        self.refusals.merge(other.refusals);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let attempts = Attempts::of(case).unwrap_or_default();
-        if self.answered > 0 || attempts.has_connected() {
+        let (own, foreign) = self.refusals.resets(case);
+        if self.answered + own.count > 0 || attempts.has_connected() {
             return Conclusion::Nothing;
         }
+        let prohibited = self.refusals.prohibited();
         let mut found = Vec::new();
-        if self.unanswered > 0 {
-            let text = format!("{} attempts repeated their SYN and got no answer", self.unanswered);
-            found.push(
-                Evidence::mechanism(EvidenceKind::Wire, text)
-                    .count(self.unanswered)
-                    .packets(&self.packets),
-            );
-        }
+        found.extend(self.silent.evidence("attempts repeated their SYN and got no answer"));
+        found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
+        found.extend(foreign.evidence(
+            "SYNs were reset from another distance than the host's own answers on other ports come",
+        ));
+        let turned_down = self.silent.count + prohibited.count + foreign.count;
         found.extend(attempts.handshakes(|a| a == ProbeAnswer::Silence, "got no answer"));
         found.extend(attempts.handshakes(is_prohibited, "were rejected by ICMP as prohibited"));
         found.extend(attempts.requests(
@@ -67,19 +70,33 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::bare_finding("firewall-drop", Owner::Path, case);
-        finding.affected =
-            Affected { exchanges: self.unanswered, of: self.unanswered + self.answered };
+        finding.affected = Affected {
+            exchanges: turned_down,
+            of: turned_down + self.refusals.unreachable().count,
+        };
         // A host that is down is silent too, unless its neighbours say so.
         let tries = repeats(&found) + attempts.repeated_syns;
         finding.verdict = evidence::judge(&found, tries, false);
         finding.evidence = found;
-        finding.summary = format!(
-            "Nothing answers at {}: neither the service nor a refusal. A packet filter drops the \
-             attempts, or the host is down.",
-            case.endpoint
-        );
-        finding.ruled_out.push(ruled_out("connection-refused", "no reset came"));
-        finding.ruled_out.push(ruled_out("syn-loss", "the repeated SYNs stayed unanswered too"));
+        finding.summary = match foreign.count + prohibited.count {
+            0 => format!(
+                "Nothing answers at {}: neither the service nor a refusal. A packet filter drops \
+                 the attempts, or the host is down.",
+                case.endpoint
+            ),
+            _ => format!(
+                "A packet filter on the way, not the host itself, turns down the attempts at {}.",
+                case.endpoint
+            ),
+        };
+        let no_reset = match foreign.count {
+            0 => "no reset came",
+            _ => "the resets come from another distance than the host",
+        };
+        finding.ruled_out.push(ruled_out("connection-refused", no_reset));
+        finding
+            .ruled_out
+            .push(ruled_out("syn-loss", "no SYN was answered, however often it was sent"));
         finding.overturned_by =
             "a capture on the server that shows no SYN arriving: then the path loses them".to_owned();
         finding.fix = vec![

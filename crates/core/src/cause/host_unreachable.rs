@@ -3,20 +3,32 @@
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix};
 use super::firewall_drop::is_prohibited;
+use super::refusals::Refusals;
 use super::{Case, Conclusion};
+use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
+use crate::report::Affected;
 use crate::wait::Owner;
 
-/// Looks at attempts that the network itself turned down.
+/// Looks at attempts that the network itself turned down: ICMP errors about
+/// SYNs, other than those of packet filters.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    refusals: Refusals,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
+    fn observe_setup(&mut self, setup: &Setup) {
+        self.refusals.take(setup);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.refusals.merge(other.refusals);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let attempts = Attempts::of(case).unwrap_or_default();
-        if attempts.has_connected() {
+        if attempts.has_connected() || self.refusals.others > 0 {
             return Conclusion::Nothing;
         }
         let is_meant = |answer| {
@@ -28,10 +40,16 @@ impl super::Rule for Rule {
             |failure| failure == RequestFailure::Unreachable,
             "were turned down as unreachable",
         ));
+        let turned_down = self.refusals.unreachable();
+        found.extend(turned_down.evidence("SYNs were answered by ICMP as unreachable"));
         if found.is_empty() {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::bare_finding("host-unreachable", Owner::Path, case);
+        finding.affected = Affected {
+            exchanges: turned_down.count,
+            of: turned_down.count,
+        };
         finding.verdict = evidence::judge(&found, repeats(&found), false);
         finding.evidence = found;
         finding.summary = format!(

@@ -1,37 +1,65 @@
 //! `no-response`.
 
-use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix};
+use core::time::Duration;
+
+use super::evidence::fix;
+use super::failures::{Failures, Kind, tell};
 use super::{Case, Conclusion};
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::wait::Owner;
+use crate::exchange::{Exchange, Outcome};
 
-/// Looks at requests that were taken and never answered.
+const KIND: Kind = Kind {
+    id: "no-response",
+    is_answer: |answer| answer == ProbeAnswer::Silence,
+    is_failure: |failure| failure == RequestFailure::Timeout,
+    what: "were accepted and not answered in the time allowed",
+};
+
+/// Who leaves sooner did not wait for an answer: a last word before a FIN, as
+/// of TLS, has none.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Watches requests that the server's kernel acknowledged and its program
+/// never answered, until the client gave up.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    failures: Failures,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        let has_failed = exchange.outcome == Outcome::TimedOut
+            && !exchange.signs.has_response
+            && exchange.signs.is_request_acked
+            && exchange.latency() >= PATIENCE;
+        self.failures.observe(exchange, has_failed);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.failures.merge(other.failures);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let attempts = Attempts::of(case).unwrap_or_default();
-        if attempts.has_response() {
-            return Conclusion::Nothing;
-        }
-        let found = attempts.requests(
-            |answer| answer == ProbeAnswer::Silence && attempts.has_connected(),
-            |failure| failure == RequestFailure::Timeout,
-            "were accepted and not answered in the time allowed",
-        );
-        if found.is_empty() {
-            return Conclusion::Nothing;
-        }
-        let mut finding = evidence::bare_finding("no-response", Owner::Server, case);
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
-        finding.evidence = found;
-        finding.summary = format!("{} accepts connections and requests and sends no response in the time allowed.", case.endpoint);
-        finding.overturned_by = "a response that comes after the time allowed (--timeout)".to_owned();
-        finding.fix = vec![fix("server", "find what its workers wait for: all busy, a deadlock, a backend that hangs"), fix("client", "allow more time (--timeout) if the answer is only late")];
-        Conclusion::Finding(Box::new(finding))
+        self.failures.conclude(case, &KIND, |finding| {
+            let endpoint = case.endpoint;
+            tell(
+                finding,
+                format!(
+                    "{endpoint} accepts connections and requests and sends no response in the time \
+                     allowed."
+                ),
+                "a response that comes after the time allowed (--timeout)",
+                vec![
+                    fix(
+                        "server",
+                        "find what its workers wait for: all busy, a deadlock, a backend that hangs",
+                    ),
+                    fix(
+                        "client",
+                        "allow more time (--timeout) if the answer is only late",
+                    ),
+                ],
+            );
+        })
     }
 }

@@ -1,37 +1,53 @@
 //! `not-http`.
 
-use super::attempts::{Attempts, repeats};
-use super::evidence::{self, fix};
+use super::evidence::fix;
+use super::failures::{Failures, Kind, tell};
 use super::{Case, Conclusion};
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::wait::Owner;
+use crate::exchange::{Exchange, Foreign};
 
-/// Looks at answers that are no HTTP.
+const KIND: Kind = Kind {
+    id: "not-http",
+    is_answer: |answer| answer == ProbeAnswer::NotHttp,
+    is_failure: |failure| failure == RequestFailure::NotHttp,
+    what: "got bytes that are no HTTP response",
+};
+
+/// Watches HTTP requests whose answer does not begin as one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    failures: Failures,
+    tls: u64,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _other: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        let foreign = exchange.signs.foreign;
+        self.failures.observe(exchange, foreign.is_some());
+        self.tls += u64::from(foreign == Some(Foreign::Tls));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.failures.merge(other.failures);
+        self.tls += other.tls;
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let attempts = Attempts::of(case).unwrap_or_default();
-        if attempts.has_response() {
-            return Conclusion::Nothing;
-        }
-        let found = attempts.requests(
-            |answer| answer == ProbeAnswer::NotHttp,
-            |failure| failure == RequestFailure::NotHttp,
-            "got bytes that are no HTTP response",
-        );
-        if found.is_empty() {
-            return Conclusion::Nothing;
-        }
-        let mut finding = evidence::bare_finding("not-http", Owner::Server, case);
-        finding.verdict = evidence::judge(&found, repeats(&found), false);
-        finding.evidence = found;
-        finding.summary = format!("What {} answers is no HTTP/1.x: another protocol, or TLS.", case.endpoint);
-        finding.overturned_by = "an HTTP response from the same port".to_owned();
-        finding.fix = vec![fix("client", "check scheme and port of the URL; a TLS port wants https")];
-        Conclusion::Finding(Box::new(finding))
+        let what = match self.tls * 2 > self.failures.tally.affected {
+            true => "TLS: the port wants https",
+            false => "another protocol, or TLS",
+        };
+        self.failures.conclude(case, &KIND, |finding| {
+            let endpoint = case.endpoint;
+            tell(
+                finding,
+                format!("What {endpoint} answers is no HTTP/1.x: {what}."),
+                "an HTTP response from the same port",
+                vec![fix(
+                    "client",
+                    "check scheme and port of the URL; a TLS port wants https",
+                )],
+            );
+        })
     }
 }

@@ -1,9 +1,11 @@
-//! `rate-limit`.
+//! `rate-limit`: of requests here, of bytes in [`byte_rate`](super::byte_rate).
 
+use super::byte_rate::ByteRate;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
 use super::{Case, Conclusion};
+use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -15,17 +17,25 @@ use crate::wait::Owner;
 /// limits are: a server that takes up connections at some pace of its own shows
 /// the same turns.
 #[derive(Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    bytes: ByteRate,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        self.bytes.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.bytes.merge(other.bytes);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Admits(gate), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, gate, &tally)))
             }
-            _ => Conclusion::Nothing,
+            _ => self.bytes.conclude(case),
         }
     }
 }

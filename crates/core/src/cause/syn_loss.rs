@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
+use crate::handshakes::{self, Why};
 use crate::event::{ProbeAnswer, TargetId};
 use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
@@ -14,6 +15,10 @@ use crate::wait::{Owner, WaitKind};
 const SHARE: f64 = 0.01;
 
 /// Watches SYNs that were answered only when repeated.
+///
+/// Why they had to be, all handshakes of the service tell together: it is loss
+/// only if none of the queues of the server explains it, and if the SYN was
+/// one that any path lets through.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     established: u64,
@@ -28,7 +33,7 @@ impl super::Rule for Rule {
             return;
         }
         self.established += 1;
-        if setup.retransmissions == 0 {
+        if !handshakes::is_repeated(setup) {
             return;
         }
         self.repeated += 1;
@@ -50,6 +55,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
+        if case.ledger.setups.handshakes.why(case.ledger) != Why::Loss {
+            return Conclusion::Nothing;
+        }
         let is_frequent =
             self.repeated > 0 && self.repeated as f64 >= self.established as f64 * SHARE;
         if !is_frequent && probed.is_none() {

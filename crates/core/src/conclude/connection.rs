@@ -72,11 +72,10 @@ fn vantage(watched: &Watched, client: &End, server: &End) -> Vantage {
         place: Some(place.to_owned()),
         known_by: Some(what.to_owned()),
     };
-    let has_trips = watched.trips.iter().all(|trip| trip.floor().is_some());
     match watched.vantage {
         0 => by("client", "round-trips"),
         1 => by("server", "round-trips"),
-        _ if has_trips && watched.client.is_some() => by("between", "round-trips"),
+        2 => by("between", "round-trips"),
         _ => match (is_next_door(client), is_next_door(server)) {
             (Some(true), Some(false)) => by("client", "ttl"),
             (Some(false), Some(true)) => by("server", "ttl"),

@@ -23,6 +23,9 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
+    // A cork's timer, or a rate that was set, is not the program's own time.
+    ("server-think", &["cork-hold"], Time::Within),
+    ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (
@@ -37,11 +40,34 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     (
         "lost-retransmission",
-        &["mtu-black-hole", "path-member-fault"],
+        &[
+            "mtu-black-hole",
+            "path-member-fault",
+            "accept-queue-overflow",
+            "stale-keep-alive",
+        ],
         Time::Within,
     ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
+    // Connections that wait to be accepted repeat their requests and look like
+    // a server that thinks.
+    ("server-think", &["accept-queue-overflow"], Time::Within),
+    (
+        "retransmission-timeout",
+        &["accept-queue-overflow", "stale-keep-alive"],
+        Time::Within,
+    ),
+    (
+        "packet-loss",
+        &["accept-queue-overflow", "stale-keep-alive"],
+        Time::Within,
+    ),
+    (
+        "tail-loss-probe",
+        &["accept-queue-overflow", "stale-keep-alive"],
+        Time::Within,
+    ),
 ];
 
 /// The part of a consequence's time that its cause must account for, where it
@@ -50,6 +76,7 @@ const EXPLAINED: f64 = 0.5;
 
 /// Folds each consequence into the first of its causes that was found.
 pub(super) fn fold(findings: &mut Vec<Finding>) {
+    drop_abandoned(findings);
     for &(consequence, causes, time) in FOLLOWS {
         while let Some((at, root)) = pair(findings, consequence, causes, time) {
             let folded = findings.remove(at);
@@ -95,4 +122,20 @@ fn take_in(root: &mut Finding, folded: Finding, time: Time) {
         root.cost_high_ns = root.cost_high_ns.saturating_add(folded.cost_high_ns);
     }
     root.evidence.extend(folded.evidence);
+}
+
+/// An IPv6 address that clients turned away from is silent: that is the
+/// fallback's evidence, not a second cause.
+fn drop_abandoned(findings: &mut Vec<Finding>) {
+    let port = |service: &str| service.rsplit_once(':').map(|(_, port)| port.to_owned());
+    let is_fallback = |f: &&Finding| f.cause == "ipv6-fallback";
+    let ports: Vec<_> = findings
+        .iter()
+        .filter(is_fallback)
+        .map(|f| port(&f.service))
+        .collect();
+    findings.retain(|f| {
+        let is_v6 = f.service.starts_with('[');
+        !(f.cause == "firewall-drop" && is_v6 && ports.contains(&port(&f.service)))
+    });
 }

@@ -42,13 +42,29 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 fn layer_of(cause: &str) -> &'static str {
     match cause {
         "path-queueing" | "bandwidth-limit" | "policer" => "round-trip",
-        "tls-round-trips"
+        "dns-retry"
+        | "dns-parallel-query-loss"
+        | "dns-search-list"
+        | "dns-slow-resolver"
+        | "dns-tcp-fallback" => "name",
+        "neighbour-resolution" => "route",
+        "connection-refused"
+        | "syn-loss"
+        | "connection-not-reused"
+        | "host-unreachable"
+        | "ipv6-fallback"
+        | "accept-queue-overflow"
+        | "syn-queue-full"
+        | "traffic-flood"
+        | "time-wait-clash"
+        | "port-exhaustion"
+        | "defer-accept"
+        | "fast-open-black-hole"
+        | "stale-keep-alive"
+        | "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
         | "tls-record-buffering" => "connection",
-        "connection-refused" | "syn-loss" | "connection-not-reused" | "host-unreachable" => {
-            "connection"
-        }
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
         | "http2-flow-control"

@@ -109,7 +109,7 @@ pub(crate) struct Watched {
     pub(crate) client: Option<Direction>,
     /// The sources of either direction.
     pub(crate) ends: [Endpoint; 2],
-    /// 0 at the client, 1 at the server, 2 between or untold.
+    /// 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) vantage: usize,
     /// By direction: from here to the end that it goes to.
     pub(crate) trips: [RoundTrip; 2],

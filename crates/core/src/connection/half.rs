@@ -121,6 +121,12 @@ impl Half {
         self.next.saturating_add_signed(delta)
     }
 
+    /// Whether an acknowledgement of a SYN, the only thing that this side has
+    /// sent, is of something else.
+    pub(crate) fn is_alien_ack(&self, ack: u32) -> bool {
+        self.next == 0 && self.base.is_some_and(|base| base != ack)
+    }
+
     /// Notes what a SYN of this side says.
     pub(crate) fn open(&mut self, syn: &Segment) {
         self.base = Some(syn.seq.wrapping_add(1));

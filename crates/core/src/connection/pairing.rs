@@ -19,7 +19,7 @@ use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
 use super::{View, empty_span, is_progress};
-use crate::exchange::{Exchange, Outcome, Side};
+use crate::exchange::{Exchange, Foreign, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::{self, Role};
 use crate::mark::{Data, Mark, Marks};
@@ -51,6 +51,12 @@ pub(crate) struct Pairing {
     kept_window: u64,
     /// How far each side acknowledged the server's bytes.
     response_acked: u64,
+    /// How far the server acknowledged the client's.
+    request_acked: u64,
+    /// The server's FIN was seen.
+    has_fin: bool,
+    /// The client's FIN, if it came first.
+    left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
     /// Its flow control, where it is HTTP/2.
@@ -89,6 +95,9 @@ impl Default for Pairing {
             most_in_flight: 0,
             kept_window: 0,
             response_acked: 0,
+            request_acked: 0,
+            has_fin: false,
+            left: None,
             is_orphaned: false,
             multiplex: None,
             tls: None,
@@ -114,6 +123,9 @@ impl Pairing {
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
         ) {
+            if by == Side::Client && data.arrival == Arrival::Repeat {
+                self.repeated(data.span);
+            }
             return;
         }
         if self.mode == Mode::Undecided {
@@ -132,6 +144,14 @@ impl Pairing {
             Mode::Http2 => self.http2_data(by, mark, data, payload, view),
             Mode::Tls => self.tls_data(by, mark, data, payload, view),
             _ => self.turn_data(by, mark, data),
+        }
+    }
+
+    /// The client sent these bytes again.
+    fn repeated(&mut self, span: Span) {
+        let awaited = self.open.iter_mut().find(|draft| draft.is_awaited());
+        if let Some(draft) = awaited.filter(|draft| span.end > draft.request.start) {
+            draft.signs.request_repeats = draft.signs.request_repeats.saturating_add(1);
         }
     }
 
@@ -157,17 +177,24 @@ impl Pairing {
 
     /// The peer of `sender` acknowledged its bytes up to `offset`.
     pub(crate) fn acknowledged(&mut self, sender: Side, offset: u64) {
-        if sender == Side::Server {
-            self.response_acked = self.response_acked.max(offset);
-        }
+        let acked = match sender {
+            Side::Server => &mut self.response_acked,
+            Side::Client => &mut self.request_acked,
+        };
+        *acked = offset.max(*acked);
     }
 
     /// A FIN: it ends a body that lasts until the connection closes.
     /// `end` is where its sender's bytes end.
     pub(crate) fn fin(&mut self, by: Side, at: Timestamp, end: u64) {
         if by == Side::Client {
+            if !self.has_fin {
+                self.left.get_or_insert(at);
+            }
             return;
         }
+        self.has_fin = true;
+        let (request_acked, left) = (self.request_acked, self.left);
         let is_close_delimited = self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         // Where the capture has all that was sent.
@@ -177,7 +204,9 @@ impl Pairing {
             .awaited_bytes()
             .filter(|_| position == end);
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-            draft.server_asked = true;
+            draft.server_asked |= left.is_none();
+            // It was sent before the request came.
+            draft.signs.was_closing |= request_acked < draft.request.end;
             if let Some(missing) = missing {
                 draft.cut_short = Some((at, missing));
                 draft.response.end = position.max(draft.response.start);
@@ -195,6 +224,12 @@ impl Pairing {
             self.finish_turn();
         }
         self.fail_handshake();
+        // Who says first that it wants no more has given up, unless reset.
+        let left = self.left.map(|at| (Some(Side::Client), at, false));
+        let ending = match ending {
+            Some((_, _, true)) => ending,
+            _ => left.or(ending),
+        };
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.give_up(ending);
         }
@@ -220,12 +255,13 @@ impl Pairing {
     pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
         while let Some(draft) = self.next_closed() {
             let behind = self.last_end.filter(|_| draft.was_behind);
+            let request_end = draft.request.end;
             let before = Before {
                 ended: self.last_end,
                 flight: self.most_in_flight,
                 kept: self.kept_window,
             };
-            let exchange = draft.close(
+            let mut exchange = draft.close(
                 view,
                 self.marks.as_slice(),
                 &self.torn,
@@ -233,6 +269,8 @@ impl Pairing {
                 setup,
                 self.handshake.take(),
             );
+            exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
+            exchange.signs.is_request_acked = self.request_acked >= request_end;
             self.last_end = Some(exchange.end);
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
@@ -278,6 +316,9 @@ impl Pairing {
         }
         let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if by == Side::Server && data.arrival == Arrival::InOrder && !is_cut {
+            self.look_for_foreign(&steps, payload);
+        }
         if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
             self.mode = Mode::Turns;
             return self.turn_data(by, mark, data);
@@ -292,6 +333,24 @@ impl Pairing {
             if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
                 draft.last_number = mark.number;
             }
+        }
+    }
+
+    /// A response that does not begin as one.
+    fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
+        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
+        if !is_lost || http::begins_message(Role::Response, payload) || self.is_orphaned {
+            return;
+        }
+        let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
+        let foreign = if is_tls {
+            Foreign::Tls
+        } else {
+            Foreign::Unknown
+        };
+        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
+        if let Some(draft) = self.open.iter_mut().find(is_due) {
+            draft.signs.foreign = Some(foreign);
         }
     }
 
@@ -390,7 +449,10 @@ impl Pairing {
             return;
         };
         match step {
-            Step::Began => draft.response = empty_span(offset),
+            Step::Began => {
+                draft.response = empty_span(offset);
+                draft.signs.has_response = true;
+            }
             Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
                 self.upgrade_to_http2();
             }
@@ -438,6 +500,9 @@ impl Pairing {
             number,
             was_behind,
         ));
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.was_closing = self.has_fin;
+        }
         self.next_ordinal = self.next_ordinal.saturating_add(1);
     }
 

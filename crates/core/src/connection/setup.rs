@@ -2,22 +2,32 @@
 
 use core::time::Duration;
 
+use crate::approach::Approach;
+use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
+use crate::icmp::IcmpKind;
+use crate::segment::Segment;
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
 /// A request this long after the handshake's end bears its cost at most.
 const PROMPT: Duration = Duration::from_millis(5);
+/// Nobody repeats a SYN or SYN/ACK sooner: what comes sooner is a copy made by
+/// the capture. (`tcp_rto_min_us` allows 200 ms and more.)
+const SOONEST_REPEAT: Duration = Duration::from_millis(150);
+/// Times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
+const MAX_SYNS: usize = 8;
 
-/// A TCP handshake, tiled like an exchange.
+/// A TCP handshake, tiled like an exchange, and what came right after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
-    /// The connecting end; `None` before it concluded.
+    pub(crate) point: PointId,
+    /// The connecting end first; `None` before it concluded.
     pub(crate) ends: Option<(Endpoint, Endpoint)>,
     /// The first SYN.
     pub(crate) begin: Option<Timestamp>,
-    /// The last SYN before the answer.
+    /// The last SYN before the end.
     last_syn: Timestamp,
     /// SYN/ACK or RST.
     answered: Option<Timestamp>,
@@ -25,7 +35,7 @@ pub(crate) struct Setup {
     pub(crate) end: Option<Timestamp>,
     /// SYNs sent again.
     pub(crate) retransmissions: u32,
-    /// SYN/ACKs sent again.
+    /// SYN/ACKs sent again before the client's ACK.
     pub(crate) answer_retransmissions: u32,
     /// What became of it.
     pub(crate) outcome: Option<SetupOutcome>,
@@ -33,11 +43,60 @@ pub(crate) struct Setup {
     pub(crate) waits: Vec<Wait>,
     /// Number of the first SYN's packet.
     pub(crate) first_packet: u64,
+    /// Number of the last SYN's packet.
+    pub(crate) last_packet: u64,
     /// Time to live of the answer.
     pub(crate) answer_ttl: Option<u8>,
+    pub(crate) syns: Syns,
+    pub(crate) opening: Opening,
+    pub(crate) aftermath: Aftermath,
+    /// An ICMP error that the SYN met: its kind and number.
+    pub(crate) turned_down: Option<(IcmpKind, u64)>,
+    /// What came before the SYN.
+    pub(crate) approach: Option<Box<Approach>>,
+    /// A SYN came again behind its answer: whatever follows answers either.
+    is_blurred: bool,
     is_concluded: bool,
     /// Whether an exchange has taken over its cost.
     is_charged: bool,
+}
+
+/// When the SYNs were sent, as many as are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Syns {
+    at: [Timestamp; MAX_SYNS],
+    count: usize,
+}
+
+/// What the SYN and its answer say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Opening {
+    /// The first SYN carried data (TCP Fast Open, RFC 7413).
+    pub(crate) has_data: bool,
+    /// The SYN offered SACK and window scaling.
+    offers_options: bool,
+    /// The SYN/ACK took up neither, nor time stamps.
+    is_bare_answer: bool,
+    /// The server answered the SYN by an ACK of something else (RFC 9293
+    /// §3.10.7.3), and the client reset that.
+    pub(crate) was_challenged: bool,
+}
+
+/// What came between the client's ACK and the server's first segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Aftermath {
+    /// The first data of the client and its length.
+    pub(crate) request: Option<Timestamp>,
+    pub(crate) request_len: u32,
+    /// The last time it was sent.
+    pub(crate) last_request: Timestamp,
+    pub(crate) request_repeats: u32,
+    /// SYN/ACKs repeated after the client's ACK.
+    pub(crate) answer_repeats: u32,
+    /// The last of them.
+    pub(crate) last_answer: Timestamp,
+    /// The server's first segment, and whether it had data.
+    pub(crate) spoke: Option<(Timestamp, bool)>,
 }
 
 /// What became of a handshake.
@@ -53,28 +112,74 @@ pub(crate) enum SetupOutcome {
     Cut,
 }
 
-impl Setup {
-    /// Takes in a SYN.
-    pub(crate) fn request(&mut self, at: Timestamp, number: u64) {
-        if self.begin.is_none() {
-            self.begin = Some(at);
-            self.first_packet = number;
-        } else if self.answered.is_none() {
-            self.retransmissions += 1;
-        }
-        if self.answered.is_none() {
-            self.last_syn = at;
+impl Syns {
+    fn push(&mut self, at: Timestamp) {
+        if let Some(slot) = self.at.get_mut(self.count) {
+            *slot = at;
+            self.count += 1;
         }
     }
 
+    pub(crate) fn as_slice(&self) -> &[Timestamp] {
+        self.at.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl Opening {
+    /// A SYN cookie without time stamps has room for the MSS alone
+    /// (`cookie_v4_init_sequence()` in `net/ipv4/syncookies.c`).
+    pub(crate) fn is_cookie(&self) -> bool {
+        self.offers_options && self.is_bare_answer
+    }
+}
+
+impl Setup {
+    /// Takes in a SYN.
+    pub(crate) fn request(&mut self, syn: &Segment) {
+        let at = syn.at;
+        if self.begin.is_none() {
+            self.begin = Some(at);
+            self.point = syn.point;
+            self.first_packet = syn.number;
+            self.opening.has_data = syn.payload_len > 0;
+            self.opening.offers_options =
+                syn.options.window_scale.is_some() && syn.options.sack_permitted;
+        } else if self.outcome.is_some() || !self.is_repeat(at) {
+            return;
+        } else if !self.opening.was_challenged {
+            self.retransmissions += 1;
+        }
+        self.is_blurred |= self.answered.is_some();
+        self.syns.push(at);
+        self.last_syn = at;
+        self.last_packet = syn.number;
+    }
+
     /// Takes in a SYN/ACK.
-    pub(crate) fn answer(&mut self, at: Timestamp, ttl: u8) {
-        if self.answered.is_some() {
-            self.answer_retransmissions += 1;
+    pub(crate) fn answer(&mut self, answer: &Segment) {
+        let Some(before) = self.answered else {
+            self.answered = Some(answer.at);
+            self.answer_ttl = Some(answer.ip.ttl);
+            let options = &answer.options;
+            self.opening.is_bare_answer = options.window_scale.is_none()
+                && !options.sack_permitted
+                && options.timestamps.is_none();
+            return;
+        };
+        if answer.at.since(before.max(self.aftermath.last_answer)) < SOONEST_REPEAT {
             return;
         }
-        self.answered = Some(at);
-        self.answer_ttl = Some(ttl);
+        self.aftermath.last_answer = answer.at;
+        if self.outcome.is_some() {
+            self.aftermath.answer_repeats += 1;
+        } else {
+            self.answer_retransmissions += 1;
+        }
+    }
+
+    /// The server answers the SYN by an ACK of something else.
+    pub(crate) fn challenge(&mut self) {
+        self.opening.was_challenged = true;
     }
 
     /// Takes in a reset instead of a SYN/ACK.
@@ -87,9 +192,17 @@ impl Setup {
         }
     }
 
+    /// A router or the host turns the SYN down.
+    pub(crate) fn turn_down(&mut self, kind: IcmpKind, number: u64) {
+        if self.answered.is_none() && self.begin.is_some() {
+            self.turned_down.get_or_insert((kind, number));
+        }
+    }
+
     /// From the SYN to the SYN/ACK, unless a retransmission blurs it.
     pub(crate) fn answered_within(&self) -> Option<Duration> {
-        let answered = self.answered.filter(|_| self.retransmissions == 0)?;
+        let is_blurred = self.retransmissions > 0 || self.opening.was_challenged;
+        let answered = self.answered.filter(|_| !is_blurred)?;
         Some(answered.since(self.begin?))
     }
 
@@ -97,20 +210,52 @@ impl Setup {
         self.answered.is_some() && self.outcome.is_none()
     }
 
+    /// Whether the SYN waits for its answer.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.begin.is_some() && self.answered.is_none() && self.outcome.is_none()
+    }
+
     /// Whether it has begun and not been concluded.
     pub(crate) fn is_open(&self) -> bool {
         (self.begin.is_some() || self.answered.is_some()) && !self.is_concluded
     }
 
+    /// Whether it is done and the server has not said anything since.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.outcome == Some(SetupOutcome::Established) && !self.is_concluded
+    }
+
     /// The client's ACK: how long after the SYN/ACK, and whether that times
-    /// the path (no SYN/ACK was repeated).
+    /// the path (nothing was repeated).
     pub(crate) fn establish(&mut self, at: Timestamp) -> (Duration, bool) {
         self.end = Some(at);
         self.outcome = Some(SetupOutcome::Established);
-        (
-            at.since(self.answered.unwrap_or(at)),
-            self.answer_retransmissions == 0,
-        )
+        let is_clean = self.answer_retransmissions == 0 && !self.is_blurred;
+        (at.since(self.answered.unwrap_or(at)), is_clean)
+    }
+
+    /// Follows what comes right after the handshake; whether that is over.
+    pub(crate) fn follow(&mut self, segment: &Segment, is_client: bool) -> bool {
+        let after = &mut self.aftermath;
+        if !is_client {
+            after.spoke = Some((segment.at, segment.payload_len > 0));
+            return true;
+        }
+        if segment.payload_len > 0 {
+            match after.request {
+                None => {
+                    after.request = Some(segment.at);
+                    after.request_len = segment.payload_len;
+                    after.last_request = segment.at;
+                }
+                Some(_) if segment.at.since(after.last_request) >= SOONEST_REPEAT => {
+                    after.request_repeats += 1;
+                    after.last_request = segment.at;
+                }
+                Some(_) => {}
+            }
+        }
+        false
     }
 
     /// Closes and tiles it; `None` when its SYN was not seen.
@@ -142,6 +287,14 @@ impl Setup {
         push(begin, self.last_syn.min(end), WaitKind::Recovery);
         push(self.last_syn.max(begin), end, WaitKind::Connect);
         Some(self.clone())
+    }
+
+    /// The same with what came before it.
+    pub(crate) fn after(&self, approach: Box<Approach>) -> Self {
+        Self {
+            approach: Some(approach),
+            ..self.clone()
+        }
     }
 
     /// What it took, with the TLS handshake behind it, once, if a request at
@@ -177,5 +330,16 @@ impl Setup {
             (Some(begin), Some(end)) => end.since(begin),
             _ => Duration::ZERO,
         }
+    }
+
+    /// From the first SYN to the last.
+    pub(crate) fn repeated_for(&self) -> Duration {
+        self.begin
+            .map_or(Duration::ZERO, |begin| self.last_syn.since(begin))
+    }
+
+    /// Whether a SYN is one sent again and no copy of the one before.
+    fn is_repeat(&self, at: Timestamp) -> bool {
+        self.opening.was_challenged || at.since(self.last_syn) >= SOONEST_REPEAT
     }
 }

@@ -86,6 +86,33 @@ pub(super) fn behind(bytes: &[u8], header: usize, wire_len: u32) -> Option<(&[u8
     Some((bytes.get(header..)?, rest))
 }
 
+/// The ARP packet of a frame; `None` when it holds none.
+pub(super) fn arp<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
+    let bytes = record.bytes;
+    let (at, len) = match record.link {
+        LinkType::ETHERNET => (12, 14),
+        LinkType::LINUX_SLL => (14, 16),
+        LinkType::LINUX_SLL2 => (0, 20),
+        _ => return None,
+    };
+    let (ethertype, len) = ethertype(bytes, at, len)?;
+    (ethertype == [0x08, 0x06]).then(|| bytes.get(len..))?
+}
+
+/// The EtherType at `at` or behind the VLAN tags there, and the length of the
+/// header of `len` bytes with them.
+fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)> {
+    let mut ethertype = *bytes.get(at..)?.first_chunk()?;
+    for _ in 0..MAX_VLAN_TAGS {
+        if !matches!(ethertype, [0x81 | 0x91 | 0x92, 0x00] | [0x88, 0xa8]) {
+            break;
+        }
+        ethertype = *bytes.get(len + 2..)?.first_chunk()?;
+        len += VLAN_TAG;
+    }
+    Some((ethertype, len))
+}
+
 /// The length of a header of `len` bytes with the protocol's EtherType at
 /// `at`, and of the VLAN tags behind it.
 #[inline]

@@ -2,16 +2,16 @@
 
 use core::time::Duration;
 
-use super::Sighting;
 use super::header::{self, Packet};
 use super::spin::Spin;
 use crate::connection::facts::sample::Sample;
+use crate::datagram::Datagram;
 use crate::event::PointId;
 use crate::flow::{Direction, Endpoint};
 use crate::time::Timestamp;
 
 /// RFC 9000 §14.1: the client's datagrams with an Initial are this long.
-const LEAST_INITIAL: u32 = 1200;
+const LEAST_INITIAL: u16 = 1200;
 /// RFC 9000 §7.2: the client chooses a destination id this long at first.
 const LEAST_ID: usize = 8;
 /// No client sends from a port below (RFC 6335 §6).
@@ -64,17 +64,17 @@ struct Opening {
 impl Flow {
     /// A flow, if the datagram can only be a client's first Initial: a server's
     /// looks alike but for its port and what it is coalesced with.
-    pub(crate) fn begin(sighting: &Sighting<'_>, stream: Option<u32>) -> Option<Self> {
-        if sighting.len < LEAST_INITIAL {
+    pub(crate) fn begin(datagram: &Datagram, payload: &[u8], stream: Option<u32>) -> Option<Self> {
+        if datagram.payload_len < LEAST_INITIAL {
             return None;
         }
-        let version = header::version(sighting.payload)?;
-        if sighting.flow.source(sighting.direction).port < SERVERS_PORTS {
+        let version = header::version(payload)?;
+        if datagram.flow.source(datagram.direction).port < SERVERS_PORTS {
             return None;
         }
         let mut first = None;
         let mut is_answer = false;
-        header::packets(sighting.payload, |packet| {
+        header::packets(payload, |packet| {
             first.get_or_insert(packet);
             is_answer |= packet == Packet::Handshake;
         });
@@ -87,15 +87,15 @@ impl Flow {
         }
         let mut flow = Self {
             stream,
-            point: sighting.point,
-            client: sighting.flow.source(sighting.direction),
-            server: sighting.flow.destination(sighting.direction),
-            toward_server: sighting.direction,
+            point: datagram.point,
+            client: datagram.flow.source(datagram.direction),
+            server: datagram.flow.destination(datagram.direction),
+            toward_server: datagram.direction,
             version,
-            first: sighting.at,
-            last: sighting.at,
-            first_packet: sighting.number,
-            last_packet: sighting.number,
+            first: datagram.at,
+            last: datagram.at,
+            first_packet: datagram.number,
+            last_packet: datagram.number,
             sides: [Side::default(); 2],
             retries: 0,
             negotiations: 0,
@@ -103,26 +103,26 @@ impl Flow {
             opening: Opening::default(),
             spin: Spin::default(),
         };
-        flow.take(sighting);
+        flow.take(datagram, payload);
         Some(flow)
     }
 
     /// Takes in a datagram of the flow.
-    pub(crate) fn take(&mut self, sighting: &Sighting<'_>) {
-        let by_client = sighting.direction == self.toward_server;
-        self.last = self.last.max(sighting.at);
-        self.last_packet = sighting.number;
+    pub(crate) fn take(&mut self, datagram: &Datagram, payload: &[u8]) {
+        let by_client = datagram.direction == self.toward_server;
+        self.last = self.last.max(datagram.at);
+        self.last_packet = datagram.number;
         let [client, server] = &mut self.sides;
         let side = if by_client { client } else { server };
         side.datagrams += 1;
-        side.bytes += u64::from(sighting.len);
-        header::packets(sighting.payload, |packet| {
-            self.packet(packet, by_client, sighting);
+        side.bytes += u64::from(datagram.payload_len);
+        let version = header::version(payload);
+        header::packets(payload, |packet| {
+            self.packet(packet, by_client, datagram.at, version);
         });
     }
 
-    fn packet(&mut self, packet: Packet, by_client: bool, sighting: &Sighting<'_>) {
-        let at = sighting.at;
+    fn packet(&mut self, packet: Packet, by_client: bool, at: Timestamp, version: Option<u32>) {
         match packet {
             Packet::OneRtt { spin } => {
                 self.opening.finish(by_client, at);
@@ -130,7 +130,7 @@ impl Flow {
             }
             Packet::Initial { .. } if by_client => {
                 // A version that was negotiated, or the one of before.
-                self.version = header::version(sighting.payload).unwrap_or(self.version);
+                self.version = version.unwrap_or(self.version);
                 self.opening.ask(at);
             }
             Packet::Initial { .. } | Packet::Handshake => {

@@ -3,12 +3,10 @@
 
 use core::time::Duration;
 
-use super::{Flow, Flows, Sighting};
-use crate::decode::{Container, Found};
+use super::{Flow, Flows};
+use crate::decode::{self, Container, Found, Packet, Record};
 use crate::event::PointId;
-use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::table;
-use crate::time::Timestamp;
 
 const HANDSHAKE: &[u8] = include_bytes!("../../tests/quic/handshake.pcap");
 const RETRY: &[u8] = include_bytes!("../../tests/quic/retry.pcap");
@@ -29,20 +27,10 @@ fn flows(mut file: &[u8], snap: usize, counts: impl Fn(u64) -> bool) -> Vec<Box<
         };
         if counts(record.number) {
             let bytes = record.bytes.get(..snap).unwrap_or(record.bytes);
-            let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-            let end = |port| Endpoint::new([127, 0, 0, 1].into(), port);
-            let (source, destination) = (end(port(34)), end(port(36)));
-            let (flow, direction) = FlowKey::new(Transport::Udp, source, destination);
-            let sighting = Sighting {
-                at: record.at.unwrap_or(Timestamp::MIN),
-                number: record.number,
-                point: PointId(0),
-                flow,
-                direction,
-                len: record.original_len - HEADERS as u32,
-                payload: &bytes[HEADERS..],
-            };
-            flows.take(&sighting, Some(0), &mut closed);
+            let record = Record { bytes, ..record };
+            if let Packet::Udp(datagram, payload) = decode::packet(&record, PointId(0)) {
+                flows.take(&datagram, payload, Some(0), &mut closed);
+            }
         }
         file = &file[step.consumed..];
     }

@@ -31,6 +31,12 @@ const FULL_SHARE: f64 = 0.8;
 /// A queue delays by at least this, beyond a tick of the sender's stamps.
 const QUEUE: Duration = Duration::from_millis(2);
 
+/// The least send buffer holds about so many full segments (`SOCK_MIN_SNDBUF`);
+/// less before a stop is a program's own piece, which met an ACK by chance.
+const LEAST_BUFFER: u64 = 2;
+/// … and ends more than one write: a buffer is overshot by one, a program that
+/// writes by a timer writes one at a time.
+const LEAST_WRITES: u32 = 2;
 /// So many small segments in a row, half a round trip from each other at most,
 /// are no two that met by chance.
 const EAGER: u32 = 3;
@@ -80,6 +86,8 @@ struct Piece {
     ends_small: bool,
     /// Small segments in a row at its end.
     small: u32,
+    /// Small segments in all.
+    partial: u32,
     queued: Duration,
     /// Where its first mark lies.
     index: usize,
@@ -101,7 +109,7 @@ impl Flow {
         let releases: Vec<bool> = pieces.iter().map(|p| is_released(trace, p)).collect();
         Self {
             even: even(trace, sender, &pieces),
-            is_buffered: is_buffered(&pieces, &releases),
+            is_buffered: is_buffered(&pieces, &releases, trace.pipe(sender).mss),
             is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
             is_closed: closes(trace, sender),
         }
@@ -129,6 +137,7 @@ fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
                 piece.last = mark.at;
                 piece.bytes += bytes;
                 piece.ends_small = data.is_small;
+                piece.partial += u32::from(data.is_small);
                 piece.small = if data.is_small { piece.small + 1 } else { 0 };
             }
             _ => pieces.push(Piece {
@@ -137,6 +146,7 @@ fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
                 bytes,
                 ends_small: data.is_small,
                 small: u32::from(data.is_small),
+                partial: u32::from(data.is_small),
                 queued: mark.queued.possible,
                 index,
             }),
@@ -165,7 +175,7 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
 /// Partial segments are the ends of writes: with more than one before stops
 /// that ACKs end, and most of those stops being so, it is room for the next
 /// write that each ACK makes.
-fn is_buffered(pieces: &[Piece], releases: &[bool]) -> bool {
+fn is_buffered(pieces: &[Piece], releases: &[bool], mss: u32) -> bool {
     let stops = pieces
         .iter()
         .zip(releases.iter().skip(1))
@@ -173,7 +183,8 @@ fn is_buffered(pieces: &[Piece], releases: &[bool]) -> bool {
     let (mut small, mut all) = (0, 0);
     for (before, _) in stops {
         all += 1;
-        small += usize::from(before.ends_small);
+        let is_large = before.bytes >= LEAST_BUFFER * u64::from(mss);
+        small += usize::from(before.ends_small && is_large && before.partial >= LEAST_WRITES);
     }
     small >= 2 && small * 2 > all
 }

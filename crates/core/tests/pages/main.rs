@@ -56,12 +56,26 @@
 //!   `queued SUM`: so much of its time it stood in a queue before the point;
 //!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
 //!   the capture missed it; `ack LABEL`: acknowledges up to that segment, no
-//!   more; `win N`: the window in bytes; `ttl N`; `no-id`; `unless LABEL`: is
-//!   not sent if that line's segment reached its sender first.
+//!   more; `alien`: acknowledges something else; `win N`: the window in bytes;
+//!   `ttl N`; `no-id`; `ipv6`: between the same hosts' other addresses; `at-port
+//!   N`: of another service of the server; `from-port N`: of the client, which
+//!   begins anew there; `unless LABEL`: is not sent if that line's segment
+//!   reached its sender first.
 //!
 //! `handshake [TIME]` stands for the three segments that open a connection;
 //! `repeat N { … }` for a block written `N` times; `connections N every SUM
 //! { … }` for a block on each of `N` connections that start this far apart.
+//!
+//! **What comes before connections**, with the time at which the point sees it:
+//! ```text
+//! TIME ask ID A|AAAA NAME [port N] [tcp]
+//! TIME tell ID A|AAAA NAME [port N] [tcp] ADDRESS … | none | nxdomain | truncated
+//! TIME arp ask|tell
+//! TIME icmp unreachable CODE
+//! ```
+//! Queries go to a resolver at 10.77.0.53; the server is 10.77.0.2 and fd77::2.
+//! The client asks for the server's hardware address; the ICMP error speaks of
+//! the connection's SYN.
 //!
 //! **What else was observed**, which makes the server the run's target:
 //! ```text
@@ -78,6 +92,7 @@
 //! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,
 //! `unreachable`, `timeout`, `reset`, `closed` or `not-http`.
 
+mod aside;
 mod block;
 mod event;
 mod expectation;

@@ -43,8 +43,15 @@ impl Observation {
         for event in played.events {
             analyzer.observe(event);
         }
+        let mut asides = played.asides.iter().enumerate().peekable();
         for (segment, payload) in &played.segments {
+            while let Some((index, (at, aside))) = asides.next_if(|(_, a)| a.0 <= segment.at) {
+                aside.observe(index, *at, &mut analyzer);
+            }
             analyzer.segment(segment, payload);
+        }
+        for (index, (at, aside)) in asides {
+            aside.observe(index, *at, &mut analyzer);
         }
         let report = analyzer.finish();
         let (untiled, unknown) = core::mem::take(&mut *lists.lock().expect("no thread panicked"));

@@ -14,6 +14,8 @@ pub(crate) enum Item {
     Handshake(Sum),
     Repeat(u32, Vec<Item>),
     Connections(u32, Sum, Vec<Item>),
+    /// A time and what passes then besides segments.
+    Aside(usize, Time, Vec<String>),
     Event(Line),
 }
 
@@ -40,6 +42,11 @@ pub(crate) struct SegmentLine {
     pub(crate) ttl: u8,
     pub(crate) has_id: bool,
     pub(crate) unless: Option<String>,
+    /// Acknowledges something else.
+    pub(crate) is_alien: bool,
+    pub(crate) is_ipv6: bool,
+    pub(crate) at_port: Option<u16>,
+    pub(crate) from_port: Option<u16>,
 }
 
 /// When a segment passes the point.
@@ -107,6 +114,11 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
             _ if parts.contains(&">") => {
                 Item::Segment(Box::new(segment(*number, &parts).map_err(in_line)?))
             }
+            [time, "ask" | "tell" | "arp" | "icmp", ..] => Item::Aside(
+                *number,
+                time_of(time).map_err(in_line)?,
+                words.get(1..).unwrap_or_default().to_vec(),
+            ),
             _ => Item::Event((*number, words.clone())),
         };
         items.push(item);
@@ -151,6 +163,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         ttl: 64,
         has_id: true,
         unless: None,
+        is_alien: false,
+        is_ipv6: false,
+        at_port: None,
+        from_port: None,
     };
     let mut rest = rest.iter().copied().peekable();
     while let Some(word) = rest.next() {
@@ -160,6 +176,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "lost-behind" => line.fate = Fate::LostBehind,
             "unseen" => line.fate = Fate::Unseen,
             "no-id" => line.has_id = false,
+            "alien" => line.is_alien = true,
+            "ipv6" => line.is_ipv6 = true,
+            "at-port" => line.at_port = Some(port_of(operand()?)?),
+            "from-port" => line.from_port = Some(port_of(operand()?)?),
             "again" => line.again = Some(operand()?.to_owned()),
             "part" => line.part = Some(number_of(operand()?)? as usize),
             "sack" => line.sack = Some(operand()?.to_owned()),
@@ -291,6 +311,10 @@ fn pad(head: &mut String, length: usize) -> Result<(), String> {
     }
     head.push_str("\r\n");
     Ok(())
+}
+
+fn port_of(word: &str) -> Result<u16, String> {
+    word.parse().map_err(|_| format!("`{word}` is no port"))
 }
 
 pub(crate) fn number_of(word: &str) -> Result<u32, String> {

@@ -8,6 +8,7 @@ use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::time::Timestamp;
 
+use crate::aside::{self, Aside};
 use crate::block::{Point, Run};
 use crate::event;
 use crate::script::{End, Fate, Item, SegmentLine, Time};
@@ -25,7 +26,8 @@ pub(crate) fn server() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 8080)
 }
 
-fn client(connection: u16) -> Endpoint {
+/// The client of a connection.
+pub(crate) fn client(connection: u16) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 40_000 + connection)
 }
 
@@ -34,6 +36,7 @@ fn client(connection: u16) -> Endpoint {
 pub(crate) struct Played {
     /// In the order in which they pass the point.
     pub(crate) segments: Vec<(Segment, Vec<u8>)>,
+    pub(crate) asides: Vec<(Timestamp, Aside)>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -64,6 +67,7 @@ struct Player<'a> {
     next_connection: u16,
     labels: BTreeMap<String, (Nanos, Option<usize>)>,
     sent: Vec<Sent>,
+    asides: Vec<(Timestamp, Aside)>,
     events: Vec<Event>,
 }
 
@@ -84,15 +88,21 @@ pub(crate) fn play(run: &Run, script: &[Item]) -> Result<Played, String> {
         next_connection: 1,
         labels: BTreeMap::new(),
         sent: Vec::new(),
+        asides: Vec::new(),
         events: Vec::new(),
     };
     player.items(script)?;
     let Player {
-        mut sent, events, ..
+        mut sent,
+        mut asides,
+        events,
+        ..
     } = player;
+    asides.sort_by_key(|(at, _)| *at);
     number(&mut sent, run.mss);
     Ok(Played {
         segments: observe(run, &sent),
+        asides,
         events,
     })
 }
@@ -113,6 +123,10 @@ impl Player<'_> {
                 Item::Segment(line) => {
                     let in_line = |e: String| format!("line {}: {e}", line.number);
                     self.segment(line).map_err(in_line)?;
+                }
+                Item::Aside(number, time, words) => {
+                    let in_line = |e: String| format!("line {number}: {e}");
+                    self.aside(time, words).map_err(in_line)?;
                 }
                 Item::Handshake(time) => self.handshake(time)?,
                 Item::Repeat(count, body) => {
@@ -167,11 +181,24 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
-        let at = match &line.time {
+    fn aside(&mut self, time: &Time, words: &[String]) -> Result<(), String> {
+        self.now = self.time(time)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let made = aside::parse(&words, self.connection);
+        let aside = made.ok_or("no such packet")??;
+        self.asides.push((Timestamp::from_nanos(self.now), aside));
+        Ok(())
+    }
+
+    fn time(&mut self, time: &Time) -> Result<Nanos, String> {
+        Ok(match time {
             Time::After(sum) => self.now + sum.value(&mut self.values)?,
             Time::From(label, sum) => self.label(label)?.0 + sum.value(&mut self.values)?,
-        };
+        })
+    }
+
+    fn segment(&mut self, line: &SegmentLine) -> Result<(), String> {
+        let at = self.time(&line.time)?;
         if let Some(label) = &line.unless {
             // It counts what had reached this segment's sender by then.
             if self.label(label)?.0 <= at - travel(self.run, line.by) {
@@ -340,7 +367,18 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
 
 fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     let line = &sent.line;
-    let (client, server) = (client(sent.connection), server());
+    let (mut client, mut server) = (client(sent.connection), server());
+    client.port = line.from_port.unwrap_or(client.port);
+    server.port = line.at_port.unwrap_or(server.port);
+    if line.is_ipv6 {
+        (client, server) = (aside::over_ipv6(client), aside::over_ipv6(server));
+    }
+    // Who comes back from a port begins at other numbers.
+    let anew = match line.from_port {
+        Some(_) => u32::from(sent.connection) * 1_000_003,
+        None => 0,
+    };
+    let other = if line.is_alien { 12_345_678 } else { 0 };
     let (source, destination) = match line.by {
         End::Client => (client, server),
         End::Server => (server, client),
@@ -354,9 +392,9 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
         point: PointId::default(),
         flow,
         direction,
-        seq: sent.span.0,
+        seq: sent.span.0.wrapping_add(anew),
         ack: if line.flags.contains(TcpFlags::ACK) {
-            ack
+            ack.wrapping_add(anew).wrapping_add(other)
         } else {
             0
         },

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::time::Timestamp;
@@ -47,12 +48,19 @@ pub(super) fn drain(
     }
 }
 
+/// What is no segment, and bears on flows all the same.
+enum Aside {
+    Icmp(IcmpError),
+    Udp(Datagram, Vec<u8>),
+    Neighbour(Neighbour),
+}
+
 /// One capture and what was read of it ahead of its time.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
     ahead: Packets,
-    /// ICMP errors read ahead, each with how many segments go before it.
-    errors: VecDeque<(usize, IcmpError)>,
+    /// What else was read ahead, each with how many segments go before it.
+    asides: VecDeque<(usize, Aside)>,
     next: usize,
     left: u64,
 }
@@ -62,7 +70,7 @@ impl<'a> Lane<'a> {
         Self {
             capture,
             ahead: Packets::default(),
-            errors: VecDeque::new(),
+            asides: VecDeque::new(),
             next: 0,
             left: limit,
         }
@@ -84,34 +92,46 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Hands on the errors before segment `next`.
+    fn put_aside(&mut self, aside: Aside) {
+        self.asides.push_back((self.ahead.len(), aside));
+    }
+
+    /// Hands on what comes before segment `next`.
     fn say(&mut self, next: usize, visit: &mut impl FnMut(&Packet<'_>)) {
         while self
-            .errors
+            .asides
             .front()
             .is_some_and(|(before, _)| *before <= next)
         {
-            if let Some((_, error)) = self.errors.pop_front() {
-                visit(&Packet::Icmp(error));
+            match self.asides.pop_front() {
+                Some((_, Aside::Icmp(error))) => visit(&Packet::Icmp(error)),
+                Some((_, Aside::Udp(header, payload))) => visit(&Packet::Udp(header, &payload)),
+                Some((_, Aside::Neighbour(step))) => visit(&Packet::Neighbour(step)),
+                None => {}
             }
         }
     }
 
-    /// Errors behind the last segment go with the next one: nothing waits for
+    /// What comes behind the last segment go with the next one: nothing waits for
     /// them.
     fn refill(&mut self) {
         self.ahead.clear();
         self.next = 0;
-        for (before, _) in &mut self.errors {
+        for (before, _) in &mut self.asides {
             *before = 0;
         }
-        while self.left > 0 && self.ahead.len() < AHEAD && self.errors.len() < AHEAD {
+        while self.left > 0 && self.ahead.len() < AHEAD && self.asides.len() < AHEAD {
             match self.capture.next_packet() {
                 Some(Packet::Tcp(segment, payload)) => {
                     self.ahead.push(&segment, payload);
                     self.left -= 1;
                 }
-                Some(Packet::Icmp(error)) => self.errors.push_back((self.ahead.len(), error)),
+                Some(Packet::Icmp(error)) => self.put_aside(Aside::Icmp(error)),
+                Some(Packet::Udp(header, payload)) => {
+                    let aside = Aside::Udp(header, payload.to_vec());
+                    self.put_aside(aside);
+                }
+                Some(Packet::Neighbour(step)) => self.put_aside(Aside::Neighbour(step)),
                 Some(Packet::Other) => {}
                 None => self.left = 0,
             }

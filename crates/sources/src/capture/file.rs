@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
@@ -105,7 +106,11 @@ impl FileCapture {
             Next::Segment(segment, payload) => {
                 Packet::Tcp(segment, self.buffer.get(payload).unwrap_or_default())
             }
+            Next::Datagram(header, payload) => {
+                Packet::Udp(header, self.buffer.get(payload).unwrap_or_default())
+            }
             Next::Icmp(error) => Packet::Icmp(error),
+            Next::Neighbour(step) => Packet::Neighbour(step),
         })
     }
 
@@ -166,7 +171,12 @@ impl FileCapture {
                             let payload = range_within(&self.buffer, payload);
                             return Some(Next::Segment(segment, payload));
                         }
+                        Packet::Udp(header, payload) => {
+                            let payload = range_within(&self.buffer, payload);
+                            return Some(Next::Datagram(header, payload));
+                        }
                         Packet::Icmp(error) => return Some(Next::Icmp(error)),
+                        Packet::Neighbour(step) => return Some(Next::Neighbour(step)),
                         Packet::Other => self.summary.undecoded += 1,
                     }
                 }
@@ -210,7 +220,9 @@ impl FileCapture {
 /// What was read next, a payload by its place in the buffer.
 enum Next {
     Segment(Segment, Range<usize>),
+    Datagram(Datagram, Range<usize>),
     Icmp(IcmpError),
+    Neighbour(Neighbour),
 }
 
 /// Where in `buffer` a slice of it lies; the borrow checker cannot lend the

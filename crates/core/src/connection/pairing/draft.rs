@@ -6,7 +6,7 @@ use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
@@ -40,6 +40,7 @@ pub(super) struct Draft {
     pub(super) flows: [Flow; 2],
     /// Stretches that one side was held back in by the other's windows there.
     pub(super) held: Vec<Held>,
+    pub(super) signs: Signs,
     /// Where the request's head ends, if it announced its body with
     /// `Expect: 100-continue`.
     pub(super) expects_at: Option<u64>,
@@ -89,6 +90,7 @@ impl Draft {
             stream: 0,
             flows: [Flow::default(); 2],
             held: Vec::new(),
+            signs: Signs::default(),
             expects_at: None,
             interim: None,
             cut_short: None,
@@ -148,6 +150,7 @@ impl Draft {
         if self.response.end == self.response.start {
             self.response = span;
         }
+        self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
         self.end = at;
@@ -175,8 +178,12 @@ impl Draft {
             self.cut();
             return;
         };
-        self.end = self.cut_short.map_or(at, |(finished, _)| finished);
+        self.end = self
+            .cut_short
+            .map_or(at, |(finished, _)| finished)
+            .max(self.begin);
         self.ends_with_fin |= self.cut_short.is_some();
+        self.signs.ended_by = by;
         self.outcome = Some(match (by, is_reset) {
             (Some(Side::Client), _) if !self.server_asked => Outcome::TimedOut,
             (_, true) => Outcome::Reset,
@@ -282,6 +289,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || (view.server_finished && !view.client_finished),
             },
+            signs: self.signs,
             particulars,
         }
     }

@@ -16,7 +16,7 @@ fn error_v4(head: [u8; 8], quoted: &[u8]) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Option<IcmpError> {
     match packet(&record(LinkType::RAW, bytes), PointId(3)) {
         Packet::Icmp(error) => Some(error),
-        Packet::Tcp(..) | Packet::Other => None,
+        Packet::Tcp(..) | Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => None,
     }
 }
 

@@ -74,7 +74,10 @@ impl Sink {
         match self.decoder.packet(&record, point) {
             Packet::Tcp(segment, payload) if self.add(segment, payload) => {}
             Packet::Tcp(..) => *summary.dropped.get_or_insert_default() += 1,
-            Packet::Icmp(_) | Packet::Other => summary.undecoded += 1,
+            // Batches hold segments only.
+            Packet::Icmp(_) | Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => {
+                summary.undecoded += 1;
+            }
         }
     }
 

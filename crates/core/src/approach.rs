@@ -1,0 +1,174 @@
+//! What comes before a connection's first SYN: the lookup of a name, the
+//! search for a neighbour's hardware address, an attempt at another address.
+//!
+//! In come DNS messages, neighbour searches and SYNs of all flows in the order
+//! in which one point saw them; out comes what a connection waited for before
+//! it began. Flows only meet here: what is told apart by flow knows nothing of
+//! this.
+
+pub(crate) mod elsewhere;
+pub(crate) mod lookup;
+pub(crate) mod neighbour;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::datagram::{Datagram, Neighbour};
+use crate::dns;
+use crate::event::PointId;
+use crate::flow::FlowKey;
+use crate::segment::{Segment, TcpFlags};
+use crate::time::Timestamp;
+
+pub(crate) use elsewhere::Elsewhere;
+pub(crate) use lookup::{Lookup, Lost};
+pub(crate) use neighbour::{Search, Silent};
+
+/// Connections whose approach is remembered until they are made.
+const MAX_WAITING: usize = 1 << 14;
+
+/// What a connection waited for before its first SYN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Approach {
+    /// The lookup of its server's name.
+    pub(crate) lookup: Option<Lookup>,
+    /// The search for its next hop's hardware address.
+    pub(crate) search: Option<Search>,
+    /// The attempt at another address of the same server.
+    pub(crate) elsewhere: Option<Elsewhere>,
+}
+
+/// Everything under way that a connection may follow.
+#[derive(Debug, Default)]
+pub(crate) struct Approaches {
+    lookups: lookup::Lookups,
+    searches: neighbour::Searches,
+    attempts: elsewhere::Attempts,
+    /// By flow, with the time of the SYN.
+    waiting: BTreeMap<(PointId, FlowKey), (Timestamp, Box<Approach>)>,
+}
+
+impl Approaches {
+    /// Takes in a datagram.
+    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        let source = datagram.flow.source(datagram.direction);
+        let destination = datagram.flow.destination(datagram.direction);
+        if source.port != dns::PORT && destination.port != dns::PORT {
+            return;
+        }
+        if let Some(message) = dns::read(payload) {
+            let place = lookup::Place {
+                at: datagram.at,
+                number: datagram.number,
+                point: datagram.point,
+                source,
+                destination,
+                is_stream: false,
+            };
+            self.message(&message, place);
+        }
+    }
+
+    /// Takes in a step of a neighbour search.
+    pub(crate) fn neighbour(&mut self, step: &Neighbour) {
+        self.searches.take(step);
+    }
+
+    /// Takes in a segment, most of which are of no interest.
+    #[inline]
+    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+        if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
+            self.opening(segment);
+        } else if !payload.is_empty() {
+            let (low, high) = segment.flow.ends();
+            if low.port == dns::PORT || high.port == dns::PORT {
+                self.stream(segment, payload);
+            }
+        }
+    }
+
+    /// What the connection waited for whose first SYN was at `begin`; asked once.
+    pub(crate) fn of(
+        &mut self,
+        point: PointId,
+        flow: FlowKey,
+        begin: Timestamp,
+    ) -> Option<Box<Approach>> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let (at, _) = self.waiting.get(&(point, flow))?;
+        let is_meant = *at == begin;
+        let found = is_meant.then(|| self.waiting.remove(&(point, flow)));
+        found.flatten().map(|(_, approach)| approach)
+    }
+
+    /// The hosts that were searched for and never told their address.
+    pub(crate) fn silent(&self) -> Vec<Silent> {
+        self.searches.silent()
+    }
+
+    /// Resolvers and the least time in which each answered.
+    pub(crate) fn resolvers(&self) -> BTreeMap<IpAddr, Duration> {
+        self.lookups.resolvers.clone()
+    }
+
+    #[cold]
+    fn stream(&mut self, segment: &Segment, payload: &[u8]) {
+        let place = lookup::Place {
+            at: segment.at,
+            number: segment.number,
+            point: segment.point,
+            source: segment.flow.source(segment.direction),
+            destination: segment.flow.destination(segment.direction),
+            is_stream: true,
+        };
+        dns::read_segment(payload, |message| self.message(&message, place));
+    }
+
+    fn message(&mut self, message: &dns::Message, place: lookup::Place) {
+        if message.is_answer {
+            self.lookups.answer(message, place);
+        } else {
+            // A query may itself have waited for the neighbour's address.
+            let searched = self
+                .searches
+                .before(place.point, place.source.addr, place.at);
+            self.lookups.query(message, place, searched);
+        }
+    }
+
+    fn opening(&mut self, segment: &Segment) {
+        if segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::RST) {
+            self.attempts.answered(segment);
+            return;
+        }
+        let source = segment.flow.source(segment.direction);
+        let destination = segment.flow.destination(segment.direction);
+        if destination.port == dns::PORT || !self.attempts.is_first(segment) {
+            return;
+        }
+        let found = self
+            .lookups
+            .before(segment.point, source.addr, destination.addr, segment.at);
+        let elsewhere = self.attempts.begin(segment, found.as_ref().map(|f| f.id));
+        let (lookup, looked_up_late) = match found {
+            Some(found) => (found.lookup, found.searched),
+            None => (None, None),
+        };
+        let search = self
+            .searches
+            .before(segment.point, source.addr, segment.at)
+            .or(looked_up_late);
+        let approach = Approach {
+            lookup,
+            search,
+            elsewhere,
+        };
+        if approach != Approach::default() && self.waiting.len() < MAX_WAITING {
+            let key = (segment.point, segment.flow);
+            self.waiting.insert(key, (segment.at, Box::new(approach)));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Lookups of names: queries, their repetitions and answers, put together as
+//! the program that waits for them sees it.
+
+mod open;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use open::Open;
+
+use super::Search;
+use crate::dns::Message;
+use crate::event::PointId;
+use crate::flow::Endpoint;
+use crate::time::Timestamp;
+
+/// Lookups remembered in all; the oldest go.
+const MAX_LOOKUPS: usize = 4096;
+/// Lookups of one host under way or just done; the oldest go.
+const MAX_OF_CLIENT: usize = 32;
+/// Lookups that named one address; the oldest are no longer tied to it.
+const MAX_OF_ADDRESS: usize = 16;
+/// Resolvers whose distance is remembered.
+const MAX_RESOLVERS: usize = 256;
+/// A program connects this soon after the last answer. Seen at the resolver,
+/// the way there and back is in it.
+const NEXT: Duration = Duration::from_secs(1);
+/// Until another of the addresses is tried: as long as Linux goes on with the
+/// first (`tcp_syn_retries`), about.
+const NEXT_ADDRESS: Duration = Duration::from_secs(135);
+
+/// Where and when a message was seen, and who sent it to whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) at: Timestamp,
+    pub(super) number: u64,
+    pub(super) point: PointId,
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+    /// Over TCP.
+    pub(super) is_stream: bool,
+}
+
+/// A lookup that a connection followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    /// The name that was found at last.
+    pub(crate) name: String,
+    pub(crate) resolver: IpAddr,
+    /// From the first query to the last answer before the connection.
+    pub(crate) took: Duration,
+    /// Time until queries were sent again that had got no answer.
+    pub(crate) retried: Duration,
+    /// Which queries had to be sent again.
+    pub(crate) lost: Lost,
+    /// Time spent on names that do not exist.
+    pub(crate) searched: Duration,
+    /// How many those were.
+    pub(crate) suffixes: u32,
+    /// From an answer that did not fit to the same over TCP.
+    pub(crate) streamed: Duration,
+    /// The wait for answers to queries that were sent once, one name after the
+    /// other; `None` where something was sent again.
+    pub(crate) waited: Option<Duration>,
+    /// Its first packet and its last.
+    pub(crate) packets: [u64; 2],
+}
+
+/// Which queries of a lookup had to be sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lost {
+    /// None.
+    #[default]
+    Nothing,
+    /// The second of two that left one socket; the first was answered at once.
+    SecondOfTwo,
+    /// Any other.
+    Something,
+}
+
+/// What [`Lookups::before`] finds.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The same for every connection to one of the lookup's addresses.
+    pub(super) id: u64,
+    /// Only for the first of them.
+    pub(super) lookup: Option<Lookup>,
+    /// The neighbour search that the first query waited for.
+    pub(super) searched: Option<Search>,
+}
+
+/// The lookups of a capture.
+#[derive(Debug, Default)]
+pub(super) struct Lookups {
+    /// By number, counted up: the first is the oldest.
+    list: BTreeMap<u64, Open>,
+    of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    next: u64,
+    /// The least time in which each resolver answered.
+    pub(super) resolvers: BTreeMap<IpAddr, Duration>,
+}
+
+impl Lookups {
+    /// Takes in a query, which may have waited for a neighbour search.
+    pub(super) fn query(&mut self, message: &Message, place: Place, searched: Option<Search>) {
+        let key = (place.point, place.source.addr);
+        let ids: Vec<u64> = self
+            .of_client
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        // What a query belongs to, the surest sign first.
+        let signs: [fn(&mut Open, &Message, Place) -> bool; 4] = [
+            Open::take_repetition,
+            Open::take_companion,
+            Open::take_late_repetition,
+            Open::take_next_name,
+        ];
+        for sign in signs {
+            for id in &ids {
+                let open = self.list.get_mut(id);
+                if open.is_some_and(|open| sign(open, message, place)) {
+                    return;
+                }
+            }
+        }
+        self.begin(key, Open::new(message, place, searched));
+    }
+
+    /// Takes in an answer.
+    pub(super) fn answer(&mut self, message: &Message, place: Place) {
+        let key = (place.point, place.destination.addr);
+        for id in self.of_client.get(&key).into_iter().flatten() {
+            let Some(open) = self.list.get_mut(id) else {
+                continue;
+            };
+            let Some(fresh) = open.take_answer(message, place) else {
+                continue;
+            };
+            let has_room = self.resolvers.len() < MAX_RESOLVERS;
+            if let Some(took) = open.answered_within(message, place).filter(|_| has_room) {
+                let least = self.resolvers.entry(place.source.addr).or_insert(took);
+                *least = took.min(*least);
+            }
+            for address in fresh {
+                let ids = self.of_address.entry((place.point, address)).or_default();
+                if ids.len() == MAX_OF_ADDRESS {
+                    ids.pop_front();
+                }
+                ids.push_back(*id);
+            }
+            return;
+        }
+    }
+
+    /// The lookup that named the address to which `client` sends a SYN at `at`.
+    pub(super) fn before(
+        &mut self,
+        point: PointId,
+        client: IpAddr,
+        server: IpAddr,
+        at: Timestamp,
+    ) -> Option<Found> {
+        if self.list.is_empty() {
+            return None;
+        }
+        for id in self.of_address.get(&(point, server))? {
+            let Some(open) = self.list.get_mut(id) else {
+                continue;
+            };
+            let is_first = open.used.is_empty();
+            let since = at.since(open.end);
+            let is_soon = since <= if is_first { NEXT } else { NEXT_ADDRESS };
+            if at >= open.end
+                && is_soon
+                && is_same_host(open.client, client)
+                && open.use_for(server)
+            {
+                return Some(Found {
+                    id: *id,
+                    lookup: is_first.then(|| open.conclude()),
+                    searched: open.searched.take(),
+                });
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, key: (PointId, IpAddr), open: Open) {
+        if self.list.len() >= MAX_LOOKUPS {
+            if let Some((id, open)) = self.list.pop_first() {
+                self.forget(id, &open);
+            }
+        }
+        let ids = self.of_client.entry(key).or_default();
+        let oldest = (ids.len() >= MAX_OF_CLIENT)
+            .then(|| ids.pop_front())
+            .flatten();
+        ids.push_back(self.next);
+        self.list.insert(self.next, open);
+        self.next += 1;
+        if let Some(id) = oldest {
+            if let Some(open) = self.list.remove(&id) {
+                self.forget(id, &open);
+            }
+        }
+    }
+
+    /// Takes the lookup that is no longer in the list out of the indexes.
+    fn forget(&mut self, id: u64, open: &Open) {
+        let of_client = (open.point, open.client);
+        unlist(&mut self.of_client, &of_client, id);
+        for &address in &open.addresses {
+            unlist(&mut self.of_address, &(open.point, address), id);
+        }
+    }
+}
+
+fn unlist(
+    index: &mut BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
+    key: &(PointId, IpAddr),
+    id: u64,
+) {
+    if let Some(ids) = index.get_mut(key) {
+        ids.retain(|known| *known != id);
+        if ids.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+/// Whether what asks for names at one address may connect from another: a host
+/// has addresses of both families, and its own resolver on its loopback.
+fn is_same_host(asks: IpAddr, connects: IpAddr) -> bool {
+    asks == connects || asks.is_ipv4() != connects.is_ipv4() || asks.is_loopback()
+}

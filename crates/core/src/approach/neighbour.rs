@@ -1,0 +1,165 @@
+//! Searches for hardware addresses, and what had to wait for them.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::datagram::Neighbour;
+use crate::event::PointId;
+use crate::time::Timestamp;
+
+/// Searches remembered; a scan of a network begins no more.
+const MAX_SEARCHES: usize = 4096;
+/// Packets that waited in the kernel leave as soon as the address is known
+/// (`neigh_update()` in `net/core/neighbour.c`); this much later at most.
+const AT_ONCE: Duration = Duration::from_millis(2);
+/// Requests nearer together than this are copies of one, or several hosts'
+/// haste: the kernel repeats after `retrans_time_ms`, a second.
+const REPEAT: Duration = Duration::from_millis(300);
+/// The kernel gives up after this many requests (`mcast_solicit`).
+pub(crate) const GIVES_UP_AFTER: u32 = 3;
+/// Requests further apart than this belong to two searches.
+const FORGET: Duration = Duration::from_secs(5);
+
+/// A search that ended, and held a packet back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Search {
+    pub(crate) target: IpAddr,
+    /// From the first request to the answer.
+    pub(crate) took: Duration,
+    pub(crate) requests: u32,
+    /// The first request, the last one and the answer.
+    pub(crate) packets: [u64; 3],
+}
+
+/// A host that never told its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Silent {
+    pub(crate) target: IpAddr,
+    pub(crate) asker: IpAddr,
+    pub(crate) requests: u32,
+    /// From the first request to the last.
+    pub(crate) took: Duration,
+    pub(crate) first_packet: u64,
+    pub(crate) last_packet: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: Timestamp,
+    last: Timestamp,
+    requests: u32,
+    packets: [u64; 3],
+    /// When it was answered.
+    answered: Option<Timestamp>,
+    has_ever_answered: bool,
+}
+
+/// All searches of a capture, by who asks for whom.
+#[derive(Debug, Default)]
+pub(crate) struct Searches {
+    open: BTreeMap<(PointId, IpAddr, IpAddr), Open>,
+    /// Whose search was answered last, and by whom, until it sends something.
+    answered: BTreeMap<(PointId, IpAddr), IpAddr>,
+}
+
+impl Searches {
+    pub(crate) fn take(&mut self, step: &Neighbour) {
+        let key = (step.point, step.asker, step.target);
+        let has_room = self.open.len() < MAX_SEARCHES;
+        match self.open.get_mut(&key) {
+            Some(open) if step.is_answer => {
+                if open.answer(step) {
+                    self.answered.insert((step.point, step.asker), step.target);
+                }
+            }
+            Some(open) => open.ask(step),
+            None if step.is_answer || !has_room => {}
+            None => {
+                self.open.insert(key, Open::new(step));
+            }
+        }
+    }
+
+    /// The search of `asker` that ended just before it sent something at `at`.
+    pub(crate) fn before(
+        &mut self,
+        point: PointId,
+        asker: IpAddr,
+        at: Timestamp,
+    ) -> Option<Search> {
+        if self.answered.is_empty() {
+            return None;
+        }
+        let target = self.answered.remove(&(point, asker))?;
+        let open = self.open.get(&(point, asker, target))?;
+        let answered = open.answered?;
+        let is_at_once = at >= answered && at.since(answered) <= AT_ONCE;
+        is_at_once.then(|| Search {
+            target,
+            took: answered.since(open.first),
+            requests: open.requests,
+            packets: open.packets,
+        })
+    }
+
+    /// Those that the kernel gave up, in the order of their targets.
+    pub(crate) fn silent(&self) -> Vec<Silent> {
+        let given_up = self
+            .open
+            .iter()
+            .filter(|(_, open)| !open.has_ever_answered && open.requests >= GIVES_UP_AFTER);
+        let mut list: Vec<_> = given_up
+            .map(|(&(_, asker, target), open)| Silent {
+                target,
+                asker,
+                requests: open.requests,
+                took: open.last.since(open.first),
+                first_packet: open.packets[0],
+                last_packet: open.packets[1],
+            })
+            .collect();
+        list.sort_unstable();
+        list
+    }
+}
+
+impl Open {
+    fn new(step: &Neighbour) -> Self {
+        Self {
+            first: step.at,
+            last: step.at,
+            requests: 1,
+            packets: [step.number, step.number, 0],
+            answered: None,
+            has_ever_answered: false,
+        }
+    }
+
+    fn ask(&mut self, step: &Neighbour) {
+        let since = step.at.since(self.last);
+        let is_over = self.packets[2] != 0 || since > FORGET;
+        if is_over {
+            let has_ever_answered = self.has_ever_answered;
+            *self = Self {
+                has_ever_answered,
+                ..Self::new(step)
+            };
+        } else if since >= REPEAT {
+            self.requests += 1;
+            self.last = step.at;
+            self.packets[1] = step.number;
+        }
+    }
+
+    /// Whether the answer is the first.
+    fn answer(&mut self, step: &Neighbour) -> bool {
+        self.has_ever_answered = true;
+        let is_first = self.packets[2] == 0;
+        if is_first {
+            self.packets[2] = step.number;
+            self.answered = Some(step.at);
+        }
+        is_first
+    }
+}

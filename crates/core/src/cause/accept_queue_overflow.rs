@@ -1,0 +1,106 @@
+//! `accept-queue-overflow`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::exchange::{Exchange, Outcome};
+use crate::handshakes::{self, Why};
+use crate::histogram::Distribution;
+use crate::report::Finding;
+use crate::wait::{Owner, WaitKind};
+
+/// Watches connections that seemed open to the client and were not to the
+/// server: it ignores what they send first, until its program accepts others.
+///
+/// A full queue ignores new SYNs too. What tells it from a lossy path is that
+/// nothing but what opens a connection is repeated (`tcp_check_req()` and
+/// `tcp_conn_request()` in `net/ipv4/`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    unread: u64,
+    repeated: u64,
+    /// Latencies of the first exchanges of connections.
+    first: Distribution,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        if exchange.ordinal == 0 && matches!(exchange.outcome, Outcome::Complete(_)) {
+            self.first.record(exchange.latency());
+        }
+    }
+
+    fn observe_setup(&mut self, setup: &Setup) {
+        let (is_unread, is_repeated) = (handshakes::is_unread(setup), handshakes::is_repeated(setup));
+        if is_unread || is_repeated {
+            self.delays.add_setup(handshakes::lost_until_taken(setup), setup);
+            self.unread += u64::from(is_unread);
+            self.repeated += u64::from(is_repeated);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.unread += other.unread;
+        self.repeated += other.repeated;
+        self.first.merge(&other.first);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_full = case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
+        if !is_full || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    /// Besides repeated SYNs it costs the wait for being accepted: what first
+    /// exchanges take beyond the quickest.
+    fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
+        let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
+        let quickest = self.first.min().unwrap_or_default().as_nanos();
+        let waits = self.first.sum_ns().saturating_sub(quickest * u128::from(self.first.count()));
+        let waits = u64::try_from(waits).unwrap_or(u64::MAX);
+        finding.cost_low_ns = self.delays.sum().min(syns.saturating_add(waits));
+        finding.cost_ns = syns.saturating_add(waits).max(finding.cost_low_ns);
+        finding.cost_high_ns = finding.cost_ns;
+        finding.wall_ns = finding.cost_ns;
+        let total = case.ledger.total().saturating_add(syns).max(1);
+        finding.share = (finding.cost_ns as f64 / total as f64).min(1.0);
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("accept-queue-overflow", Owner::Server, case);
+        self.charge(&mut finding, case);
+        let text = format!(
+            "{} connections were made, and what they sent first was ignored and repeated; {} SYNs \
+             had to be repeated; {} (median) until the server took notice",
+            self.unread,
+            self.repeated,
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.unread, false);
+        finding.summary = format!(
+            "The queue of connections that the program behind {} has still to accept is full. The \
+             kernel ignores what would make it longer: last ACKs, first requests, new SYNs.",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![
+            ruled_out("packet-loss", "only what opens connections is repeated"),
+            ruled_out("syn-loss", "SYN/ACKs came, and requests on open connections were ignored as well"),
+        ];
+        finding.overturned_by =
+            "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile".to_owned();
+        finding.fix = vec![
+            fix("server", "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or blocked loop, too few workers"),
+            fix("server", "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn at least as large"),
+            fix("client", "keep connections alive, so that fewer have to be accepted"),
+        ];
+        finding
+    }
+}

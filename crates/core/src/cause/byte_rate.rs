@@ -1,0 +1,131 @@
+//! Responses held to so many bytes a second by their program.
+//!
+//! It stops in mid-response with everything acknowledged, and goes on when what
+//! it had sent by then is due at a constant rate, however much that was; a
+//! pause for work lasts as long as the work.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::delivery::Delivery;
+use crate::exchange::{Exchange, Side};
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Shorter pauses are ordinary work.
+const NOTABLE: Duration = Duration::from_millis(20);
+/// Fewer segments before a pause are an event, not a part of a bulk.
+const LEAST_SEGMENTS: u64 = 2;
+/// nginx wakes by the millisecond (`ngx_http_limit_rate`), so a rate is exact.
+const OFF_RATE: f64 = 0.03;
+/// What was sent from one pause to the next must differ by this factor: else a
+/// constant time looks the same.
+const DIFFERENT: f64 = 1.1;
+
+/// Watches pauses that keep a rate.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ByteRate {
+    pauses: Tally,
+    /// Bytes a second, as nanoseconds.
+    rates: Distribution,
+    /// Bytes from one pause to the next, as nanoseconds.
+    sent: Distribution,
+}
+
+impl ByteRate {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        let deliveries = exchange.deliveries.iter();
+        for delivery in deliveries.filter(|delivery| delivery.sender == Side::Server) {
+            self.observe_pauses(exchange, delivery);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.pauses.merge(other.pauses);
+        self.rates.merge(&other.rates);
+        self.sent.merge(&other.sent);
+    }
+
+    pub(super) fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let matters =
+            evidence::is_material(case, &self.pauses) && self.pauses.affected >= evidence::REPEATS;
+        match self.rate().filter(|_| matters) {
+            Some(rate) => Conclusion::Finding(Box::new(self.finding(case, rate))),
+            None => Conclusion::Nothing,
+        }
+    }
+
+    fn observe_pauses(&mut self, exchange: &Exchange, delivery: &Delivery) {
+        let least = LEAST_SEGMENTS * u64::from(delivery.mss);
+        let pauses = delivery.pauses.iter();
+        let (mut paused, mut before) = (Duration::ZERO, 0);
+        for pause in pauses.filter(|pause| pause.took >= NOTABLE) {
+            let part = pause.after.saturating_sub(before);
+            before = pause.after;
+            if part < least {
+                continue;
+            }
+            let rate = pause.after as f64 / pause.until.as_secs_f64();
+            self.rates.record(Duration::from_nanos(rate as u64));
+            self.sent.record(Duration::from_nanos(part));
+            paused += pause.took;
+        }
+        if !paused.is_zero() {
+            self.pauses
+                .add(exchange, Cost::exactly(paused), Duration::ZERO);
+        }
+    }
+
+    /// Bytes a second, where the pauses keep to it.
+    fn rate(&self) -> Option<f64> {
+        let bytes = |of: &Distribution, part| of.quantile(part).map(|d| d.as_nanos() as f64);
+        let rate = bytes(&self.rates, 0.5)?;
+        let (low, high) = (bytes(&self.rates, 0.1)?, bytes(&self.rates, 0.9)?);
+        let is_constant = low >= rate * (1.0 - OFF_RATE) && high <= rate * (1.0 + OFF_RATE);
+        let (least, most) = (bytes(&self.sent, 0.0)?, bytes(&self.sent, 1.0)?);
+        (is_constant && most >= least * DIFFERENT).then_some(rate)
+    }
+
+    fn finding(&self, case: &Case<'_>, rate: f64) -> Finding {
+        let mut finding = evidence::finding("rate-limit", Owner::Server, case, &self.pauses);
+        let rate = format!("{:.1} kB/s", rate / 1000.0);
+        let text = format!(
+            "{} responses stopped with everything acknowledged and went on when what had been sent \
+             was due at {rate}, whether that was little or much",
+            self.pauses.affected
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.pauses.affected)
+                .median(&self.pauses.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, self.pauses.affected, false);
+        finding.summary = format!(
+            "The server holds each response to {rate}: it stops for {} (median), {} of all request \
+             time, although neither the path nor a window asks for it.",
+            median(&self.pauses.saved),
+            percent(finding.share)
+        );
+        finding.ruled_out.push(ruled_out(
+            "bandwidth-limit",
+            "what was sent came through at once and was acknowledged before each stop",
+        ));
+        finding.overturned_by =
+            "the server's configuration without a limit, or stops that follow its own work"
+                .to_owned();
+        finding.fix = vec![
+            fix(
+                "server",
+                "nginx: limit_rate 0; or limit_rate_after; HAProxy: bwlim filters",
+            ),
+            fix(
+                "server",
+                "look for X-Accel-Limit-Rate in the application's responses",
+            ),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,137 @@
+//! `cork-hold`.
+//!
+//! Told from `server-think` by what ends the silence: the kernel's probe timer.
+//! It takes the connection's retransmission timeout, 200 ms and the round trip,
+//! and expires on the kernel's own tick, so that every release of every
+//! connection falls on the same phase of 4 ms. A program's timer knows no tick.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, median, percent, ruled_out};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// The least retransmission timeout (`TCP_RTO_MIN`), less what rounding takes.
+const LEAST: Duration = Duration::from_millis(200);
+/// The probe timer's time beyond the round trip: the least timeout and up to
+/// the tick after next; no round trip is measured as nothing.
+const FROM: Duration = Duration::from_millis(202);
+/// At most, with a round trip that varied.
+const UNTIL: Duration = Duration::from_millis(230);
+/// The tick of most kernels: 250 Hz.
+const TICK_NS: i64 = 4_000_000;
+/// Phases are counted in parts of a tick.
+const PARTS: usize = 16;
+/// So many parts next to each other must hold them …
+const WINDOW: usize = 3;
+/// … or nearly all.
+const IN_WINDOW: f64 = 0.9;
+/// By chance eight fall into one window in less than one case of a thousand.
+const LEAST_COUNT: u64 = 8;
+/// A cork that is never taken off holds nearly every response.
+const SHARE: f64 = 0.8;
+/// Only a partial segment is held; loopback's full ones have this many bytes.
+const LARGEST: u64 = 65_483;
+
+/// Watches responses that leave when a kernel's timer expires.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    held: Distribution,
+    phases: [u64; PARTS],
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let think = waited(exchange, WaitKind::ServerThink);
+        if think < LEAST || exchange.response_bytes > LARGEST {
+            return;
+        }
+        let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink);
+        let Some(wait) = last else { return };
+        let phase = wait.end.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
+        if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
+            *count += 1;
+        }
+        self.held.record(think);
+        self.tally.add(exchange, Cost::exactly(think), Duration::ZERO);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.held.merge(&other.held);
+        for (own, other) in self.phases.iter_mut().zip(other.phases) {
+            *own += other;
+        }
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_most = self.tally.affected as f64 >= case.ledger.count as f64 * SHARE;
+        let is_told = case.has_packets && self.tally.affected >= LEAST_COUNT && is_most;
+        if !is_told || !self.is_timeout(case) || !self.is_on_tick() {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn is_timeout(&self, case: &Case<'_>) -> bool {
+        let trip = case.ledger.round_trip.unwrap_or_default();
+        let band = trip + FROM..=trip + UNTIL;
+        [0.1, 0.9].into_iter().all(|part| {
+            self.held.quantile(part).is_some_and(|held| band.contains(&held))
+        })
+    }
+
+    /// Whether the releases share a phase.
+    fn is_on_tick(&self) -> bool {
+        let sum: u64 = self.phases.iter().sum();
+        let turns = self.phases.iter().cycle();
+        let windows = (0..PARTS).map(|from| turns.clone().skip(from).take(WINDOW).sum::<u64>());
+        windows.max().unwrap_or_default() as f64 >= sum as f64 * IN_WINDOW
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = evidence::finding("cork-hold", Owner::Server, case, &self.tally);
+        let text = format!(
+            "{} responses left {} (median) after their requests, the time of the kernel's probe \
+             timer, all on the same phase of its tick",
+            self.tally.affected,
+            median(&self.held)
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.tally.affected)
+                .median(&self.held),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.summary = format!(
+            "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
+             came: each response waits {} (median) for a timer, {} of all request time.",
+            median(&self.held),
+            percent(finding.share)
+        );
+        finding.ruled_out.push(ruled_out(
+            "server-think",
+            "a program's work or timer does not end on the kernel's 4 ms tick, every time",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "nagle-delayed-ack",
+            "nothing of the server was unacknowledged meanwhile",
+        ));
+        finding.overturned_by =
+            "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the server's sends"
+                .to_owned();
+        finding.fix = vec![
+            fix("server", "take the cork off (TCP_CORK 0) when the message is complete"),
+            fix("server", "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,84 @@
+//! `defer-accept`.
+
+use core::time::Duration;
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Of the connections, this share must have been late: the option is the
+/// listener's, and spares none.
+const SHARE: f64 = 0.8;
+
+/// Watches connections on which the server is to speak first, and does so only
+/// when its kernel has repeated a SYN/ACK that the client had acknowledged
+/// (`tcp_check_req()` in `net/ipv4/tcp_minisocks.c`). Where the client speaks
+/// first nobody waits for anything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    established: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        if setup.outcome != Some(SetupOutcome::Established) {
+            return;
+        }
+        self.established += 1;
+        let after = &setup.aftermath;
+        let speaks_first = matches!(after.spoke, Some((_, true))) && after.request.is_none();
+        if let (true, true, Some(end)) = (speaks_first, after.answer_repeats > 0, setup.end) {
+            let waited: Duration = after.last_answer.since(end);
+            self.delays.add_setup(waited, setup);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.established += other.established;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_common = self.delays.count() as f64 >= self.established as f64 * SHARE;
+        if self.delays.count() == 0 || !is_common || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("defer-accept", Owner::Server, case);
+        let text = format!(
+            "on {} of {} connections the server's first words came only after it had repeated a \
+             SYN/ACK that was acknowledged already, {} (median) late",
+            self.delays.count(),
+            self.established,
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "The listener at {} has TCP_DEFER_ACCEPT, and its protocol lets the server speak first: \
+             both sides wait, until the kernel's patience ends {} (median) later.",
+            case.endpoint,
+            self.delays.median(),
+        );
+        finding.ruled_out = vec![
+            ruled_out("syn-loss", "the client's ACK of the first SYN/ACK was seen"),
+            ruled_out("accept-queue-overflow", "every connection is equally late, however few there are"),
+        ];
+        finding.overturned_by =
+            "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise".to_owned();
+        finding.fix = vec![fix(
+            "server",
+            "listen without TCP_DEFER_ACCEPT (nginx: no `deferred`) where the server speaks first",
+        )];
+        finding
+    }
+}

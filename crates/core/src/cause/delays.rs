@@ -1,0 +1,106 @@
+//! Time that connections lost before their first request: what the rules on
+//! handshakes and on what comes before them have in common.
+
+use core::time::Duration;
+
+use super::Case;
+use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
+use crate::connection::Setup;
+use crate::histogram::Distribution;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Packets named in a finding.
+const PACKETS: usize = 6;
+/// Of the connections, this share must have been late …
+const SHARE: f64 = 0.01;
+/// … by this much to matter to those who wait, whatever the mean.
+const LONG: Duration = Duration::from_millis(100);
+
+/// Delays of connections, one for each that was late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delays {
+    pub(crate) lost: Distribution,
+    packets: Vec<u64>,
+}
+
+impl Delays {
+    /// A connection lost this much; the packets show it.
+    pub(crate) fn add(&mut self, lost: Duration, packets: &[u64]) {
+        self.lost.record(lost);
+        self.show(packets);
+    }
+
+    /// The packets of a connection whose SYN was repeated.
+    pub(crate) fn add_setup(&mut self, lost: Duration, setup: &Setup) {
+        self.add(lost, &[setup.first_packet, setup.last_packet]);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.lost.count()
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.lost.merge(&other.lost);
+        self.show(&other.packets);
+    }
+
+    /// The median, for a sentence.
+    pub(crate) fn median(&self) -> String {
+        evidence::median(&self.lost)
+    }
+
+    /// Their sum in nanoseconds.
+    pub(crate) fn sum(&self) -> u64 {
+        u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether that matters: to the mean request, or much to some.
+    pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
+        let total = case.ledger.total().saturating_add(self.sum()).max(1);
+        let mean = self.lost.mean().unwrap_or_default();
+        let of = case.ledger.setups.count.max(1);
+        let is_long = self.lost.quantile(0.5).unwrap_or_default() >= LONG;
+        let is_large = self.sum() as f64 >= total as f64 * MATERIAL_SHARE;
+        let is_frequent = self.count() as f64 >= of as f64 * SHARE;
+        mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
+    }
+
+    /// A finding that costs what was lost.
+    pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+        let mut finding = evidence::bare_finding(id, culprit, case);
+        self.charge(&mut finding, case);
+        finding.affected = Affected {
+            exchanges: self.count(),
+            of: case.ledger.setups.count,
+        };
+        finding
+    }
+
+    /// What was lost as the cost of a finding.
+    pub(crate) fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
+        let cost = self.sum();
+        finding.cost_ns = cost;
+        finding.cost_low_ns = cost;
+        finding.cost_high_ns = cost;
+        finding.wall_ns = cost;
+        let total = case.ledger.total().saturating_add(cost).max(1);
+        finding.share = cost as f64 / total as f64;
+    }
+
+    /// Evidence from the wire, as often as there are delays.
+    pub(crate) fn evidence(&self, text: String) -> Evidence {
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(self.count())
+            .median(&self.lost)
+            .packets(&self.packets)
+    }
+
+    fn show(&mut self, packets: &[u64]) {
+        self.packets
+            .extend(packets.iter().filter(|&&number| number > 0));
+        self.packets.sort_unstable();
+        self.packets.dedup();
+        self.packets.truncate(PACKETS);
+    }
+}

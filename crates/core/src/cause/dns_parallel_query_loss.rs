@@ -1,0 +1,64 @@
+//! `dns-parallel-query-loss`.
+
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion, dns_retry};
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Watches lookups of which the second of two queries was lost, again and
+/// again, and the first never: chance would lose either.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: dns_retry::Rule,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        self.lookups.observe_setup(setup);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups.merge(other.lookups);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if !self.lookups.is_parallel() || !self.lookups.second.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let (delays, of) = (&self.lookups.second, self.lookups.lookups());
+        let mut finding = delays.finding("dns-parallel-query-loss", Owner::Path, case);
+        finding.affected.of = of;
+        let text = format!(
+            "in {} of {of} lookups two queries left one socket together; the first was answered at \
+             once, the second only when sent again {} (median) later",
+            delays.count(),
+            delays.median()
+        );
+        finding.evidence.push(delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.summary = format!(
+            "Of the queries for A and AAAA that leave one socket side by side, the second is lost. \
+             The library has its address and waits {} (median) for the other answer.",
+            delays.median(),
+        );
+        finding.ruled_out = vec![
+            ruled_out("dns-retry", "chance would lose the first query as often as the second"),
+            ruled_out("dns-slow-resolver", "the first query was answered at once"),
+        ];
+        finding.overturned_by =
+            "lookups in which the first query is lost, or a lost query that left its socket alone"
+                .to_owned();
+        finding.fix = vec![
+            fix("client", "`options single-request-reopen` in /etc/resolv.conf (glibc), or `use-vc`"),
+            fix("path", "a resolver cache on the host, so that queries cross no address translation; see insert_failed in `conntrack -S`"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,102 @@
+//! `dns-retry`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::approach::Lost;
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Lookups in which the second of two queries was lost and the first was not,
+/// from which that is no chance: were queries lost at random, the first would
+/// be in half of the cases.
+const ALWAYS_SECOND: u64 = 3;
+
+/// Watches lookups whose queries were sent again.
+///
+/// It is the path (or the resolver) that loses queries if any may be lost; if
+/// it is always the second of two from one socket, that is
+/// `dns-parallel-query-loss`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: u64,
+    pub(super) all: Delays,
+    /// Those of which the second query alone was lost.
+    pub(super) second: Delays,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+            return;
+        };
+        self.lookups += 1;
+        match lookup.lost {
+            Lost::Nothing => return,
+            Lost::SecondOfTwo => self.second.add(lookup.retried, &lookup.packets),
+            Lost::Something => {}
+        }
+        self.all.add(lookup.retried, &lookup.packets);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups += other.lookups;
+        self.all.merge(&other.all);
+        self.second.merge(&other.second);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.all.count() == 0 || self.is_parallel() || !self.all.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    /// Whether the losses are those of `dns-parallel-query-loss`.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.second.count() >= ALWAYS_SECOND && self.second.count() == self.all.count()
+    }
+
+    pub(super) fn lookups(&self) -> u64 {
+        self.lookups
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.all.finding("dns-retry", Owner::Path, case);
+        finding.affected.of = self.lookups;
+        let text = format!(
+            "in {} of {} lookups a query was sent again because no answer had come, {} (median) later",
+            self.all.count(),
+            self.lookups,
+            self.all.median()
+        );
+        finding.evidence.push(self.all.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.all.count(), false);
+        finding.summary = format!(
+            "Queries for the name of {}, or their answers, are lost. Nobody repeats a datagram but \
+             the program's own library, and that waits {} (median) before it does.",
+            case.endpoint,
+            self.all.median(),
+        );
+        finding.ruled_out = vec![
+            ruled_out("dns-slow-resolver", "the repeated query was answered at once"),
+            ruled_out(
+                "dns-parallel-query-loss",
+                "it is not always the second of two queries from one socket",
+            ),
+        ];
+        finding.overturned_by =
+            "a capture at the resolver that shows the first query arrive and be answered late"
+                .to_owned();
+        finding.fix = vec![
+            fix("path", "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops"),
+            fix("client", "`options timeout:1 attempts:3` in /etc/resolv.conf; a second nameserver"),
+            fix("client", "a cache on the host (systemd-resolved, dnsmasq, NodeLocal DNSCache)"),
+        ];
+        finding
+    }
+}

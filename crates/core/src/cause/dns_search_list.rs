@@ -1,0 +1,81 @@
+//! `dns-search-list`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::histogram::Distribution;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Watches lookups that began with names that do not exist: one name with the
+/// suffixes of a search list, each asked for when the one before was denied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: u64,
+    delays: Delays,
+    /// How many names were denied, a nanosecond each.
+    suffixes: Distribution,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+            return;
+        };
+        self.lookups += 1;
+        if lookup.suffixes == 0 {
+            return;
+        }
+        // What was lost on the way is another cause's.
+        let searched = lookup.searched.saturating_sub(lookup.retried);
+        self.delays.add(searched, &lookup.packets);
+        self.suffixes.record(core::time::Duration::from_nanos(lookup.suffixes.into()));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups += other.lookups;
+        self.delays.merge(&other.delays);
+        self.suffixes.merge(&other.suffixes);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.delays.count() == 0 || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("dns-search-list", Owner::Client, case);
+        finding.affected.of = self.lookups;
+        let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
+        let text = format!(
+            "{} of {} lookups asked for {names} names (median) that do not exist before the one \
+             that does, {} (median)",
+            self.delays.count(),
+            self.lookups,
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "Before the name of {} itself, the client's library asks for it with {names} suffixes \
+             of its search list. Each is a round trip to the resolver that ends in \"no such name\".",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![ruled_out(
+            "dns-slow-resolver",
+            "the time went into the number of questions, each was answered as quickly as the others",
+        )];
+        finding.overturned_by = "a trailing dot behind the name that changes nothing".to_owned();
+        finding.fix = vec![
+            fix("client", "write the name with a trailing dot (`www.example.com.`)"),
+            fix("client", "`options ndots:1` and a shorter `search` in /etc/resolv.conf (Kubernetes: dnsConfig)"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,117 @@
+//! `dns-slow-resolver`.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::delays::Delays;
+use super::evidence::{self, fix, human, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Lookups remembered, the first ones.
+const MAX_LOOKUPS: usize = 4096;
+/// Time beyond the way there and back from which an answer is late: what a
+/// resolver knows it answers within a millisecond.
+const LATE: Duration = Duration::from_millis(5);
+
+/// Watches how long queries wait that nobody had to repeat. Late is what takes
+/// more than twice the way to the resolver, as its quickest answer or its
+/// SYN/ACK shows it: a distance is the same for every answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: BTreeMap<u64, Waited>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    resolver: IpAddr,
+    waited: Duration,
+    names: u32,
+    packets: [u64; 2],
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+            return;
+        };
+        if let Some(waited) = lookup.waited {
+            let waited = Waited {
+                resolver: lookup.resolver,
+                waited,
+                names: lookup.suffixes + 1,
+                packets: lookup.packets,
+            };
+            self.lookups.insert(setup.first_packet, waited);
+            self.bound();
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups.extend(other.lookups);
+        self.bound();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let mut delays = Delays::default();
+        let mut distance = Duration::ZERO;
+        for lookup in self.lookups.values() {
+            let Some(nearest) = case.facts.hosts.nearest(lookup.resolver) else {
+                continue;
+            };
+            let excess = lookup.waited.saturating_sub(nearest * lookup.names);
+            if excess >= LATE * lookup.names && excess >= nearest * lookup.names {
+                delays.add(excess, &lookup.packets);
+                distance = distance.max(nearest);
+            }
+        }
+        if delays.count() == 0 || !delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, &delays, distance)))
+    }
+}
+
+impl Rule {
+    fn bound(&mut self) {
+        while self.lookups.len() > MAX_LOOKUPS {
+            self.lookups.pop_last();
+        }
+    }
+
+    fn finding(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Finding {
+        let mut finding = delays.finding("dns-slow-resolver", Owner::Resolver, case);
+        let of = self.lookups.len() as u64;
+        finding.affected.of = of;
+        let text = format!(
+            "{} of {of} lookups were answered {} (median) later than the way to the resolver takes \
+             ({}), without any repetition",
+            delays.count(),
+            delays.median(),
+            human(distance)
+        );
+        finding.evidence.push(delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.summary = format!(
+            "The resolver takes {} (median) to find the name of {}: it asks others first, and does \
+             not know the name yet.",
+            delays.median(),
+            case.endpoint,
+        );
+        finding.ruled_out = vec![
+            ruled_out("path-distance", "the resolver answered other queries within its distance"),
+            ruled_out("dns-retry", "no query was sent twice"),
+        ];
+        finding.overturned_by =
+            "a second lookup of the same name that takes as long: then it is the path".to_owned();
+        finding.fix = vec![
+            fix("resolver", "let it keep answers for longer, prefetch names in use, or ask a nearer upstream"),
+            fix("client", "keep connections open; a cache on the host"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,69 @@
+//! `dns-tcp-fallback`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Watches lookups whose answer did not fit into a datagram (TC) and that were
+/// done again over TCP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: u64,
+    delays: Delays,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+            return;
+        };
+        self.lookups += 1;
+        if !lookup.streamed.is_zero() {
+            self.delays.add(lookup.streamed, &lookup.packets);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups += other.lookups;
+        self.delays.merge(&other.delays);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.delays.count() == 0 || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("dns-tcp-fallback", Owner::Resolver, case);
+        finding.affected.of = self.lookups;
+        let text = format!(
+            "{} of {} lookups got a truncated answer (TC) and were done again over TCP, which took \
+             {} (median)",
+            self.delays.count(),
+            self.lookups,
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "The answer to the name of {} is too long for the datagram that the client accepts: \
+             the lookup is done again over TCP, a handshake and a second query more.",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![ruled_out("dns-retry", "every query was answered")];
+        finding.overturned_by = "answers over TCP that come no later than the datagrams".to_owned();
+        finding.fix = vec![
+            fix("client", "`options edns0` in /etc/resolv.conf, so that 1232 bytes fit into a datagram"),
+            fix("resolver", "shorten the answer: fewer aliases (CNAME) and addresses for the name"),
+        ];
+        finding
+    }
+}

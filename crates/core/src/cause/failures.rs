@@ -1,0 +1,119 @@
+//! Requests that a server took and that came to nothing: what the rules on
+//! servers at fault have in common.
+
+use core::time::Duration;
+
+use super::attempts::{Attempts, repeats};
+use super::evidence::{self, REPEATS};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::event::{ProbeAnswer, RequestFailure};
+use crate::exchange::{Exchange, Outcome};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, Fix};
+use crate::wait::Owner;
+
+/// Of all requests, this share must have come to nothing if they are many …
+const SHARE: f64 = 0.05;
+/// … and this many, half of all, if they are few.
+const FEW: u64 = 2;
+
+/// Requests that came to nothing in one way, and all others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failures {
+    pub(super) tally: Tally,
+    others: u64,
+    packets: Vec<u64>,
+}
+
+/// One way of coming to nothing.
+pub(super) struct Kind {
+    pub(super) id: &'static str,
+    /// What our own requests met.
+    pub(super) is_answer: fn(ProbeAnswer) -> bool,
+    pub(super) is_failure: fn(RequestFailure) -> bool,
+    /// Of requests, in the past tense.
+    pub(super) what: &'static str,
+}
+
+impl Failures {
+    /// Counts an exchange that failed, or did not.
+    pub(super) fn observe(&mut self, exchange: &Exchange, has_failed: bool) {
+        if has_failed {
+            let cost = Cost::exactly(exchange.latency());
+            self.tally.add(exchange, cost, Duration::ZERO);
+            self.packets.push(exchange.first_packet);
+            self.packets.truncate(5);
+        } else if exchange.outcome != Outcome::Cut {
+            self.others += 1;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.others += other.others;
+        self.packets.extend(other.packets);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
+    }
+
+    /// A finding with its evidence, from packets and from our own requests;
+    /// its words are still to come.
+    pub(super) fn conclude(
+        &self,
+        case: &Case<'_>,
+        kind: &Kind,
+        words: impl FnOnce(&mut Finding),
+    ) -> Conclusion {
+        let mut found = self.wire(kind);
+        found.extend(probed(case, kind));
+        if found.is_empty() {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding(kind.id, Owner::Server, case, &self.tally);
+        finding.predicted = None;
+        finding.affected = Affected {
+            exchanges: self.tally.affected,
+            of: self.tally.affected + self.others,
+        };
+        finding.verdict = evidence::judge(&found, repeats(&found), false);
+        finding.evidence = found;
+        words(&mut finding);
+        Conclusion::Finding(Box::new(finding))
+    }
+
+    /// What packets show, if that is more than a single mishap.
+    fn wire(&self, kind: &Kind) -> Vec<Evidence> {
+        let (failed, all) = (self.tally.affected, self.tally.affected + self.others);
+        let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
+        let is_half = failed >= FEW && failed * 2 >= all;
+        if !is_many && !is_half {
+            return Vec::new();
+        }
+        let text = format!("{failed} of {all} requests {}", kind.what);
+        vec![
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(failed)
+                .median(&self.tally.saved)
+                .packets(&self.packets),
+        ]
+    }
+}
+
+/// What our own requests met, where none got a response.
+fn probed(case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
+    let attempts = Attempts::of(case).unwrap_or_default();
+    if attempts.has_response() {
+        return Vec::new();
+    }
+    let has_connected = attempts.has_connected();
+    let is_answer =
+        |answer| (kind.is_answer)(answer) && (has_connected || answer != ProbeAnswer::Silence);
+    attempts.requests(is_answer, kind.is_failure, kind.what)
+}
+
+/// A finding's remaining words.
+pub(super) fn tell(finding: &mut Finding, summary: String, overturned_by: &str, fixes: Vec<Fix>) {
+    finding.summary = summary;
+    overturned_by.clone_into(&mut finding.overturned_by);
+    finding.fix = fixes;
+}

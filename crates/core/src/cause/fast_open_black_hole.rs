@@ -1,0 +1,73 @@
+//! `fast-open-black-hole`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// SYNs with data that must have been lost.
+const LOST: u64 = 2;
+
+/// Watches SYNs with data (TCP Fast Open, RFC 7413) of which none is answered,
+/// while the same SYN without the data is answered at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    /// SYNs with data that were answered.
+    passed: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        if !setup.opening.has_data || setup.outcome != Some(SetupOutcome::Established) {
+            return;
+        }
+        if setup.retransmissions == 0 {
+            self.passed += 1;
+        } else {
+            self.delays.add_setup(setup.repeated_for(), setup);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.passed += other.passed;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_hole = self.delays.count() >= LOST && self.passed == 0;
+        if !is_hole || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("fast-open-black-hole", Owner::Path, case);
+        let text = format!(
+            "all {} SYNs with data stayed unanswered; the same without data was answered at once, \
+             {} (median) later",
+            self.delays.count(),
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "Something on the way to {} drops SYNs that carry data. TCP Fast Open, which is to save \
+             a round trip, costs {} (median).",
+            case.endpoint,
+            self.delays.median(),
+        );
+        finding.ruled_out = vec![ruled_out("syn-loss", "no SYN without data was lost")];
+        finding.overturned_by = "a SYN with data on the same path that is answered".to_owned();
+        finding.fix = vec![
+            fix("client", "switch Fast Open off for this path: net.ipv4.tcp_fastopen=0, or the program's own option"),
+            fix("path", "let SYNs with data through"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,93 @@
+//! `ipv6-fallback`.
+
+use core::time::Duration;
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Attempts without a lookup that names both addresses, from which their
+/// likeness tells that they belong together …
+const NAMELESS: u64 = 5;
+/// … if the client waited equally long each time: its own timer.
+const SPREAD: Duration = Duration::from_millis(20);
+
+/// Watches connections to an IPv4 address that began only when a SYN to the
+/// same server's IPv6 address had stayed unanswered. One lookup that named
+/// both ties them together; without it they must be many, and each as late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    named: Delays,
+    nameless: Delays,
+    syns: u32,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let Some(elsewhere) = approach.and_then(|approach| approach.elsewhere) else {
+            return;
+        };
+        self.syns = self.syns.max(elsewhere.syns);
+        let delays = match elsewhere.is_same_name {
+            true => &mut self.named,
+            false => &mut self.nameless,
+        };
+        delays.add(elsewhere.took, &[elsewhere.first_packet, setup.first_packet]);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.named.merge(&other.named);
+        self.nameless.merge(&other.nameless);
+        self.syns = self.syns.max(other.syns);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let mut delays = self.named.clone();
+        let spread = |d: &Delays| {
+            let of = |q| d.lost.quantile(q).unwrap_or_default();
+            of(1.0).saturating_sub(of(0.0))
+        };
+        if self.nameless.count() >= NAMELESS && spread(&self.nameless) <= SPREAD {
+            delays.merge(&self.nameless);
+        }
+        if delays.count() == 0 || !delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, &delays)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
+        let mut finding = delays.finding("ipv6-fallback", Owner::Path, case);
+        let text = format!(
+            "{} connections began {} (median) after a SYN to the server's IPv6 address that nothing \
+             answered; up to {} SYNs were sent there first",
+            delays.count(),
+            delays.median(),
+            self.syns
+        );
+        finding.evidence.push(delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, delays.count(), false);
+        finding.summary = format!(
+            "The server's name has an IPv6 address from which nothing comes back. The client tries \
+             it first and turns to {} {} (median) later.",
+            case.endpoint,
+            delays.median(),
+        );
+        finding.ruled_out = vec![ruled_out(
+            "syn-loss",
+            "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
+        )];
+        finding.overturned_by = "a connection over IPv6 to the same server that succeeds".to_owned();
+        finding.fix = vec![
+            fix("path or server", "make the IPv6 address work (firewall, route, listener on [::]), or withdraw its AAAA record"),
+            fix("client", "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,111 @@
+//! `neighbour-resolution`.
+
+use core::time::Duration;
+
+use super::delays::Delays;
+use super::evidence::{self, fix, human, ruled_out};
+use super::{Case, Conclusion};
+use crate::approach::Silent;
+use crate::connection::Setup;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A neighbour answers within microseconds; a search that took longer had its
+/// request or answer lost, or a host that sleeps.
+const LATE: Duration = Duration::from_millis(20);
+
+/// Watches connections whose SYN left when a late search for a hardware
+/// address ended, and not before: the kernel had kept it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    repeated: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let approach = setup.approach.as_ref();
+        let search = approach.and_then(|approach| approach.search);
+        if let Some(search) = search.filter(|search| search.took >= LATE) {
+            self.delays.add(search.took, &search.packets);
+            self.repeated += u64::from(search.requests > 1);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.repeated += other.repeated;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.delays.count() == 0 || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("neighbour-resolution", Owner::Path, case);
+        let text = format!(
+            "{} connections began at the moment when a search for the next hop's hardware address \
+             ended that took {} (median); {} of the searches had to be repeated",
+            self.delays.count(),
+            self.delays.median(),
+            self.repeated
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "Before the first packet to {} can leave, the hardware address of the next hop has to \
+             be found, and that takes {} (median): the kernel asks again after a second.",
+            case.endpoint,
+            self.delays.median(),
+        );
+        finding.ruled_out = vec![ruled_out(
+            "syn-loss",
+            "no SYN was sent before the address was known",
+        )];
+        finding.overturned_by =
+            "connections that begin as late although `ip neigh` lists the next hop as REACHABLE"
+                .to_owned();
+        finding.fix = vec![
+            fix("path", "find what loses broadcasts on the link: switch ports, storm control, a sleeping host"),
+            fix("client", "larger tables if they overflow (net.ipv4.neigh.default.gc_thresh1, 2, 3); a permanent entry (`ip neigh replace`)"),
+        ];
+        finding
+    }
+}
+
+/// A host that never told its hardware address: nothing can be sent to it.
+pub(crate) fn silent(case: &Case<'_>, host: &Silent) -> Finding {
+    let mut finding = evidence::bare_finding("neighbour-resolution", Owner::Path, case);
+    finding.service = host.target.to_string();
+    let text = format!(
+        "{} asked {} times within {} for the hardware address of {}, and nobody answered",
+        host.asker,
+        host.requests,
+        human(host.took),
+        host.target
+    );
+    finding.affected = Affected { exchanges: 1, of: 1 };
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(host.requests.into())
+            .packets(&[host.first_packet, host.last_packet]),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), false);
+    finding.summary = format!(
+        "Nobody on the link of {} answers for {}. The kernel gives up after three tries, a second \
+         apart, and tells the program that the host is unreachable; no packet is ever sent.",
+        host.asker, host.target,
+    );
+    finding.ruled_out = vec![ruled_out("firewall-drop", "no SYN was sent that could be dropped")];
+    finding.overturned_by = format!("`ip neigh show {}` with a hardware address", host.target);
+    finding.fix = vec![
+        fix("server", "check that the host is up, on this link, and has this address"),
+        fix("client", "check address, netmask and route: does the target really stand on this link?"),
+    ];
+    finding
+}

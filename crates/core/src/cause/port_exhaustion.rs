@@ -1,0 +1,192 @@
+//! `port-exhaustion`.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::evidence::{self, fix};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::Exchange;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
+use crate::wait::Owner;
+
+/// Ports of a client beyond which they are no narrow range.
+const MAX_PORTS: usize = 64;
+/// Clients watched.
+const MAX_CLIENTS: usize = 256;
+/// A single port is one that the program asks for itself.
+const LEAST_PORTS: usize = 2;
+/// Connections for each port, from which its use again is no chance.
+const REUSES: usize = 3;
+/// Times that all ports must have been in use at once.
+const FULL: u64 = 2;
+/// Connections of one client remembered: enough for every port to be used
+/// again and again.
+const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
+
+/// Watches clients that come back from the same few neighbouring ports, all of
+/// which are in use time and again: there are no others. What connect() says
+/// then (EADDRNOTAVAIL) is not on the wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    clients: BTreeMap<IpAddr, Client>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Client {
+    ports: BTreeSet<u16>,
+    /// When connections began, by port.
+    begun: BTreeSet<(Timestamp, u16)>,
+    /// When the last exchange of a port's connections ended.
+    ended: BTreeSet<(Timestamp, u16)>,
+    packets: Vec<u64>,
+    is_wide: bool,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let port = exchange.client.port;
+        if let Some(client) = self.client(exchange.client.addr, port) {
+            if client.ended.len() < MAX_CONNECTIONS {
+                client.ended.insert((exchange.end, port));
+            }
+        }
+    }
+
+    fn observe_setup(&mut self, setup: &Setup) {
+        let (Some((from, _)), Some(begin)) = (setup.ends, setup.begin) else {
+            return;
+        };
+        if setup.outcome != Some(SetupOutcome::Established) {
+            return;
+        }
+        if let Some(client) = self.client(from.addr, from.port) {
+            if client.begun.len() < MAX_CONNECTIONS {
+                client.begun.insert((begin, from.port));
+            }
+            if client.packets.len() < 5 {
+                client.packets.push(setup.first_packet);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (addr, theirs) in other.clients {
+            if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
+                continue;
+            }
+            self.clients.entry(addr).or_default().merge(theirs);
+        }
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let mut clients = self.clients.iter();
+        let found = clients.find_map(|(&addr, client)| Some((addr, client, client.fullness()?)));
+        match found {
+            Some((addr, client, full)) => {
+                Conclusion::Finding(Box::new(finding(case, addr, client, full)))
+            }
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Rule {
+    fn client(&mut self, addr: IpAddr, port: u16) -> Option<&mut Client> {
+        if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
+            return None;
+        }
+        let client = self.clients.entry(addr).or_default();
+        client.note(port);
+        (!client.is_wide).then_some(client)
+    }
+}
+
+impl Client {
+    fn note(&mut self, port: u16) {
+        if !self.is_wide {
+            self.ports.insert(port);
+            self.narrow();
+        }
+    }
+
+    /// Forgets all of a client with too many ports.
+    fn narrow(&mut self) {
+        if self.is_wide || self.ports.len() > MAX_PORTS {
+            *self = Self {
+                is_wide: true,
+                ..Self::default()
+            };
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.is_wide |= other.is_wide;
+        self.ports.extend(other.ports);
+        self.begun.extend(other.begun);
+        self.ended.extend(other.ended);
+        self.packets.extend(other.packets);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
+        self.narrow();
+    }
+
+    /// How often all ports were in use, if they are a narrow range that is
+    /// used again and again.
+    fn fullness(&self) -> Option<u64> {
+        let (first, last) = (self.ports.first()?, self.ports.last()?);
+        let is_range = usize::from(last - first) < self.ports.len();
+        let is_reused = self.begun.len() >= self.ports.len() * REUSES;
+        if self.ports.len() < LEAST_PORTS || !is_range || !is_reused {
+            return None;
+        }
+        let begun = self.begun.iter().map(|&(at, port)| (at, true, port));
+        let ended = self.ended.iter().map(|&(at, port)| (at, false, port));
+        let mut events: Vec<_> = begun.chain(ended).collect();
+        events.sort_unstable();
+        let (mut used, mut full) = (BTreeSet::new(), 0);
+        for (_, is_begin, port) in events {
+            if !is_begin {
+                used.remove(&port);
+            } else if used.insert(port) && used.len() == self.ports.len() {
+                full += 1;
+            }
+        }
+        (full >= FULL).then_some(full)
+    }
+}
+
+fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, full: u64) -> Finding {
+    let mut finding = evidence::bare_finding("port-exhaustion", Owner::Client, case);
+    let (first, last) = (client.ports.first(), client.ports.last());
+    let range = format!("{}–{}", first.copied().unwrap_or(0), last.copied().unwrap_or(0));
+    let made = client.begun.len() as u64;
+    let text = format!(
+        "{addr} made {made} connections from {} ports only ({range}); {full} times all of them were \
+         in use at once",
+        client.ports.len()
+    );
+    finding.affected = Affected { exchanges: full, of: made };
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(full)
+            .packets(&client.packets),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, full, true);
+    finding.summary = format!(
+        "The client {addr} has {} local ports for connections to {}. While all are in use, \
+         connect() fails at once (EADDRNOTAVAIL) and nothing is sent; how long the program then \
+         waits cannot be seen in packets.",
+        client.ports.len(),
+        case.endpoint,
+    );
+    finding.overturned_by =
+        "the program choosing these ports itself, or `sysctl net.ipv4.ip_local_port_range` wider"
+            .to_owned();
+    finding.fix = vec![
+        fix("client", "keep connections alive and pool them"),
+        fix("client", "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound"),
+    ];
+    finding
+}

@@ -1,0 +1,127 @@
+//! Attempts that something said no to, by who said it: what the rules on
+//! refused attempts have in common.
+
+use std::collections::BTreeMap;
+
+use super::Case;
+use crate::connection::{Setup, SetupOutcome};
+use crate::icmp::IcmpKind;
+use crate::report::{Evidence, EvidenceKind};
+
+/// Packets shown of each kind.
+const PACKETS: usize = 5;
+/// What systems send packets with (Linux and others, Windows, some routers).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+
+/// Attempts of one service that were turned down.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusals {
+    /// Resets, by their time to live.
+    resets: BTreeMap<u8, Seen>,
+    /// ICMP errors: by a filter, and others.
+    prohibited: Seen,
+    unreachable: Seen,
+    /// Attempts that ended otherwise.
+    pub(super) others: u64,
+}
+
+/// How often, and some of the packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) count: u64,
+    packets: Vec<u64>,
+}
+
+impl Refusals {
+    pub(super) fn take(&mut self, setup: &Setup) {
+        match (setup.outcome, setup.turned_down) {
+            (Some(SetupOutcome::Refused), _) => self
+                .resets
+                .entry(setup.answer_ttl.unwrap_or_default())
+                .or_default()
+                .add(&[setup.first_packet]),
+            (Some(SetupOutcome::Unanswered), Some((kind, number))) => {
+                let seen = match is_prohibited(kind, setup) {
+                    true => &mut self.prohibited,
+                    false => &mut self.unreachable,
+                };
+                seen.add(&[setup.first_packet, number]);
+            }
+            _ => self.others += 1,
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (ttl, seen) in other.resets {
+            self.resets.entry(ttl).or_default().merge(seen);
+        }
+        self.prohibited.merge(other.prohibited);
+        self.unreachable.merge(other.unreachable);
+        self.others += other.others;
+    }
+
+    /// Resets by the host itself, and those that came from as far as no other
+    /// packet of the host: something on the way sent them in its name.
+    pub(super) fn resets(&self, case: &Case<'_>) -> (Seen, Seen) {
+        let host = case.facts.hosts.ttl(case.endpoint.addr);
+        let (mut own, mut foreign) = (Seen::default(), Seen::default());
+        for (&ttl, seen) in &self.resets {
+            let is_own = host
+                .is_none_or(|(least, most)| hops(ttl) == hops(least) || hops(ttl) == hops(most));
+            match is_own {
+                true => own.merge(seen.clone()),
+                false => foreign.merge(seen.clone()),
+            }
+        }
+        (own, foreign)
+    }
+
+    pub(super) fn prohibited(&self) -> &Seen {
+        &self.prohibited
+    }
+
+    pub(super) fn unreachable(&self) -> &Seen {
+        &self.unreachable
+    }
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, packets: &[u64]) {
+        self.count += 1;
+        self.packets.extend(packets);
+        self.packets.truncate(PACKETS);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.packets.extend(other.packets);
+        self.packets.sort_unstable();
+        self.packets.truncate(PACKETS);
+    }
+
+    /// Evidence, if it was seen.
+    pub(super) fn evidence(&self, what: &str) -> Option<Evidence> {
+        let text = format!("{} {what}", self.count);
+        (self.count > 0).then(|| {
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.count)
+                .packets(&self.packets)
+        })
+    }
+}
+
+/// How many routers a packet passed, from the nearest initial time to live.
+fn hops(ttl: u8) -> u8 {
+    let initial = INITIAL_TTLS.into_iter().find(|initial| *initial >= ttl);
+    initial.unwrap_or(u8::MAX) - ttl
+}
+
+/// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
+    let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
+    match kind {
+        IcmpKind::Unreachable(code) if is_v4 => matches!(code, 9 | 10 | 13),
+        IcmpKind::Unreachable(code) => matches!(code, 1 | 5),
+        _ => false,
+    }
+}

@@ -1,0 +1,192 @@
+//! `stale-keep-alive`.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::evidence::{self, fix, human, ruled_out};
+use super::tally::{Cost, Tally, nanos};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::exchange::{Exchange, Staleness};
+use crate::histogram::Distribution;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
+use crate::wait::Owner;
+
+/// Instants remembered of each kind, the first.
+const MAX_INSTANTS: usize = 4096;
+/// Nobody gives a request up sooner …
+const SOONEST: Duration = Duration::from_millis(100);
+/// … and what begins later than this is for something else.
+const PATIENCE: Duration = Duration::from_secs(130);
+/// Requests that must have come to nothing.
+const REPEATS: u64 = 2;
+
+/// Watches requests on connections that had been idle and turned out to be
+/// dead: reset within a round trip, or repeated and never acknowledged.
+///
+/// A server that fails resets requests on busy connections too; one that does
+/// not answer acknowledges them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    idle: Distribution,
+    /// Requests on idle connections that went well.
+    alive: u64,
+    closed: u64,
+    reset: u64,
+    forgotten: u64,
+    /// Who sent requests that nothing came back to, and when.
+    ignored: BTreeSet<(IpAddr, Timestamp)>,
+    /// Who opened connections, and when.
+    openings: BTreeSet<(IpAddr, Timestamp)>,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let (Some(idle), Some(staleness)) = (exchange.signs.idle, exchange.staleness()) else {
+            return;
+        };
+        match staleness {
+            Staleness::Alive => {
+                self.alive += 1;
+                return;
+            }
+            Staleness::Untold => return,
+            Staleness::Closed => self.closed += 1,
+            Staleness::Reset => self.reset += 1,
+            Staleness::Forgotten => self.forgotten += 1,
+        }
+        self.idle.record(idle);
+        let is_ignored = staleness == Staleness::Forgotten;
+        let lost = match is_ignored {
+            true => Duration::ZERO,
+            false => exchange.latency(),
+        };
+        self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
+        if is_ignored && self.ignored.len() < MAX_INSTANTS {
+            self.ignored.insert((exchange.client.addr, exchange.begin));
+        }
+    }
+
+    fn observe_setup(&mut self, setup: &Setup) {
+        if let (Some((client, _)), Some(begin)) = (setup.ends, setup.begin) {
+            self.openings.insert((client.addr, begin));
+            if self.openings.len() > MAX_INSTANTS {
+                self.openings.pop_last();
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.idle.merge(&other.idle);
+        self.alive += other.alive;
+        self.closed += other.closed;
+        self.reset += other.reset;
+        self.forgotten += other.forgotten;
+        self.ignored.extend(other.ignored);
+        self.openings.extend(other.openings);
+        for instants in [&mut self.ignored, &mut self.openings] {
+            while instants.len() > MAX_INSTANTS {
+                instants.pop_last();
+            }
+        }
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.tally.affected < REPEATS {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    /// How long each of the clients that heard nothing waited before it opened
+    /// another connection.
+    fn patience(&self) -> Distribution {
+        let mut waited = Distribution::default();
+        let mut openings = self.openings.clone();
+        for &(client, at) in &self.ignored {
+            let (soonest, latest) = (at + SOONEST, at + PATIENCE);
+            let next = openings.range((client, soonest)..=(client, latest)).next();
+            if let Some(next) = next.copied() {
+                openings.remove(&next);
+                waited.record(next.1.since(at));
+            }
+        }
+        waited
+    }
+
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let culprit = match self.forgotten + self.reset > self.closed {
+            true => Owner::Path,
+            false => Owner::Client,
+        };
+        let mut finding = evidence::finding("stale-keep-alive", culprit, case, &self.tally);
+        // Each has to be asked again on a connection of its own. A reset, seen
+        // where it was made, still has its way to the client before it.
+        let trip = case.ledger.round_trip.unwrap_or_default();
+        let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
+        let unseen = match self.reset > 0 {
+            true => trip.saturating_sub(seen) * times(self.reset),
+            false => Duration::ZERO,
+        };
+        let patience = self.patience();
+        let waited = u64::try_from(patience.sum_ns()).unwrap_or(u64::MAX);
+        let again = nanos(trip * times(self.tally.affected) + unseen).saturating_add(waited);
+        for cost in [&mut finding.cost_ns, &mut finding.cost_high_ns] {
+            *cost = cost.saturating_add(again);
+        }
+        let total = case.ledger.total().saturating_add(finding.cost_ns).max(1);
+        finding.share = finding.cost_ns as f64 / total as f64;
+        finding.predicted = None;
+        finding.affected = Affected {
+            exchanges: self.tally.affected,
+            of: case.ledger.count + case.ledger.errors + case.ledger.timeouts,
+        };
+        let lost = match self.forgotten * 2 > self.tally.affected {
+            true => &patience,
+            false => &self.tally.saved,
+        };
+        let idle = human(self.idle.min().unwrap_or_default());
+        let text = format!(
+            "{} requests on connections idle for {idle} or longer came to nothing: {} after the \
+             server's FIN, {} reset, {} never acknowledged; {} such requests were answered",
+            self.tally.affected, self.closed, self.reset, self.forgotten, self.alive
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(self.tally.affected)
+                .median(lost),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.summary = format!(
+            "The client uses connections again that were idle for {idle} or longer, and that {} \
+             meanwhile. The request is lost for {} (median) and has to be asked again on a new one.",
+            match culprit {
+                Owner::Path => "something on the way has forgotten",
+                _ => "the server has closed",
+            },
+            human(lost.quantile(0.5).unwrap_or_default()),
+        );
+        finding.ruled_out = vec![
+            ruled_out("connection-closed", "requests on connections in use are answered"),
+            ruled_out("no-response", "the lost requests were not acknowledged"),
+        ];
+        finding.overturned_by =
+            "requests that come to nothing on connections that were never idle".to_owned();
+        finding.fix = vec![
+            fix("client", "forget idle connections before the others do: a pool's idle time below the server's and the path's"),
+            fix("client", "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT"),
+            fix("server or path", "a longer idle timeout (nginx keepalive_timeout; the load balancer's)"),
+        ];
+        finding
+    }
+}
+
+fn times(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,80 @@
+//! `syn-queue-full`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::handshakes::{self, Why};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Watches SYNs that are ignored exactly while a certain number of handshakes
+/// are under way: a lossy path does not count them. Cookies, the SYN/ACKs of a
+/// server whose table is full, count too where they make handshakes late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    cookies: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        self.cookies += u64::from(setup.opening.is_cookie());
+        if handshakes::is_repeated(setup) {
+            self.delays.add_setup(setup.repeated_for(), setup);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.cookies += other.cookies;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match case.ledger.setups.handshakes.why(case.ledger) {
+            Why::SynQueue { room } if self.delays.is_material(case) => {
+                Conclusion::Finding(Box::new(self.finding(case, room)))
+            }
+            _ => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, room: usize) -> Finding {
+        let mut finding = self.delays.finding("syn-queue-full", Owner::Server, case);
+        let text = format!(
+            "{} connections had to repeat their SYN, {} (median): SYNs were ignored whenever {room} \
+             handshakes were under way, and answered whenever fewer were",
+            self.delays.count(),
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        if self.cookies > 0 {
+            let text = format!("{} SYN/ACKs were cookies, without options", self.cookies);
+            finding
+                .evidence
+                .push(Evidence::circumstance(EvidenceKind::Wire, text).count(self.cookies));
+        }
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "{} has room for {room} connections that are only half made, and ignores further SYNs \
+             meanwhile. They come again a second later.",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![
+            ruled_out("syn-loss", "a path that loses SYNs does not count the handshakes under way"),
+            ruled_out("accept-queue-overflow", "no request on an open connection was ignored"),
+            ruled_out("traffic-flood", "those who connect go on with their connections"),
+        ];
+        finding.overturned_by =
+            "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` on the server that do not rise"
+                .to_owned();
+        finding.fix = vec![
+            fix("server", "a longer queue: listen(backlog) (nginx `listen … backlog=`), net.core.somaxconn and net.ipv4.tcp_max_syn_backlog"),
+            fix("server", "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence"),
+            fix("client", "keep connections alive; do not open all at once"),
+        ];
+        finding
+    }
+}

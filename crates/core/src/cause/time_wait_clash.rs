@@ -1,0 +1,70 @@
+//! `time-wait-clash`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Watches SYNs that were answered by an ACK of something else, which the
+/// client reset before it began again: the server still remembered the
+/// connection before between the same ports (RFC 9293 §3.10.7.4).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    given_up: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        if !setup.opening.was_challenged {
+            return;
+        }
+        self.delays.add_setup(setup.repeated_for(), setup);
+        self.given_up += u64::from(setup.outcome != Some(SetupOutcome::Established));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.given_up += other.given_up;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let matters = self.given_up > 0 || self.delays.is_material(case);
+        if self.delays.count() == 0 || !matters {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("time-wait-clash", Owner::Client, case);
+        let text = format!(
+            "{} of {} SYNs met an ACK of an earlier connection between the same ports; the client \
+             reset it and began again {} (median) later; {} never succeeded",
+            self.delays.count(),
+            case.ledger.setups.count,
+            self.delays.median(),
+            self.given_up
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "The client comes from a port that it used shortly before, and {} still remembers that \
+             connection (TIME-WAIT). It answers the SYN by an ACK of the old one.",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![ruled_out("syn-loss", "every SYN was answered, by an ACK")];
+        finding.overturned_by =
+            "`ss -tan state time-wait` on the server without such connections".to_owned();
+        finding.fix = vec![
+            fix("client", "keep connections alive; let the kernel choose the local port, from a wide net.ipv4.ip_local_port_range"),
+            fix("client", "leave net.ipv4.tcp_timestamps on: they show the server that the SYN is new"),
+            fix("server", "let the client close first, so that it is the one that remembers"),
+        ];
+        finding
+    }
+}

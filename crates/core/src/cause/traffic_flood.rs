@@ -1,0 +1,92 @@
+//! `traffic-flood`.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::{Setup, SetupOutcome};
+use crate::handshakes::{self, Why};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Packets shown.
+const PACKETS: usize = 5;
+
+/// Watches attempts that nobody goes on with, far more than connections made:
+/// a client that is in earnest repeats its SYN or sends the last ACK.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    delays: Delays,
+    unfinished: Vec<u64>,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        if handshakes::is_repeated(setup) {
+            self.delays.add_setup(setup.repeated_for(), setup);
+        }
+        let is_left = matches!(
+            setup.outcome,
+            Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
+        );
+        if is_left && self.unfinished.len() < PACKETS {
+            self.unfinished.push(setup.first_packet);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.delays.merge(&other.delays);
+        self.unfinished.extend(other.unfinished);
+        self.unfinished.sort_unstable();
+        self.unfinished.truncate(PACKETS);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_flood = case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
+        if !is_flood || self.delays.count() == 0 || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("traffic-flood", Owner::Client, case);
+        let (count, rate) = case.ledger.setups.handshakes.unfinished();
+        let text = format!(
+            "{count} SYNs, {rate:.0} a second, came from senders that never went on with them, {} \
+             for each connection that was made",
+            count / self.delays.count().max(1)
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(count)
+                .packets(&self.unfinished),
+        );
+        let text = format!(
+            "{} real connections had to repeat their SYN, {} (median)",
+            self.delays.count(),
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.affected.of = finding.affected.of.saturating_sub(count).max(self.delays.count());
+        finding.verdict = evidence::judge(&finding.evidence, count, false);
+        finding.summary = format!(
+            "A flood of SYNs at {} fills the table of half-open connections. Those who are in \
+             earnest find no room and come again a second later.",
+            case.endpoint,
+        );
+        finding.ruled_out = vec![
+            ruled_out("syn-queue-full", "few of those who connect go on with it"),
+            ruled_out("syn-loss", "SYNs are ignored while the table is full"),
+        ];
+        finding.overturned_by = "senders of the SYNs that turn out to be clients of this service, \
+             whose ACKs the capture missed"
+            .to_owned();
+        finding.fix = vec![
+            fix("path", "filter the flood before it arrives (the provider, a scrubbing service, XDP drop by source)"),
+            fix("server", "`sysctl net.ipv4.tcp_syncookies=1` and a larger net.ipv4.tcp_max_syn_backlog"),
+        ];
+        finding
+    }
+}

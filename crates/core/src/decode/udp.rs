@@ -1,0 +1,40 @@
+//! UDP headers (RFC 768).
+
+use super::Record;
+use super::byte_order::ByteOrder;
+use super::ip;
+use crate::datagram::Datagram;
+use crate::event::PointId;
+use crate::flow::{Endpoint, FlowKey, Transport};
+
+/// Ports, length and checksum.
+const HEADER: u16 = 8;
+
+/// Reads the header that `packet` begins with, and what was captured of the
+/// payload. `None` when the header was not captured whole or its length is
+/// less than its own.
+#[cold]
+pub(super) fn read<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    packet: &ip::Datagram<'a>,
+) -> Option<(Datagram, &'a [u8])> {
+    let at = record.at?;
+    let (header, rest) = packet.payload.split_first_chunk::<{ HEADER as usize }>()?;
+    let half = |at| ByteOrder::Big.u16(header, at);
+    let payload_len = half(4)?.checked_sub(HEADER)?;
+    let (flow, direction) = FlowKey::new(
+        Transport::Udp,
+        Endpoint::new(packet.source, half(0)?),
+        Endpoint::new(packet.destination, half(2)?),
+    );
+    let datagram = Datagram {
+        at,
+        number: record.number,
+        point,
+        flow,
+        direction,
+        payload_len,
+    };
+    Some((datagram, rest.get(..payload_len.into()).unwrap_or(rest)))
+}

@@ -1,0 +1,75 @@
+//! What is known of hosts besides their services.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::connection::{Setup, SetupOutcome};
+use crate::flow::Endpoint;
+
+/// Hosts remembered.
+const MAX_HOSTS: usize = 4096;
+
+/// Hosts that answered anything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hosts {
+    servers: BTreeMap<IpAddr, Server>,
+    /// Resolvers and the least time in which each answered a query.
+    pub(crate) resolvers: BTreeMap<IpAddr, Duration>,
+}
+
+/// What a host's SYN/ACKs and data tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Server {
+    /// The least time to a SYN/ACK.
+    nearest: Option<Duration>,
+    /// Least and greatest time to live.
+    ttl: (u8, u8),
+}
+
+impl Hosts {
+    /// Takes in a handshake.
+    pub(crate) fn take(&mut self, setup: &Setup, server: Endpoint) {
+        let is_answered = matches!(
+            setup.outcome,
+            Some(SetupOutcome::Established | SetupOutcome::Cut)
+        );
+        let Some(ttl) = setup.answer_ttl.filter(|_| is_answered) else {
+            return;
+        };
+        if let Some(host) = self.take_ttl(server.addr, ttl) {
+            host.nearest = host
+                .nearest
+                .into_iter()
+                .chain(setup.answered_within())
+                .min();
+        }
+    }
+
+    /// Takes in the time to live of a host's packets.
+    pub(crate) fn take_ttl(&mut self, server: IpAddr, ttl: u8) -> Option<&mut Server> {
+        if self.servers.len() >= MAX_HOSTS && !self.servers.contains_key(&server) {
+            return None;
+        }
+        let host = self.servers.entry(server).or_insert(Server {
+            nearest: None,
+            ttl: (ttl, ttl),
+        });
+        host.ttl = (host.ttl.0.min(ttl), host.ttl.1.max(ttl));
+        Some(host)
+    }
+
+    /// The least time in which the host answered anything.
+    pub(crate) fn nearest(&self, host: IpAddr) -> Option<Duration> {
+        let server = self.servers.get(&host).and_then(|server| server.nearest);
+        server
+            .into_iter()
+            .chain(self.resolvers.get(&host).copied())
+            .min()
+    }
+
+    /// The time to live of the host's packets, least and greatest.
+    pub(crate) fn ttl(&self, host: IpAddr) -> Option<(u8, u8)> {
+        self.servers.get(&host).map(|server| server.ttl)
+    }
+}

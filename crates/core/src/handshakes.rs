@@ -1,0 +1,249 @@
+//! What the handshakes of one service have in common: why SYNs are repeated
+//! can be told from all of them together only.
+
+use core::time::Duration;
+
+use crate::connection::{Setup, SetupOutcome};
+use crate::exchange::{Exchange, Side};
+use crate::service::Ledger;
+use crate::time::Timestamp;
+
+/// SYNs remembered, the earliest.
+const MAX_TRIES: usize = 4096;
+/// SYNs that must have been ignored before a threshold is believed.
+const IGNORED: usize = 3;
+/// Attempts that nobody went on with, from which they are a flood …
+const FLOOD: u64 = 100;
+/// … if there are so many for each connection that was made …
+const FLOOD_RATIO: u64 = 10;
+/// … and so many a second.
+const FLOOD_RATE: f64 = 50.0;
+/// Connections whose first request was ignored, from which that is no loss.
+const UNREAD: u64 = 2;
+/// Losses of the server's data for each such connection, from which it may
+/// be loss after all.
+const LOSS_RATIO: u64 = 4;
+/// A first request no longer than this fits through any path (RFC 9293
+/// §3.7.1), so that it is no path's MTU that keeps it back.
+const SMALL: u32 = 1200;
+
+/// A first answer this late …
+const STANDS: Duration = Duration::from_millis(50);
+/// … and so many times the median late is of a server that stands still.
+const STANDS_RATIO: u32 = 5;
+/// By chance no more likely than this would all ignored SYNs have come while
+/// it stood still.
+const CHANCE: f64 = 0.001;
+
+/// The handshakes of one service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handshakes {
+    tries: Vec<Try>,
+    /// Late first exchanges of connections.
+    late: Vec<(Timestamp, Timestamp)>,
+    /// Connections whose small first request was repeated and not acknowledged.
+    unread: u64,
+    /// Attempts that ended with one SYN and, perhaps, its answer.
+    unfinished: u64,
+    established: u64,
+    span: Option<(Timestamp, Timestamp)>,
+}
+
+/// A SYN, and until when its connection was half open; `None`: ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Try {
+    at: Timestamp,
+    until: Option<Timestamp>,
+}
+
+/// Why SYNs of a service are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// They or their answers are lost.
+    Loss,
+    /// The table of half-open connections is full: SYNs are ignored while this
+    /// many handshakes are under way.
+    SynQueue {
+        /// How many handshakes are answered at once.
+        room: usize,
+    },
+    /// The queue of connections that the program is to accept is full.
+    AcceptQueue,
+    /// More SYNs come than anybody could answer.
+    Flood,
+}
+
+impl Handshakes {
+    pub(crate) fn take(&mut self, setup: &Setup) {
+        let Some(begin) = setup.begin else { return };
+        match setup.outcome {
+            Some(SetupOutcome::Established) => self.established += 1,
+            Some(SetupOutcome::Cut | SetupOutcome::Unanswered) if setup.retransmissions == 0 => {
+                self.unfinished += 1;
+                self.span = Some(match self.span {
+                    Some((first, last)) => (first.min(begin), last.max(begin)),
+                    None => (begin, begin),
+                });
+            }
+            _ => {}
+        }
+        self.unread += u64::from(is_unread(setup));
+        if setup.opening.was_challenged || setup.opening.has_data {
+            return;
+        }
+        let is_taken = setup.outcome == Some(SetupOutcome::Established);
+        let syns = setup.syns.as_slice();
+        for (index, &at) in syns.iter().enumerate() {
+            let is_last = index + 1 == syns.len();
+            let until = setup.end.filter(|_| is_last && is_taken);
+            self.tries.push(Try { at, until });
+        }
+        if self.tries.len() >= 2 * MAX_TRIES {
+            self.settle();
+        }
+    }
+
+    /// Takes in an exchange: the first of a connection shows whether anybody
+    /// accepted it.
+    pub(crate) fn take_exchange(&mut self, exchange: &Exchange) {
+        if exchange.ordinal == 0 && exchange.latency() >= STANDS {
+            self.late.push((exchange.begin, exchange.end));
+            if self.late.len() >= 2 * MAX_TRIES {
+                self.settle();
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.tries.extend(other.tries);
+        self.late.extend(other.late);
+        self.settle();
+        self.unread += other.unread;
+        self.unfinished += other.unfinished;
+        self.established += other.established;
+        let spans = self.span.into_iter().chain(other.span);
+        self.span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
+
+    /// Attempts that nobody went on with, and how many a second.
+    pub(crate) fn unfinished(&self) -> (u64, f64) {
+        let seconds = self
+            .span
+            .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
+        let rate = if seconds > 0.0 {
+            self.unfinished as f64 / seconds
+        } else {
+            0.0
+        };
+        (self.unfinished, rate)
+    }
+
+    /// Why SYNs are sent again, if any are.
+    pub(crate) fn why(&self, ledger: &Ledger) -> Why {
+        let (unfinished, rate) = self.unfinished();
+        let lost_answers = ledger
+            .recoveries
+            .get(&Side::Server)
+            .copied()
+            .unwrap_or_default();
+        if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
+        {
+            Why::Flood
+        } else if self.unread >= UNREAD && lost_answers * LOSS_RATIO <= self.unread
+            || self.follows_standstill(ledger)
+        {
+            Why::AcceptQueue
+        } else if let Some(room) = self.room() {
+            Why::SynQueue { room }
+        } else {
+            Why::Loss
+        }
+    }
+
+    /// How many handshakes may be under way, if SYNs are ignored exactly while
+    /// that many are.
+    fn room(&self) -> Option<usize> {
+        let mut tries = self.tries.clone();
+        tries.sort_unstable();
+        let mut open: Vec<Timestamp> = Vec::new();
+        let (mut taken, mut ignored) = (Vec::new(), Vec::new());
+        for each in tries {
+            open.retain(|until| *until > each.at);
+            match each.until {
+                Some(until) => {
+                    taken.push(open.len());
+                    open.push(until);
+                }
+                None => ignored.push(open.len()),
+            }
+        }
+        let (most, least) = (*taken.iter().max()?, *ignored.iter().min()?);
+        (ignored.len() >= IGNORED && least > most).then_some(least)
+    }
+
+    /// Whether SYNs are ignored only while the server stands still, and answered
+    /// at other times: connections wait to be accepted then, until no more fit.
+    fn follows_standstill(&self, ledger: &Ledger) -> bool {
+        let median = ledger.latency.quantile(0.5).unwrap_or_default();
+        let long = STANDS.max(median * STANDS_RATIO);
+        let mut stands: Vec<_> = self.late.clone();
+        stands.retain(|(begin, end)| end.since(*begin) >= long);
+        stands.sort_unstable();
+        stands.dedup_by(|next, kept| {
+            let overlaps = next.0 <= kept.1;
+            kept.1 = if overlaps { kept.1.max(next.1) } else { kept.1 };
+            overlaps
+        });
+        let is_within = |each: &&Try| {
+            let after = stands.partition_point(|(begin, _)| *begin <= each.at);
+            let last = after.checked_sub(1).and_then(|index| stands.get(index));
+            last.is_some_and(|(_, end)| each.at <= *end)
+        };
+        let of = |is_taken: bool| {
+            let tries = || {
+                self.tries
+                    .iter()
+                    .filter(|each| each.until.is_some() == is_taken)
+            };
+            (tries().count(), tries().filter(is_within).count())
+        };
+        let ((taken, taken_within), (ignored, ignored_within)) = (of(true), of(false));
+        let share = taken_within as f64 / taken.max(1) as f64;
+        let chance = share.powi(i32::try_from(ignored).unwrap_or(i32::MAX));
+        ignored >= IGNORED && ignored_within == ignored && chance <= CHANCE
+    }
+
+    fn settle(&mut self) {
+        self.tries.sort_unstable();
+        self.tries.truncate(MAX_TRIES);
+        self.late.sort_unstable();
+        self.late.truncate(MAX_TRIES);
+    }
+}
+
+/// Whether a connection seemed open to the client and was not to the server:
+/// what the client sent first was ignored, not even acknowledged.
+pub(crate) fn is_unread(setup: &Setup) -> bool {
+    let after = &setup.aftermath;
+    setup.outcome == Some(SetupOutcome::Established)
+        && after.request_repeats > 0
+        && after.request_len <= SMALL
+}
+
+/// Whether its SYN had to be sent again for no reason of its own.
+pub(crate) fn is_repeated(setup: &Setup) -> bool {
+    setup.outcome == Some(SetupOutcome::Established)
+        && setup.retransmissions > 0
+        && !setup.opening.has_data
+        && !setup.opening.was_challenged
+}
+
+/// What a connection lost until its first request was taken: repeated SYNs and
+/// repeated requests.
+pub(crate) fn lost_until_taken(setup: &Setup) -> Duration {
+    let after = &setup.aftermath;
+    let repeated = after
+        .request
+        .map_or(Duration::ZERO, |first| after.last_request.since(first));
+    setup.repeated_for() + repeated
+}

@@ -1,0 +1,203 @@
+//! What passes the point besides segments: lookups, searches for hardware
+//! addresses, ICMP errors.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::datagram::{Datagram, Neighbour};
+use lagtrace_core::event::PointId;
+use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::icmp::{IcmpError, IcmpKind};
+use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
+use lagtrace_core::time::Timestamp;
+
+use crate::wire;
+
+/// The first number of such packets: no segment has it.
+const FIRST_NUMBER: u64 = 100_000;
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(crate) enum Aside {
+    /// A DNS message, over UDP or in a segment.
+    Dns {
+        is_answer: bool,
+        port: u16,
+        is_stream: bool,
+        message: Vec<u8>,
+    },
+    /// The client asks for the server's hardware address, or is told.
+    Arp { is_answer: bool },
+    /// An ICMP error about the client's SYN on this connection.
+    Unreachable { code: u8, connection: u16 },
+}
+
+fn resolver() -> Endpoint {
+    Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 53)), 53)
+}
+
+/// Reads the words behind the time; `None` when they are no such packet.
+pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, String>> {
+    Some(match words {
+        ["ask", rest @ ..] => dns(false, rest),
+        ["tell", rest @ ..] => dns(true, rest),
+        ["arp", "ask"] => Ok(Aside::Arp { is_answer: false }),
+        ["arp", "tell"] => Ok(Aside::Arp { is_answer: true }),
+        ["icmp", "unreachable", code] => code
+            .parse()
+            .map(|code| Aside::Unreachable { code, connection })
+            .map_err(|_| format!("`{code}` is no code")),
+        _ => return None,
+    })
+}
+
+fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
+    let [id, kind, name, rest @ ..] = words else {
+        return Err("a message has an id, a kind and a name".to_owned());
+    };
+    let id: u16 = id.parse().map_err(|_| format!("`{id}` is no id"))?;
+    let kind: u16 = match *kind {
+        "A" => 1,
+        "AAAA" => 28,
+        other => return Err(format!("`{other}` is no kind of address")),
+    };
+    let (mut port, mut is_stream, mut flags) = (50_000, false, [u8::from(is_answer) << 7, 0]);
+    let mut addresses = Vec::new();
+    let mut rest = rest.iter();
+    while let Some(&word) = rest.next() {
+        match word {
+            "port" => {
+                let value = rest.next().ok_or("`port` lacks its number")?;
+                port = value.parse().map_err(|_| format!("`{value}` is no port"))?;
+            }
+            "tcp" => is_stream = true,
+            "truncated" => flags[0] |= 2,
+            "nxdomain" => flags[1] = 3,
+            "none" => {}
+            address => addresses.push(match address.parse::<IpAddr>() {
+                Ok(address) => address,
+                Err(_) => return Err(format!("`{address}` is no address")),
+            }),
+        }
+    }
+    let mut message = encode(id, flags, kind, name, &addresses);
+    if is_stream {
+        let length = u16::try_from(message.len()).map_err(|e| e.to_string())?;
+        message.splice(0..0, length.to_be_bytes());
+    }
+    Ok(Aside::Dns {
+        is_answer,
+        port,
+        is_stream,
+        message,
+    })
+}
+
+fn encode(id: u16, flags: [u8; 2], kind: u16, name: &str, addresses: &[IpAddr]) -> Vec<u8> {
+    let mut bytes = id.to_be_bytes().to_vec();
+    bytes.extend(flags);
+    bytes.extend([0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend([0, 1]);
+    for address in addresses {
+        let (kind, value) = match address {
+            IpAddr::V4(address) => (1, address.octets().to_vec()),
+            IpAddr::V6(address) => (28, address.octets().to_vec()),
+        };
+        // A pointer to the question's name, class IN, a time to live of 60 s.
+        bytes.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, value.len() as u8]);
+        bytes.extend(value);
+    }
+    bytes
+}
+
+impl Aside {
+    /// Hands it to the analysis.
+    pub(crate) fn observe(&self, index: usize, at: Timestamp, analyzer: &mut Analyzer) {
+        let number = FIRST_NUMBER + index as u64;
+        let point = PointId::default();
+        match self {
+            Self::Dns {
+                is_answer,
+                port,
+                is_stream,
+                message,
+            } => {
+                let client = Endpoint::new(wire::client(0).addr, *port);
+                let (source, destination) = match is_answer {
+                    true => (resolver(), client),
+                    false => (client, resolver()),
+                };
+                let transport = if *is_stream {
+                    Transport::Tcp
+                } else {
+                    Transport::Udp
+                };
+                let (flow, direction) = FlowKey::new(transport, source, destination);
+                if *is_stream {
+                    let segment = Segment {
+                        at,
+                        number,
+                        point,
+                        flow,
+                        direction,
+                        seq: number as u32 * 1000,
+                        ack: 1,
+                        flags: TcpFlags::PSH.with(TcpFlags::ACK),
+                        window: 500,
+                        payload_len: message.len() as u32,
+                        options: TcpOptions::default(),
+                        ip: IpFacts::default(),
+                    };
+                    return analyzer.segment(&segment, message);
+                }
+                let datagram = Datagram {
+                    at,
+                    number,
+                    point,
+                    flow,
+                    direction,
+                    payload_len: message.len() as u16,
+                };
+                analyzer.datagram(&datagram, message);
+            }
+            Self::Arp { is_answer } => analyzer.neighbour(&Neighbour {
+                at,
+                number,
+                point,
+                asker: wire::client(0).addr,
+                target: wire::server().addr,
+                is_answer: *is_answer,
+            }),
+            Self::Unreachable { code, connection } => {
+                let (client, server) = (wire::client(*connection), wire::server());
+                let (flow, direction) = FlowKey::new(Transport::Tcp, client, server);
+                analyzer.icmp(&IcmpError {
+                    at,
+                    number,
+                    point,
+                    reporter: server.addr,
+                    flow,
+                    direction,
+                    seq: Some(1000),
+                    kind: IcmpKind::Unreachable(*code),
+                });
+            }
+        }
+    }
+}
+
+/// The same host's address of version 6.
+pub(crate) fn over_ipv6(endpoint: Endpoint) -> Endpoint {
+    let IpAddr::V4(address) = endpoint.addr else {
+        return endpoint;
+    };
+    let [.., last] = address.octets();
+    let address = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last.into());
+    Endpoint::new(IpAddr::V6(address), endpoint.port)
+}
