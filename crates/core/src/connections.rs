@@ -1,5 +1,22 @@
 //! Connections one by one: which are wanted, their numbers, and the few with
-//! the most of something.
+//! the most of something. Who asks for none pays for none.
+//!
+//! Counts are those of `tshark` (`-z conv,tcp`, `tcp.analysis.*`) and
+//! `tcptrace -lr`, held against both in the command's tests, but for these:
+//!
+//! | figure | here | there, and why not |
+//! |---|---|---|
+//! | sent again, out of order | told by the sender's IP-ID and TSval; untold where they are silent | tshark guesses by 3 ms or the first round trip; the sum of both is the same |
+//! | fast, by timer, by probe | by what the loss made its exchange wait for | tshark: an ACK seen twice within 20 ms; neither knows tail-loss probes |
+//! | spurious | D-SACK, or an answer sooner than the path allows | tshark: acknowledged already when it passes here, which a point far from the sender cannot see |
+//! | duplicate ACKs | only while data is outstanding (RFC 5681 §2) | tshark counts what answers spurious repetitions too: the D-SACKs |
+//! | probes | keep-alive and zero-window probes by their number | tcptrace counts those without a byte as bare ACKs |
+//! | a FIN sent again | if its first copy was seen | tshark also without |
+//! | windows | unknown without both SYNs | both print the field unscaled |
+//! | most in flight | furthest byte less what was acknowledged | tshark takes the last one's number when segments overtake |
+//! | initial window | the first flight, a lower bound unless the window ended it | tcptrace: what passed before the first ACK, whatever ended it |
+//! | round trips | from here to each end; the least with the handshake's | tcptrace's median is none; its mean has delayed ACKs in it as ours has |
+//! | packets long after the end | those that come more than 2 s later are not counted | all are |
 
 use core::cmp::Reverse;
 use core::fmt;

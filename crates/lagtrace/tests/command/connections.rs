@@ -314,3 +314,25 @@ fn lines_stream_every_connection_and_a_document_holds_those_asked_for() {
     let plain = lagtrace(arguments).json();
     assert!(plain.get("connections").is_none(), "not asked for");
 }
+
+#[test]
+fn a_quic_flow_is_a_row_with_what_its_headers_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/quic");
+    let capture = folder.join("retry.pcap");
+    let path = capture.to_str().unwrap();
+    let arguments = ["analyze", path, "--connections", "--format", "json"];
+    let report = lagtrace(arguments).json();
+    let [record] = &report["connections"]["list"].as_array().unwrap()[..] else {
+        panic!("{report:#}")
+    };
+    assert_eq!(record["protocol"], "quic");
+    assert_eq!(record["stream"], 0);
+    assert_eq!(record["quic"]["retries"], 1);
+    assert!(record["handshake"]["took_ns"].as_u64().unwrap() > 60_000_000);
+    assert_eq!(record["server_side"]["round_trip"]["method"], "spin-bit");
+    for unknown in ["/exchanges", "/lost", "/server_side/retransmissions"] {
+        assert!(record.pointer(unknown).unwrap().is_null(), "{record:#}");
+    }
+    let text = lagtrace(["analyze", path, "--connections"]).stdout;
+    assert!(text.contains("udp 0"), "{text}");
+}
