@@ -22,7 +22,7 @@ use crate::icmp::IcmpError;
 use crate::report::{Capture, CapturePoint, Report};
 use crate::segment::Segment;
 use crate::service::Service;
-use crate::table::{self, MAX_CONNECTIONS, Table};
+use crate::table::{self, MAX_CONNECTIONS, Table, Tallied};
 use crate::time::Timestamp;
 
 /// Shares that each service's connections are dealt to, by hash; what they come
@@ -184,13 +184,12 @@ impl Analyzer {
     pub fn finish(mut self) -> Report {
         let empty = Table::new(self.hasher.clone(), 1);
         let table = core::mem::replace(&mut self.connections, empty);
-        let evicted = table.evicted;
-        table.finish(|mut connection| {
+        let tallied = table.finish(|mut connection| {
             connection.give_up(Parting::CaptureEnded, &mut self.closed);
             self.fold_closed();
         });
-        self.note_evicted(evicted);
         self.points.extend(self.point.take());
+        self.note(&tallied);
         let capture = self.capture();
         let connections = self.collected.finish();
         self.facts.hosts.resolvers = self.approaches.resolvers();
@@ -232,18 +231,16 @@ impl Analyzer {
         (self.hasher.hash_one((client, server)) >> 48) as usize % SHARDS
     }
 
-    fn note_evicted(&mut self, evicted: u64) {
-        if evicted == 0 {
-            return;
+    /// What the capture cannot show, or shows twice.
+    fn note(&mut self, tallied: &Tallied) {
+        let segments: u64 = self.points.values().map(|point| point.segments).sum();
+        let max = self.options.max_connections.unwrap_or(MAX_CONNECTIONS);
+        let remarks = remarks(tallied, segments, max);
+        for (id, text) in remarks {
+            let id = id.to_owned();
+            let body = EventBody::Note(Note { id, text });
+            self.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
         }
-        let body = EventBody::Note(Note {
-            id: "connections-given-up".to_owned(),
-            text: format!(
-                "{evicted} connections were closed early, those idle longest first, because more than {} were open at a time: what came later on them counts as another connection's.",
-                self.options.max_connections.unwrap_or(MAX_CONNECTIONS)
-            ),
-        });
-        self.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
     }
 
     /// Sums up what closed, and forgets it.
@@ -383,6 +380,33 @@ impl Analyzer {
             points,
         })
     }
+}
+
+/// What must be known of a capture's oddities, each with its id.
+fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, String)> {
+    let Tallied {
+        connections,
+        evicted,
+        one_sided,
+        copies,
+    } = *tallied;
+    let mut list = Vec::new();
+    if evicted > 0 {
+        list.push(("connections-given-up", format!(
+            "{evicted} of {connections} connections were closed early, those idle longest first, because more than {max} were open at a time: what came later on them counts as another connection's."
+        )));
+    }
+    if copies > 0 {
+        list.push(("copies", format!(
+            "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
+        )));
+    }
+    if one_sided > 0 {
+        list.push(("one-direction", format!(
+            "{one_sided} of {connections} connections were seen in one direction only: what their other end did, and so what its time went to, is not in the capture. Capture where both directions pass."
+        )));
+    }
+    list
 }
 
 impl Point {

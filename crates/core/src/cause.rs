@@ -6,7 +6,9 @@
 
 mod attempts;
 mod byte_rate;
+mod candidates;
 mod delays;
+mod disorder;
 pub(crate) mod evidence;
 mod failures;
 mod held;
@@ -17,6 +19,8 @@ pub(crate) mod rhythm;
 mod secured;
 mod sequence;
 pub(crate) mod tally;
+mod trips;
+pub(crate) mod upstream;
 
 use core::fmt;
 
@@ -28,6 +32,7 @@ use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
 use rhythm::Rhythm;
+use upstream::Upstream;
 
 /// A class of latency: what it is called and how it is told to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,8 @@ pub(crate) struct Case<'a> {
     pub(crate) facts: &'a Facts,
     /// How the server worked through its requests.
     pub(crate) rhythm: &'a Rhythm,
+    /// What the server asks itself for its requests, if the capture holds that.
+    pub(crate) upstream: Option<&'a Upstream>,
     /// Whether the ledger was made from packets, or from our own stamps.
     pub(crate) has_packets: bool,
     /// How many requests each exchange of the ledger stands for: more than
@@ -148,6 +155,13 @@ causes! {
     packet_loss "packet-loss" "The path loses packets";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
+    path_jitter "path-jitter" "The path delays some packets and not others";
+    route_change "route-change" "The route between the ends changed";
+    radio_power_save "radio-power-save" "A radio on the way sleeps between requests";
+    path_member_fault "path-member-fault" "One of several parallel paths loses packets";
+    reordering "reordering" "The path delivers packets out of order";
+    spurious_retransmission "spurious-retransmission" "Segments are sent again that had arrived";
+    duplicate_packets "duplicate-packets" "Packets are seen twice, at no cost";
     tail_loss_probe "tail-loss-probe" "The end of a message is lost and found by a probe";
     lost_retransmission "lost-retransmission" "Lost segments are lost again when they are repeated";
     fast_retransmit "fast-retransmit" "Lost segments are repaired by fast retransmission";
@@ -172,6 +186,10 @@ causes! {
     tls_slow_handshake "tls-slow-handshake" "The server takes its time for TLS handshakes";
     tls_record_buffering "tls-record-buffering" "The first TLS record is longer than the first flight";
     http2_flow_control "http2-flow-control" "HTTP/2's flow-control window is too small";
+    downstream_wait "downstream-wait" "The server waits for another that it asks";
+    proxy_buffering "proxy-buffering" "A proxy holds back what it could pass on";
+    upstream_connection_churn "upstream-connection-churn" "A proxy connects to its upstream anew for each request";
+    split_connection_proxy "split-connection-proxy" "A near proxy hides the way to a far server";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
     dns_retry "dns-retry" "Lookups wait for queries that were lost";

@@ -16,6 +16,7 @@ pub(crate) use quic::quic_record;
 
 use crate::approach::Silent;
 use crate::cause::rhythm::Rhythm;
+use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
@@ -167,15 +168,24 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
     for service in evidence.services.values() {
         fetches.merge(service.ledger.fetches.clone());
     }
+    let rhythms: BTreeMap<Endpoint, Rhythm> = evidence
+        .services
+        .iter()
+        .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
+        .collect();
     for (&endpoint, service) in &evidence.services {
         let target = evidence
             .targets
             .iter()
             .find(|(_, e)| *e == endpoint)
             .map(|&(t, _)| t);
-        let rhythm = Rhythm::of(service);
+        let Some(rhythm) = rhythms.get(&endpoint) else {
+            continue;
+        };
+        let upstream = Upstream::of(endpoint, &rhythms);
         let case = Case {
-            rhythm: &rhythm,
+            rhythm,
+            upstream: upstream.as_ref(),
             endpoint,
             target,
             ledger: &service.ledger,
@@ -244,6 +254,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
             fetches: &fetches,
             facts: &evidence.facts,
             rhythm: &rhythm,
+            upstream: None,
             has_packets: true,
             weight: 1.0,
         };
@@ -251,6 +262,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     };
     meant.map(finding).collect()
 }
+
 /// Causes without which no request succeeds come first, then by cost.
 fn rank(findings: &mut Vec<Finding>) {
     const BLOCKING: [&str; 4] = [

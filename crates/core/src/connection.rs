@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     backward: Half,
     setup: Setup,
     pairing: Pairing,
+    /// Whether a segment was seen before.
+    has_history: bool,
     /// Last segment's time.
     pub(crate) last_seen: Timestamp,
     end: Option<End>,
@@ -104,6 +106,7 @@ impl Connection {
             backward: Half::default(),
             setup: Setup::default(),
             pairing: Pairing::default(),
+            has_history: false,
             last_seen: first.at,
             end: None,
             server_ttl: 0,
@@ -146,8 +149,16 @@ impl Connection {
         segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
     }
 
+    /// A copy of a segment that was taken in already: counted, nothing else.
+    pub(crate) fn doubled(&mut self, segment: &Segment) {
+        if let Some(facts) = &mut self.facts {
+            facts.doubled(segment);
+        }
+    }
+
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+        let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
         if let Some(facts) = &mut self.facts {
@@ -194,6 +205,8 @@ impl Connection {
             number: segment.number,
             by,
             queued,
+            ttl: segment.ip.ttl,
+            idle: Some(idle).filter(|_| self.has_history),
             data,
             ack,
             edge,
@@ -201,6 +214,7 @@ impl Connection {
             reports_hole: sacks,
             skipped,
         };
+        self.has_history = true;
         self.pairing.mark(mark);
         if let Some(data) = data {
             if by == Side::Server {
@@ -447,7 +461,10 @@ impl Connection {
 
     fn take_syn(&mut self, segment: &Segment) {
         let is_reply = segment.flags.contains(TcpFlags::ACK);
-        self.half_mut(segment.direction).open(segment);
+        self.has_history = true;
+        let half = self.half_mut(segment.direction);
+        half.open(segment);
+        half.transit.queued(segment);
         if let Some(facts) = &mut self.facts {
             facts.open(segment);
         }

@@ -48,6 +48,8 @@ pub struct Exchange {
     pub deliveries: Vec<Delivery>,
     /// What arrived out of order or more than once.
     pub disorder: Disorder,
+    /// What its packets tell of the way.
+    pub travel: Travel,
     /// Whether full segments of its response do not get through at all.
     pub narrow: Option<Narrow>,
     /// A delayed ACK that held nothing back, if one was seen in it.
@@ -147,6 +149,9 @@ pub struct FirstRecord {
 pub enum Outcome {
     /// The response is whole; its status where it is HTTP.
     Complete(Option<u16>),
+    /// The response is whole, and an error by its protocol (other than HTTP,
+    /// whose status says so).
+    Failed,
     /// The client gave up: it closed before the response was whole.
     TimedOut,
     /// Reset by either end.
@@ -162,6 +167,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Complete(Some(status)) => status.fmt(f),
             Self::Complete(None) => f.write_str("complete"),
+            Self::Failed => f.write_str("error reply"),
             Self::TimedOut => f.write_str("given up by the client"),
             Self::Reset => f.write_str("reset"),
             Self::Closed => f.write_str("closed early"),
@@ -266,6 +272,23 @@ pub enum RecoveryMechanism {
     Probe,
     /// The receiver reported later data (RFC 5681 §3.2, RFC 8985 §6).
     Fast,
+}
+
+/// What the packets of an exchange tell of the way between the ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// How long its connection had been silent before the request; `None` where
+    /// that was not seen.
+    pub idle: Option<Duration>,
+    /// From the whole request to the response's first byte, nothing of it lost.
+    pub reply: Option<Duration>,
+    /// Whether the server's kernel acknowledged the request before that.
+    pub is_acked_first: bool,
+    /// How long request and response queued on their way to the point, as far
+    /// as their senders' clocks tell.
+    pub queued: [Duration; 2],
+    /// The time to live that the response arrived with; 0 where none did.
+    pub ttl: u8,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

@@ -23,7 +23,7 @@ pub(crate) enum Role {
 }
 
 /// What a head says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// `GET /path` for a request.
     pub(crate) request: Option<RequestLine>,
@@ -36,6 +36,8 @@ pub(crate) struct Head {
     /// Its body is what a certificate's validity rests on (RFC 6960 §4.2,
     /// RFC 5280 §4.2.1.13, RFC 2585 §4).
     pub(crate) is_revocation: bool,
+    /// Another protocol's reply says that the request failed.
+    pub(crate) is_error: bool,
     /// `Upgrade: h2c` (RFC 7540 §3.2): after a 101 HTTP/2 is spoken.
     pub(crate) upgrades_to_http2: bool,
 }
@@ -377,6 +379,7 @@ fn parse_request(head: &[u8]) -> Option<(Head, State)> {
             fields,
             is_revocation: framing.is_revocation,
             upgrades_to_http2: framing.upgrades_to_http2,
+            is_error: false,
         },
         state,
     ))
@@ -426,6 +429,7 @@ fn parse_response(head: &[u8]) -> Option<(Head, State)> {
             fields,
             is_revocation: framing.is_revocation,
             upgrades_to_http2: framing.upgrades_to_http2,
+            is_error: false,
         },
         state,
     ))

@@ -22,6 +22,10 @@ pub(crate) struct Mark {
     pub(crate) by: Side,
     /// How long it queued on its way here, as far as its sender's clock tells.
     pub(crate) queued: Queued,
+    /// Its time to live on arrival.
+    pub(crate) ttl: u8,
+    /// How long the connection had been silent before it.
+    pub(crate) idle: Option<Duration>,
     /// Its payload, if any.
     pub(crate) data: Option<Data>,
     /// How far it acknowledges the other side's bytes.

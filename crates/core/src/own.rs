@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::exchange::{
-    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Signs,
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Signs, Travel,
 };
 use crate::facts::Facts;
 use crate::flow::Endpoint;
@@ -69,6 +69,7 @@ fn exchange(
         recoveries: Vec::new(),
         deliveries: Vec::new(),
         disorder: Disorder::default(),
+        travel: Travel::default(),
         narrow: None,
         harmless_delay: None,
         first_packet: 0,

@@ -7,9 +7,14 @@
 //! thread says so, and its caller goes by turns.
 
 pub(crate) mod http2;
+pub(crate) mod memcached;
+mod messages;
+pub(crate) mod mysql;
+mod postgres;
+mod redis;
 pub(crate) mod tls;
 
-use crate::http::{self, Head, Messages, Role};
+use crate::http::{self, Head, Messages, RequestLine, Role};
 
 /// What feeding bytes brought about, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,15 @@ pub(crate) enum Protocol {
     Http2,
     /// TLS records (RFC 8446 §5.1).
     Tls,
+    /// Redis (RESP2, RESP3).
+    Redis,
+    /// PostgreSQL (protocol 3).
+    Postgres,
+    /// MySQL and MariaDB (classic protocol): half duplex, so by turns.
+    MySql,
+    /// memcached (text and meta commands): its quiet commands have no reply
+    /// of their own, so by turns.
+    Memcached,
 }
 
 impl Protocol {
@@ -51,8 +65,42 @@ impl Protocol {
             Some(Self::Http2)
         } else if tls::begins_record(bytes) {
             Some(Self::Tls)
+        } else if redis::begins_command(bytes) {
+            Some(Self::Redis)
+        } else if postgres::begins_connection(bytes) {
+            Some(Self::Postgres)
+        } else if memcached::begins_command(bytes) {
+            Some(Self::Memcached)
         } else {
             None
+        }
+    }
+
+    /// What a server speaks that speaks first.
+    pub(crate) fn of_server(bytes: &[u8]) -> Option<Self> {
+        mysql::is_greeting(bytes).then_some(Self::MySql)
+    }
+
+    /// What a request's first bytes ask for, where it goes by turns; `None`: no
+    /// request that is answered.
+    pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
+        let step = match self {
+            Self::MySql => mysql::request(bytes)?,
+            Self::Memcached => memcached::request(bytes)?,
+            _ => return None,
+        };
+        match step {
+            Step::Head(head) => head.request,
+            _ => None,
+        }
+    }
+
+    /// Whether a reply's first bytes say that the request failed, by turns.
+    pub(crate) fn is_error(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::MySql => mysql::is_error(bytes),
+            Self::Memcached => memcached::is_error(bytes),
+            _ => false,
         }
     }
 
@@ -62,6 +110,10 @@ impl Protocol {
             Self::Http => Parser::Http(Messages::new(role)),
             Self::Http2 => Parser::Http2(Box::new(http2::Frames::new(role == Role::Request))),
             Self::Tls => Parser::Tls(Box::default()),
+            Self::Redis => Parser::Redis(Box::new(redis::Messages::new(role))),
+            Self::Postgres => Parser::Postgres(Box::new(postgres::Messages::new(role))),
+            // By turns: nothing is read in order.
+            Self::MySql | Self::Memcached => Parser::Http(Messages::new(role)),
         }
     }
 }
@@ -72,6 +124,8 @@ pub(crate) enum Parser {
     Http(Messages),
     Http2(Box<http2::Frames>),
     Tls(Box<tls::Records>),
+    Redis(Box<redis::Messages>),
+    Postgres(Box<postgres::Messages>),
 }
 
 impl Parser {
@@ -82,6 +136,8 @@ impl Parser {
             Self::Http(messages) => messages.step(bytes, missing),
             Self::Http2(frames) => frames.step(bytes, missing),
             Self::Tls(records) => records.step(bytes, missing),
+            Self::Redis(messages) => messages.step(bytes, missing),
+            Self::Postgres(messages) => messages.step(bytes, missing),
         }
     }
 
@@ -91,6 +147,8 @@ impl Parser {
             Self::Http(messages) => messages.reset(),
             Self::Http2(frames) => frames.reset(),
             Self::Tls(records) => records.reset(),
+            Self::Redis(messages) => messages.reset(),
+            Self::Postgres(messages) => messages.reset(),
         }
     }
 
@@ -99,6 +157,8 @@ impl Parser {
             Self::Http(messages) => messages.is_lost(),
             Self::Http2(frames) => frames.is_lost(),
             Self::Tls(records) => records.is_lost(),
+            Self::Redis(messages) => messages.is_lost(),
+            Self::Postgres(messages) => messages.is_lost(),
         }
     }
 
@@ -108,6 +168,17 @@ impl Parser {
         match self {
             Self::Http(messages) => messages.awaited_bytes(),
             _ => None,
+        }
+    }
+
+    /// Whether a request of its protocol may begin with these bytes, to find
+    /// the thread again.
+    pub(crate) fn may_resume(&self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Http(_) => http::begins_message(Role::Request, bytes),
+            Self::Redis(_) => redis::begins_command(bytes),
+            Self::Postgres(_) => postgres::begins_query(bytes),
+            _ => false,
         }
     }
 

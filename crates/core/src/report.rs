@@ -443,6 +443,10 @@ pub struct Finding {
     pub display_filter: Option<String>,
     /// Look-alikes that were excluded.
     pub ruled_out: Vec<RuledOut>,
+    /// What it may have been in its turn, the likeliest first, where packets
+    /// cannot tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
     /// What observation would overturn it.
     pub overturned_by: String,
     /// What to change, best first.
@@ -504,6 +508,17 @@ pub struct Evidence {
     pub display_filter: Option<String>,
     /// File and line for configuration.
     pub location: Option<String>,
+}
+
+/// A cause that fits and that these observations cannot tell from others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Candidate {
+    /// Its id.
+    pub cause: String,
+    /// What speaks for it.
+    pub because: String,
+    /// What would decide.
+    pub decided_by: String,
 }
 
 /// A look-alike that was excluded.

@@ -101,6 +101,10 @@ impl Ledger {
                 self.count += 1;
                 self.errors += u64::from(status.is_some_and(|status| status >= 500));
             }
+            Outcome::Failed => {
+                self.count += 1;
+                self.errors += 1;
+            }
             Outcome::TimedOut => self.timeouts += 1,
             _ => {
                 self.errors += 1;

@@ -5,6 +5,7 @@
 //! is given up when there is no room, and counted. The work per segment does
 //! not grow with the number of connections.
 
+mod copies;
 mod grave;
 
 use core::hash::BuildHasher;
@@ -17,10 +18,11 @@ use hashbrown::HashTable;
 use crate::connection::{Closed, Connection, Parting};
 use crate::connections::Collected;
 use crate::event::PointId;
-use crate::flow::FlowKey;
+use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
-use crate::segment::Segment;
+use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
+use copies::Copies;
 use grave::Grave;
 
 /// Connections followed at a time unless the caller says otherwise: about
@@ -35,6 +37,8 @@ const QUIET: Duration = Duration::from_secs(2);
 /// A grave is forgotten after this long (RFC 9293 §3.6.1: twice the maximum
 /// segment lifetime, which kernels take for 30 s).
 const LINGER: Duration = Duration::from_secs(60);
+/// Segments of one direction without any of the other that are no chance.
+const ONE_SIDED: u32 = 4;
 /// An idle connection is given up after this long.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -53,8 +57,28 @@ pub(crate) struct Table {
     graves: VecDeque<Due>,
     next_sweep: Timestamp,
     segments_since_sweep: usize,
-    /// Connections given up for want of room.
+    tallied: Tallied,
+}
+
+/// What is to be known of a capture to read what it amounts to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tallied {
+    /// Connections in all.
+    pub(crate) connections: u64,
+    /// Of those, given up for want of room.
     pub(crate) evicted: u64,
+    /// Of those, with several segments of which all went the same way.
+    pub(crate) one_sided: u64,
+    /// Segments that were copies of others.
+    pub(crate) copies: u64,
+}
+
+impl Tallied {
+    fn closed(&mut self, open: &Open) {
+        self.connections += 1;
+        let [one, other] = open.seen;
+        self.one_sided += u64::from(one.min(other) == 0 && one.max(other) >= ONE_SIDED);
+    }
 }
 
 /// The hash that places a flow; seeded, because its keys come from the network.
@@ -74,7 +98,39 @@ struct Open {
     id: u64,
     hash: u64,
     is_due: bool,
+    copies: Copies,
+    /// Segments without SYN by direction.
+    seen: [u32; 2],
     connection: Connection,
+}
+
+impl Open {
+    fn new(id: u64, hash: u64, connection: Connection) -> Self {
+        Self {
+            id,
+            hash,
+            is_due: false,
+            copies: Copies::default(),
+            seen: [0; 2],
+            connection,
+        }
+    }
+
+    /// Takes in a segment; whether it was a copy.
+    #[inline]
+    fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
+        if self.copies.is_copy(segment) {
+            self.connection.doubled(segment);
+            return true;
+        }
+        let slot = usize::from(segment.direction == Direction::Backward);
+        if let Some(count) = self.seen.get_mut(slot) {
+            let counts = !segment.flags.contains(TcpFlags::SYN);
+            *count = count.saturating_add(u32::from(counts));
+        }
+        self.connection.take(segment, payload, closed);
+        false
+    }
 }
 
 /// A place that is to be looked at some time after `at`.
@@ -122,7 +178,7 @@ impl Table {
             graves: VecDeque::new(),
             next_sweep: Timestamp::MIN,
             segments_since_sweep: 0,
-            evicted: 0,
+            tallied: Tallied::default(),
         }
     }
 
@@ -143,9 +199,9 @@ impl Table {
             Some(Place::Open(open)) => {
                 if open.connection.is_succeeded_by(segment) {
                     open.connection.give_up(Parting::Succeeded, closed);
-                    open.connection = Connection::begin(segment, collected);
-                    open.is_due = false;
-                    open.id = self.next_id;
+                    self.tallied.closed(open);
+                    let connection = Connection::begin(segment, collected);
+                    **open = Open::new(self.next_id, hash, connection);
                     self.next_id += 1;
                 }
                 open
@@ -157,7 +213,9 @@ impl Table {
                 return;
             }
         };
-        open.connection.take(segment, payload, closed);
+        if open.take(segment, payload, closed) {
+            self.tallied.copies += 1;
+        }
         if open.connection.is_over() && !open.is_due {
             open.is_due = true;
             self.ended.push_back(Due {
@@ -178,7 +236,8 @@ impl Table {
     }
 
     /// Closes everything, in the order in which it began.
-    pub(crate) fn finish(self, mut each: impl FnMut(Connection)) {
+    pub(crate) fn finish(self, mut each: impl FnMut(Connection)) -> Tallied {
+        let mut tallied = self.tallied;
         let mut rest: Vec<Box<Open>> = self
             .places
             .into_iter()
@@ -188,7 +247,11 @@ impl Table {
             })
             .collect();
         rest.sort_unstable_by_key(|open| open.id);
-        rest.into_iter().for_each(|open| each(open.connection));
+        for open in rest {
+            tallied.closed(&open);
+            each(open.connection);
+        }
+        tallied
     }
 
     /// A connection's first segment.
@@ -203,15 +266,10 @@ impl Table {
         if self.open >= self.max {
             self.evict(closed);
         }
-        let mut open = Box::new(Open {
-            id: self.next_id,
-            hash,
-            is_due: false,
-            connection,
-        });
+        let mut open = Box::new(Open::new(self.next_id, hash, connection));
         self.next_id += 1;
         self.open += 1;
-        open.connection.take(segment, payload, closed);
+        open.take(segment, payload, closed);
         if open.connection.is_over() {
             open.is_due = true;
             self.ended.push_back(Due {
@@ -264,6 +322,7 @@ impl Table {
             return;
         }
         open.connection.give_up(Parting::Idle, closed);
+        self.tallied.closed(open);
         *place = Place::Over(Box::new(Grave::new(due.id, due.hash, &open.connection)));
         self.open -= 1;
         self.graves.push_back(Due { at: now, ..due });
@@ -298,7 +357,7 @@ impl Table {
             all.select_nth_unstable_by_key(count, |due| (due.at, due.id));
             all.truncate(count);
         }
-        self.evicted += all.len() as u64;
+        self.tallied.evicted += all.len() as u64;
         self.give_up(all, Parting::Crowded, closed);
     }
 
@@ -323,6 +382,7 @@ impl Table {
             if let Ok(entry) = self.places.find_entry(due.hash, is_meant) {
                 if let (Place::Open(mut open), _) = entry.remove() {
                     open.connection.give_up(parting, closed);
+                    self.tallied.closed(&open);
                     self.open -= 1;
                 }
             }

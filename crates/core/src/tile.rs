@@ -21,7 +21,7 @@ use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
-use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side};
+use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side, Travel};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -128,6 +128,7 @@ pub(crate) struct Tiling {
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) disorder: Disorder,
+    pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
@@ -154,6 +155,7 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.harmless_delay = harmless_delay(trace);
+    tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling
 }
@@ -212,7 +214,7 @@ impl Tiler<'_> {
             };
             let is_ours = data.span.start < span.end && data.span.end > span.start;
             let is_within = (self.trace.begin..=self.trace.end).contains(&mark.at);
-            if !is_ours || !is_within || self.is_needless(mark, data) {
+            if !is_ours || self.is_needless(mark, data) || !is_within {
                 continue;
             }
             // What repeats a whole request belongs to the wait for the response.
@@ -551,6 +553,36 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
                 data.span.end > trace.response.start && data.span.start < trace.response.end
             })
     })
+}
+
+/// What the packets tell of the way.
+fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) -> Travel {
+    let request = trace
+        .marks
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.data.is_some());
+    let first = first_response(trace);
+    let is_clean = recoveries.is_empty() && trace.behind.is_none();
+    let reply = first.filter(|first| {
+        let whole = first
+            .data
+            .is_some_and(|d| d.span.start <= trace.response.start);
+        is_clean && whole && first.at >= request_end
+    });
+    let is_acked_first = trace.marks.iter().any(|mark| {
+        mark.by == Side::Server
+            && mark.data.is_none()
+            && mark.ack >= trace.request.end
+            && first.is_some_and(|first| mark.at < first.at)
+    });
+    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
+    Travel {
+        idle: request.and_then(|mark| mark.idle),
+        reply: reply.map(|first| first.at.since(request_end)),
+        is_acked_first,
+        queued: [queued(request), queued(first)],
+        ttl: first.map_or(0, |first| first.ttl),
+    }
 }
 
 /// A delayed ACK of the response's last bytes, with nothing left to hold back.

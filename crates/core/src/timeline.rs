@@ -29,6 +29,8 @@ pub(crate) struct Moment {
     pub(crate) asked: Timestamp,
     /// The server sent the response's first byte.
     pub(crate) answered: Timestamp,
+    /// The server went on after the longest wait that was its own.
+    pub(crate) resumed: Timestamp,
     /// The response's last byte.
     pub(crate) end: Timestamp,
     /// Its connection was made for it.
@@ -37,6 +39,8 @@ pub(crate) struct Moment {
     pub(crate) redirect: Option<u64>,
     /// The least round trip from here to the server.
     pub(crate) to_server: Duration,
+    /// Its response was compressed while it was sent.
+    pub(crate) is_encoded: bool,
     /// Nothing of it was lost, missed or behind another: its times are the
     /// server's and the path's own.
     pub(crate) is_clear: bool,
@@ -76,11 +80,13 @@ impl Moment {
             sent,
             asked,
             answered: thinks().map(|w| w.end).next().unwrap_or(asked),
+            resumed: resumed(exchange),
             end: exchange.end,
             setup: exchange.setup,
             target: exchange.particulars.target,
             redirect: exchange.particulars.redirect,
             to_server: exchange.least_trip.unwrap_or_default(),
+            is_encoded: exchange.particulars.is_encoded_on_the_fly,
             is_clear: !waits.iter().any(|w| {
                 matches!(
                     w.kind,
@@ -99,6 +105,21 @@ impl Moment {
     pub(crate) fn latency(&self) -> Duration {
         self.end.since(self.begin)
     }
+}
+
+/// When the server went on after its longest own wait in `exchange`, at the
+/// server as far as the travel from it is known.
+fn resumed(exchange: &Exchange) -> Timestamp {
+    let travel = exchange.least_trip.unwrap_or_default() / 2;
+    let own = exchange
+        .waits
+        .iter()
+        .filter(|wait| matches!(wait.kind, WaitKind::ServerThink | WaitKind::ServerPause));
+    let longest = own.max_by_key(|wait| (wait.duration(), core::cmp::Reverse(wait.end)));
+    longest.map_or(exchange.end, |wait| match wait.kind {
+        WaitKind::ServerPause => wait.end - travel,
+        _ => wait.end,
+    })
 }
 
 /// The earliest exchanges, at most [`MAX_MOMENTS`].
@@ -167,4 +188,55 @@ fn busiest_point(moments: &[Moment]) -> Option<PointId> {
         }
     }
     best.map(|(_, point)| point)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn moment(n: i64) -> Moment {
+        let at = Timestamp::from_nanos(n * 1_000);
+        Moment {
+            begin: at,
+            client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
+            point: PointId::default(),
+            ordinal: 0,
+            sent: at,
+            asked: at,
+            answered: at,
+            resumed: at,
+            end: at,
+            setup: None,
+            target: 0,
+            redirect: None,
+            to_server: Duration::ZERO,
+            is_encoded: false,
+            is_clear: true,
+        }
+    }
+
+    /// Fills `shards` timelines turn by turn and merges them.
+    fn merged(shards: usize, order: impl Iterator<Item = i64>) -> Vec<Moment> {
+        let mut all = vec![Timeline::default(); shards];
+        for (turn, n) in order.enumerate() {
+            all[turn % shards].merge(Timeline {
+                moments: vec![moment(n)],
+                count: 1,
+            });
+        }
+        let mut sum = Timeline::default();
+        all.into_iter().for_each(|timeline| sum.merge(timeline));
+        assert_eq!(sum.count, 20_000);
+        sum.sorted()
+    }
+
+    #[test]
+    fn the_earliest_stay_whatever_the_order_and_the_shards() {
+        let one = merged(1, 0..20_000);
+        let many = merged(64, (0..20_000).rev());
+        assert_eq!(one.len(), MAX_MOMENTS);
+        assert_eq!(one, many);
+    }
 }

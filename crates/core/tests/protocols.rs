@@ -111,6 +111,81 @@ fn streams_of_http2_are_exchanges_that_overlap() {
     }
 }
 
+/// What a recording's exchanges ask, and whether they were refused.
+fn told(name: &str) -> Vec<String> {
+    let exchanges = exchanges(name);
+    let line = |exchange: &Exchange| {
+        let request = exchange.request.clone().unwrap_or_default();
+        match exchange.outcome {
+            Outcome::Complete(None) => request,
+            outcome => format!("{request}: {outcome}"),
+        }
+    };
+    exchanges.iter().map(line).collect()
+}
+
+#[test]
+fn redis_s_commands_have_one_reply_each_though_pipelined() {
+    let expected = [
+        "SET",
+        "GET",
+        "INCR: error reply",
+        "PING",
+        "SET",
+        "GET",
+        "MGET",
+        "HELLO",
+        "HGETALL",
+        "GET",
+    ];
+    assert_eq!(told("redis"), expected);
+}
+
+#[test]
+fn postgres_s_queries_last_until_it_is_ready() {
+    let told = told("postgres");
+    assert_eq!(told.first().map(String::as_str), Some("SSLREQUEST"));
+    assert_eq!(told.get(1).map(String::as_str), Some("STARTUP"));
+    assert_eq!(told.len(), 14);
+    assert!(
+        told.iter().skip(2).all(|request| request == "SELECT"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn mysql_s_commands_go_by_turns() {
+    let expected = [
+        "LOGIN",
+        "SELECT",
+        "SELECT",
+        "SELECT",
+        "USE",
+        "SELCT: error reply",
+        "SELECT",
+        "SHOW",
+    ];
+    assert_eq!(told("mysql"), expected);
+}
+
+#[test]
+fn memcached_s_commands_go_by_turns() {
+    let expected = [
+        "SET",
+        "GET",
+        "GET",
+        "NONSENSE: error reply",
+        "SET",
+        "MG",
+        "MG",
+        "MS",
+        "INCR: error reply",
+        "STATS",
+        "VERSION",
+    ];
+    assert_eq!(told("memcached"), expected);
+}
+
 /// A connection of segments given by who sends what, ten milliseconds apart.
 fn conversation(parts: &[(bool, &[u8])]) -> Vec<Captured> {
     let mut template = captured("redis");

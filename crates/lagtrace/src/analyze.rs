@@ -1,6 +1,8 @@
 //! `lagtrace analyze`: captures in, diagnosis out.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -18,7 +20,9 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
+mod ahead;
 mod annotate;
+mod batch;
 mod condition;
 mod connections;
 mod input;
@@ -27,6 +31,7 @@ mod listing;
 mod merge;
 mod show;
 mod stream;
+mod unread;
 
 use annotate::Annotation;
 use condition::{Condition, Field};
@@ -36,8 +41,9 @@ use listing::{Listing, Target};
 use stream::View;
 
 const HELP: &str = "\
-Several files are several observation points of the same traffic. Two that hold
-the same connections, such as one from the client and one from the server, are
+Files that begin where another one ends are one capture (as of tcpdump -C or
+-G), in any order; files that overlap are several observation points of the
+same traffic. Two that hold the same connections, such as one from the client and one from the server, are
 held against each other: how their clocks differ, what each way took and lost,
 and on which host or way the time went. Files that gzip, zstd or lz4
 compressed are read as they are. Damaged files are analysed as far as they go.
@@ -67,6 +73,7 @@ Examples:
   lagtrace analyze slow.pcap.zst
   lagtrace analyze slow.pcap --connections
   lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
+  lagtrace analyze rotated.pcap*
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
   lagtrace analyze slow.pcap --format ndjson --where 'server=:80 and status!=200'
@@ -89,6 +96,13 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Threads that read and analyse; the result is the same for any number
+    #[arg(long, value_name = "COUNT", default_value_t = processors())]
+    threads: NonZeroUsize,
+    /// Follow at most COUNT connections at a time; beyond that those idle
+    /// longest are given up, which the report says
+    #[arg(long, value_name = "COUNT")]
+    max_connections: Option<NonZeroUsize>,
     /// List the COUNT most costly exchanges in place of the report
     #[arg(
         long,
@@ -162,10 +176,18 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         annotation: annotation.as_ref(),
         connections: options.connections,
     };
-    let report = reading(&options.files, limit, &progress, &interrupt, watch)?;
-    let Some(report) = report else {
+    let (files, unread) = unread::part(&options.files, &interrupt)?;
+    unread.iter().for_each(|remark| console.note(&remark.text));
+    let bounds = Bounds {
+        limit,
+        threads: options.threads,
+        max_connections: options.max_connections,
+    };
+    let report = reading(&files, bounds, &progress, &interrupt, watch)?;
+    let Some(mut report) = report else {
         return Ok(Outcome::Interrupted);
     };
+    report.notes.extend(unread);
     if let (Some(annotation), Some(output), [path]) =
         (annotation, &options.annotate, options.files.as_slice())
     {
@@ -209,7 +231,28 @@ pub(crate) fn report(
     progress: &ProgressBar,
     interrupt: &Interrupt,
 ) -> Result<Option<Report>> {
-    reading(files, limit, progress, interrupt, Watch::default())
+    let bounds = Bounds {
+        limit,
+        threads: NonZeroUsize::MIN,
+        max_connections: None,
+    };
+    reading(files, bounds, progress, interrupt, Watch::default())
+}
+
+/// What the analysis may take.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// TCP packets of each file.
+    limit: u64,
+    threads: NonZeroUsize,
+    /// Connections at a time.
+    max_connections: Option<NonZeroUsize>,
+}
+
+/// As many threads as there are processors, as far as more help.
+fn processors() -> NonZeroUsize {
+    const MOST: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
+    thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
 /// Who wants to see exchanges and connections as they close.
@@ -238,22 +281,29 @@ impl Watch<'_> {
 /// The same, handing exchanges to those who `watch`.
 fn reading(
     files: &[PathBuf],
-    limit: u64,
+    bounds: Bounds,
     progress: &ProgressBar,
     interrupt: &Interrupt,
     watch: Watch<'_>,
 ) -> Result<Option<Report>> {
+    let limit = bounds.limit;
     let joint = Joint::recognise(files, limit, progress, interrupt)?;
     let mut captures = match &joint {
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
     let listing = watch.listing;
-    let mut analyzer = watch.connections.analyzer(files.len(), listing);
+    let most = bounds.max_connections.map(NonZeroUsize::get);
+    let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
-    merge::drain(&mut captures, limit, interrupt, |packet| {
+    // What comes as it is written is shown as it comes.
+    let threads = match input::is_live(files) {
+        true => NonZeroUsize::MIN,
+        false => bounds.threads,
+    };
+    merge::drain(&mut captures, limit, threads, interrupt, |packet| {
         analyzer.packet(packet);
         if let (Some(listing), Packet::Tcp(segment, _)) = (listing, packet) {
             listing.number(segment);

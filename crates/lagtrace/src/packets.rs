@@ -39,11 +39,4 @@ impl Packets {
         };
         Some((segment, self.payloads.get(start..end)?))
     }
-
-    /// Forgets all packets and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.segments.clear();
-        self.ends.clear();
-        self.payloads.clear();
-    }
 }

@@ -80,6 +80,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         evidence: Vec::new(),
         display_filter: None,
         ruled_out: Vec::new(),
+        candidates: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),
         predicted: prediction(case, &predicted),
@@ -93,9 +94,15 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
         "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
         "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think" | "poll-timer" | "worker-saturation" | "stop-the-world" | "cold-start" => {
-            vec![WaitKind::ServerThink]
-        }
+        "server-think"
+        | "poll-timer"
+        | "worker-saturation"
+        | "stop-the-world"
+        | "cold-start"
+        | "downstream-wait"
+        | "upstream-connection-churn"
+        | "split-connection-proxy" => vec![WaitKind::ServerThink],
+        "proxy-buffering" => vec![WaitKind::RequestPause, WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
@@ -109,13 +116,17 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
         "cork-hold" => vec![WaitKind::ServerThink],
         "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
-        "path-distance" | "path-queueing" => vec![WaitKind::RoundTrip],
+        "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
         | "fast-retransmit"
         | "retransmission-timeout"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => vec![WaitKind::Recovery],
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "spurious-retransmission" => vec![WaitKind::Recovery],
+        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
+        "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
         "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),
     }

@@ -3,72 +3,56 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::server_think::waited;
-use super::tally::{Cost, Tally};
+use super::trips::{Trips, FACTOR, NOTABLE};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::{Owner, WaitKind};
-
-/// A round trip that grows by this factor …
-const FACTOR: u32 = 2;
-/// … and by this much has met a queue.
-const NOTABLE: Duration = Duration::from_millis(5);
+use crate::wait::Owner;
 
 /// Fewer exchanges than this share meet a moment, not a queue.
 const SHARE: f64 = 0.05;
 
 /// Watches round trips that outgrow the least one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    tally: Tally,
-    trips: Distribution,
-}
+pub(crate) struct Rule(Trips);
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let trip = waited(exchange, WaitKind::RoundTrip);
-        if trip == Duration::ZERO {
-            return;
-        }
-        self.trips.record(trip);
-        // Of its own connection: the service's least depends on who came first.
-        let least = exchange.least_trip.unwrap_or(trip);
-        let queued = trip.saturating_sub(least);
-        if trip >= least * FACTOR && queued >= NOTABLE {
-            self.tally.add(exchange, Cost::exactly(queued), Duration::ZERO);
-        }
+        self.0.observe(exchange);
     }
 
     /// A handshake is a round trip too, and the first.
     fn observe_setup(&mut self, setup: &Setup) {
         if setup.outcome == Some(SetupOutcome::Established) && setup.retransmissions == 0 {
-            self.trips.record(setup.duration());
+            self.0.trips.record(setup.duration());
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
-        self.trips.merge(&other.trips);
+        self.0.merge(other.0);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = loaded_probes(case);
-        let is_seen = evidence::is_material(case, &self.tally)
-            && evidence::is_repeated(case, &self.tally);
+        let is_seen = evidence::is_material(case, &self.0.tally)
+            && evidence::is_repeated(case, &self.0.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
         // A host that was held up for a moment looks the same; a queue under
         // load delays more, handshakes among it.
-        let share = self.tally.affected as f64 / case.ledger.count.max(1) as f64;
+        let share = self.0.tally.affected as f64 / case.ledger.count.max(1) as f64;
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
-        if !is_seen && self.tally.affected * 2 < case.ledger.count {
+        // What comes and goes, or stays where it went, is no queue.
+        let is_other = !self.0.is_queue(case.ledger.count) || self.0.step().is_some();
+        if probed.is_none() && is_other {
+            return Conclusion::Nothing;
+        }
+        if !is_seen && self.0.tally.affected * 2 < case.ledger.count {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, probed)))
@@ -77,26 +61,26 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &self.tally);
+        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &self.0.tally);
         let text = format!(
             "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
              more than the least round trip, {}",
-            self.tally.affected,
-            median(&self.tally.saved),
-            human(self.trips.min().unwrap_or_default())
+            self.0.tally.affected,
+            median(&self.0.tally.saved),
+            human(self.0.trips.min().unwrap_or_default())
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
-                .count(self.tally.affected)
-                .median(&self.tally.saved),
+                .count(self.0.tally.affected)
+                .median(&self.0.tally.saved),
         );
         finding.evidence.extend(probed);
-        finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        finding.verdict = evidence::judge(&finding.evidence, self.0.tally.affected, false);
         finding.summary = format!(
             "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
              {} of all request time.",
-            human(self.trips.min().unwrap_or_default()),
-            median(&self.tally.saved),
+            human(self.0.trips.min().unwrap_or_default()),
+            median(&self.0.tally.saved),
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(

@@ -71,6 +71,17 @@ impl Rhythm {
         }
     }
 
+    /// What lets one request through at a time, for whatever reason.
+    pub(super) fn gate(&self) -> Option<Gate> {
+        let clear: Vec<Moment> = self
+            .moments
+            .iter()
+            .filter(|m| m.is_clear)
+            .copied()
+            .collect();
+        gate::gate(&clear, gate::LOOSE).map(|(gate, _)| gate)
+    }
+
     /// What the exchanges that `saved` names would have saved.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
         let mut tally = Tally::default();
@@ -126,11 +137,11 @@ fn nature(clear: &[Moment]) -> Option<Nature> {
     if let Some(ticks) = timer::ticks(clear) {
         return Some(Nature::Polls(ticks));
     }
-    if let Some((gate, is_admitting)) = gate::gate(clear) {
-        return Some(match is_admitting {
-            true => Nature::Admits(gate),
-            false => Nature::Queues(gate),
-        });
+    if let Some((gate, is_admitting)) = gate::gate(clear, gate::STRAY) {
+        return match is_admitting {
+            true => gate.is_configured().then_some(Nature::Admits(gate)),
+            false => Some(Nature::Queues(gate)),
+        };
     }
     let stalls = stall::stalls(clear);
     match stalls.as_slice() {

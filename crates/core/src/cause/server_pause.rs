@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{Held, may_be_released};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, nagle_delayed_ack};
+use super::{Case, Conclusion, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -92,6 +92,9 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out("nagle-delayed-ack", self.why_not_nagle()));
+        if case.has_packets {
+            finding.candidates = candidates::of_server(case);
+        }
         finding.overturned_by = "the server's own trace showing that the second part was written \
                                  before the pause"
             .to_owned();

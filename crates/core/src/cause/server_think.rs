@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, path_queueing};
+use super::{Case, Conclusion, candidates, path_queueing};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -50,6 +50,9 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         // What a finding of its own explains is not told twice.
         let rest = case.rhythm.claim(case).map(|(nature, _)| case.rhythm.rest(nature));
+        let behind = case.upstream.filter(|_| case.has_packets);
+        let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
+        let rest = rest.or(behind);
         let tally = rest.as_ref().unwrap_or(&self.tally);
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
@@ -130,6 +133,9 @@ impl Rule {
             "nagle-delayed-ack",
             "nothing of the response had been sent that an acknowledgement could have released",
         ));
+        if case.has_packets {
+            finding.candidates = candidates::of_server(case);
+        }
         finding.overturned_by = "the server's own log showing that it answered sooner".to_owned();
         finding.fix = vec![
             fix("server", "profile the handler: its own CPU, locks, database and upstream calls"),

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
+use super::upstream::{Role, claimed};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
@@ -33,7 +34,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let tally = &self.0;
+        // What could have gone on behind a proxy meanwhile is the proxy's.
+        let behind = claimed(case, &[Role::IsAskedLate]);
+        let rest = behind.map(|(upstream, _, _)| upstream.upload_rest());
+        let tally = rest.as_ref().unwrap_or(&self.0);
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }

@@ -346,6 +346,7 @@ fn nagle() -> Finding {
         }],
         display_filter: None,
         ruled_out: Vec::new(),
+        candidates: Vec::new(),
         overturned_by: String::new(),
         fix: vec![Fix {
             r#where: "nginx.conf:12".to_owned(),

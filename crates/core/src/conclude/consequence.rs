@@ -18,7 +18,12 @@ enum Time {
 const FOLLOWS: &[(&str, &[&str], Time)] = &[
     (
         "syn-loss",
-        &["packet-loss", "retransmission-timeout", "fast-retransmit"],
+        &[
+            "path-member-fault",
+            "packet-loss",
+            "retransmission-timeout",
+            "fast-retransmit",
+        ],
         Time::Besides,
     ),
     // Requests queue behind the handshakes for the same processors.
@@ -46,6 +51,12 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
             "accept-queue-overflow",
             "stale-keep-alive",
         ],
+        Time::Within,
+    ),
+    // Where the way to the server is late, its answers are.
+    (
+        "server-think",
+        &["radio-power-save", "path-jitter"],
         Time::Within,
     ),
     // Connections that are not kept because the server closes them too soon.

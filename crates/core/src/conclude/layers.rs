@@ -41,7 +41,8 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
 /// The layer that a cause lies in.
 fn layer_of(cause: &str) -> &'static str {
     match cause {
-        "path-queueing" | "bandwidth-limit" | "policer" => "round-trip",
+        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
+        | "bandwidth-limit" | "policer" => "round-trip",
         "dns-retry"
         | "dns-parallel-query-loss"
         | "dns-search-list"
@@ -84,7 +85,10 @@ fn layer_of(cause: &str) -> &'static str {
         | "cork-hold"
         | "tail-loss-probe"
         | "lost-retransmission"
-        | "mtu-black-hole" => "transport",
+        | "mtu-black-hole"
+        | "path-member-fault"
+        | "reordering"
+        | "spurious-retransmission" => "transport",
         // No layer has a line for what the client's own program does.
         "slow-request-upload"
         | "expect-continue"

@@ -189,6 +189,12 @@ impl Facts {
         self.end_mut(segment.direction).count(segment);
     }
 
+    /// Counts a copy of a segment that was seen.
+    pub(crate) fn doubled(&mut self, segment: &Segment) {
+        self.count(segment);
+        self.end_mut(segment.direction).doubled(segment);
+    }
+
     /// Takes in a SYN or SYN/ACK.
     pub(crate) fn open(&mut self, segment: &Segment) {
         self.end_mut(segment.direction).open(segment);

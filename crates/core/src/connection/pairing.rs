@@ -21,7 +21,7 @@ use super::stream::Stream;
 use super::{View, empty_span, is_progress};
 use crate::exchange::{Exchange, Foreign, Outcome, Side};
 use crate::handshake::Handshake;
-use crate::http::{self, Role};
+use crate::http::Role;
 use crate::mark::{Data, Mark, Marks};
 use crate::protocol::{Parser, Protocol, Step};
 use crate::tile::Before;
@@ -59,6 +59,8 @@ pub(crate) struct Pairing {
     left: Option<Timestamp>,
     /// A response is in progress whose request was not seen.
     is_orphaned: bool,
+    /// What is spoken by turns.
+    spoken: Option<Protocol>,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
@@ -72,6 +74,7 @@ pub(crate) struct Pairing {
 enum Mode {
     #[default]
     Undecided,
+    /// By what parsers of requests and of responses in their order say.
     Http,
     Http2,
     Tls,
@@ -99,6 +102,7 @@ impl Default for Pairing {
             has_fin: false,
             left: None,
             is_orphaned: false,
+            spoken: None,
             multiplex: None,
             tls: None,
             handshake: None,
@@ -130,20 +134,28 @@ impl Pairing {
         }
         if self.mode == Mode::Undecided {
             if by == Side::Server {
+                if let Some(protocol) = Protocol::of_server(payload) {
+                    (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
+                }
                 return;
             }
             match Protocol::of_client(payload) {
                 Some(Protocol::Http) => self.mode = Mode::Http,
                 Some(Protocol::Http2) => self.begin_http2(),
                 Some(Protocol::Tls) => self.begin_tls(payload),
-                None => self.mode = Mode::Turns,
+                Some(protocol @ (Protocol::Redis | Protocol::Postgres)) => {
+                    self.mode = Mode::Http;
+                    self.requests.speak(protocol, Role::Request);
+                    self.responses.speak(protocol, Role::Response);
+                }
+                spoken => (self.mode, self.spoken) = (Mode::Turns, spoken),
             }
         }
         match self.mode {
             Mode::Http => self.http_data(by, mark, data, payload, view),
             Mode::Http2 => self.http2_data(by, mark, data, payload, view),
             Mode::Tls => self.tls_data(by, mark, data, payload, view),
-            _ => self.turn_data(by, mark, data),
+            _ => self.spoken_turn(by, mark, data, payload),
         }
     }
 
@@ -309,7 +321,7 @@ impl Pairing {
     }
 
     fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        let begins_request = by == Side::Client && http::begins_message(Role::Request, payload);
+        let begins_request = by == Side::Client && self.requests.messages.may_resume(payload);
         let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
         if begins_request && has_lost_thread {
             self.resynchronise(data.span.start, mark.ack);
@@ -339,7 +351,7 @@ impl Pairing {
     /// A response that does not begin as one.
     fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
         let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
-        if !is_lost || http::begins_message(Role::Response, payload) || self.is_orphaned {
+        if !is_lost || crate::http::begins_message(Role::Response, payload) || self.is_orphaned {
             return;
         }
         let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
@@ -458,6 +470,7 @@ impl Pairing {
             }
             Step::Head(head) => {
                 draft.status = head.status;
+                draft.is_error |= head.is_error;
                 draft.fields = head.fields;
                 draft.server_asked |= head.asks_to_close;
                 draft.is_revocation |= head.is_revocation;
@@ -510,6 +523,29 @@ impl Pairing {
     fn finish_turn(&mut self) {
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.complete_turn();
+        }
+    }
+
+    /// By turns, with what their first bytes say where the protocol is known.
+    fn spoken_turn(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
+        let Some(protocol) = self.spoken else {
+            return self.turn_data(by, mark, data);
+        };
+        let begins = self.open.back().is_none_or(Draft::has_response);
+        let line = protocol.asks(payload);
+        if by == Side::Client && begins && line.is_none() && !payload.is_empty() {
+            return self.finish_turn();
+        }
+        self.turn_data(by, mark, data);
+        let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
+            return;
+        };
+        match by {
+            Side::Client if begins => draft.line = line,
+            Side::Server if draft.response.start == data.span.start => {
+                draft.is_error |= protocol.is_error(payload);
+            }
+            _ => {}
         }
     }
 

@@ -20,8 +20,13 @@ const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
-/// So many stretches in a row retract a tick.
+/// So many stretches in a row that do not fit retract a tick.
 const MISFITS: u8 = 3;
+/// No queue drains so fast: the clock ticks faster (microseconds are 1,000).
+const FASTEST: f64 = 5.0;
+/// The ticks of older kernels' clocks, in milliseconds: 250 and 100 Hz, and the
+/// 10 Hz of some others.
+const COARSE: [i64; 3] = [4, 10, 100];
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +96,10 @@ impl Transit {
         let possible = Duration::from_nanos(u64::try_from(beyond).unwrap_or_default());
         match self.tick {
             Tick::Unchecked => Queued {
-                known: Duration::ZERO,
+                known: match is_of_coarse_clock(segment.at.signed_since(begin), sent_ns) {
+                    true => Duration::ZERO,
+                    false => possible,
+                },
                 possible,
             },
             Tick::Millisecond => Queued {
@@ -118,7 +126,7 @@ impl Transit {
         };
         self.tick = match self.misfits.unsigned_abs() {
             0 => Tick::Millisecond,
-            1..MISFITS if self.tick == Tick::Millisecond => Tick::Millisecond,
+            1..MISFITS if pace < FASTEST => self.tick,
             _ => Tick::Other,
         };
         self.check = Some((at, tsval));
@@ -129,6 +137,17 @@ impl Transit {
 fn is_alike(passed: Duration, ticks: u32) -> bool {
     let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
     ALIKE.contains(&(ticked / passed.as_nanos() as f64))
+}
+
+/// Whether a clock of a coarser tick explains why `sent_ns`, as if it ticked in
+/// milliseconds, is not the time that passed here; only then a queue is in
+/// doubt.
+fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
+    COARSE.iter().any(|&tick| {
+        let off = passed_ns.saturating_sub(sent_ns.saturating_mul(tick));
+        let slack = TICK_NS * tick * 3 / 2 + passed_ns / 20;
+        off.saturating_abs() <= slack
+    })
 }
 
 #[cfg(test)]

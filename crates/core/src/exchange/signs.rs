@@ -50,7 +50,7 @@ impl Exchange {
         signs.idle.filter(|idle| *idle >= IDLE)?;
         let is_servers = signs.ended_by == Some(Side::Server);
         Some(match self.outcome {
-            Outcome::Complete(_) => Staleness::Alive,
+            Outcome::Complete(_) | Outcome::Failed => Staleness::Alive,
             _ if signs.has_response => Staleness::Alive,
             // It may go on behind the end of the capture, with no better luck.
             Outcome::Cut if signs.is_ignored() => Staleness::Forgotten,

@@ -89,68 +89,56 @@ pub(super) fn places(
 
 /// Walks back from the exchange's end to its begin. `list` is by arrival.
 fn walk(list: &[Crossing], exchange: &ExchangeSpan, sums: &mut Sums) {
-    let mut cursor = exchange.end;
-    let mut at_client = true;
+    let mut walk = Walk {
+        begin: exchange.begin,
+        cursor: exchange.end,
+        sums,
+    };
     // What arrived before its begin has no part in it.
     let first = list.partition_point(|c| c.arrived < exchange.begin);
     let list = list.get(first..).unwrap_or_default();
-    let mut end = list.len();
+    let (mut at_client, mut end) = (true, list.len());
     for _ in 0..MAX_STEPS {
-        if cursor <= exchange.begin {
+        if walk.cursor <= walk.begin {
             return;
         }
         // What arrived here last, before the cursor.
-        end = list
-            .partition_point(|c| c.arrived <= cursor + SLACK)
-            .min(end);
+        let arrived = list.partition_point(|c| c.arrived <= walk.cursor + SLACK);
+        end = end.min(arrived);
         let here = list.get(..end).unwrap_or_default();
         let found = here.iter().rposition(|c| c.to_server != at_client);
         let Some((at, crossing)) = found.and_then(|at| Some((at, list.get(at)?))) else {
             break;
         };
         end = at;
-        let host = if at_client { 0 } else { 2 };
         let way = if crossing.to_server { 1 } else { 3 };
-        charge(
-            sums,
-            host,
-            exchange.begin,
-            crossing.arrived,
-            &mut cursor,
-            false,
-        );
-        charge(sums, way, exchange.begin, crossing.sent, &mut cursor, false);
-        charge(
-            sums,
-            way,
-            exchange.begin,
-            crossing.first_sent,
-            &mut cursor,
-            true,
-        );
+        walk.charge(if at_client { 0 } else { 2 }, crossing.arrived, false);
+        walk.charge(way, crossing.sent, false);
+        walk.charge(way, crossing.first_sent, true);
         at_client = crossing.to_server;
     }
     // Before the first arrival the request's own host had it.
-    let rest = if at_client { 0 } else { UNKNOWN };
-    let begin = exchange.begin;
-    charge(sums, rest, begin, begin, &mut cursor, false);
+    let begin = walk.begin;
+    walk.charge(if at_client { 0 } else { UNKNOWN }, begin, false);
 }
 
-/// Charges the time from `to`, but not before `begin`, up to the cursor, and
-/// moves the cursor there.
-fn charge(
-    sums: &mut Sums,
-    place: usize,
+/// A walk back through an exchange.
+struct Walk<'a> {
     begin: Timestamp,
-    to: Timestamp,
-    cursor: &mut Timestamp,
-    is_loss: bool,
-) {
-    let to = to.max(begin).min(*cursor);
-    let took = nanos(cursor.since(to));
-    if let Some((total, loss)) = sums.get_mut(place) {
-        *total = total.saturating_add(took);
-        *loss = loss.saturating_add(if is_loss { took } else { 0 });
+    cursor: Timestamp,
+    sums: &'a mut Sums,
+}
+
+impl Walk<'_> {
+    /// Charges the time from `to`, but not before the begin, up to the cursor,
+    /// and moves the cursor there.
+    fn charge(&mut self, place: usize, to: Timestamp, is_loss: bool) {
+        let to = to.max(self.begin).min(self.cursor);
+        let took = nanos(self.cursor.since(to));
+        if let Some((total, loss)) = self.sums.get_mut(place) {
+            *total = total.saturating_add(took);
+            *loss = loss.saturating_add(if is_loss { took } else { 0 });
+        }
+        self.cursor = to;
     }
-    *cursor = to;
 }

@@ -167,8 +167,10 @@ fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
         Order::Untold => late < REORDERING.max(travel / 4),
     };
     if is_overtaken {
+        let took = late.min(mark.at.since(before.at));
         return Gap {
-            overtaken: Some(late.min(mark.at.since(before.at))),
+            // Within that, RACK waits too: harmless.
+            overtaken: (late >= REORDERING.max(travel / 4)).then_some(took),
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }

@@ -83,5 +83,8 @@ fn may_be_held(kind: WaitKind) -> bool {
             | WaitKind::ResponseTransfer
             | WaitKind::ServerPause
             | WaitKind::ResponseHeld
+            | WaitKind::CongestionWindow
+            | WaitKind::SendBuffer
+            | WaitKind::Paced
     )
 }

@@ -51,7 +51,8 @@
 //!   of what the line would carry.
 //! - Sequence numbers, acknowledgements and IP identifications follow from
 //!   what was sent and what had arrived by then. `again LABEL` repeats that
-//!   segment's bytes, `part N` only the first of them; `sack LABEL` reports that
+//!   segment's bytes, `part N` only the first of them; `copy LABEL` is that packet itself once more;
+//!   `sack LABEL` reports that
 //!   segment beyond missing data, `dsack LABEL` that it came twice; `late SUM` has it arrive that much later than its time;
 //!   `queued SUM`: so much of its time it stood in a queue before the point;
 //!   `lost`: it got lost before the point; `lost-behind`: after it; `unseen`:
@@ -64,7 +65,9 @@
 //!
 //! `handshake [TIME]` stands for the three segments that open a connection;
 //! `repeat N { … }` for a block written `N` times; `connections N every SUM
-//! { … }` for a block on each of `N` connections that start this far apart.
+//! { … }` for a block on each of `N` connections that start this far apart;
+//! `legs N every SUM { … }` the same from the server's host to another server,
+//! whose distance is written out.
 //!
 //! **What comes before connections**, with the time at which the point sees it:
 //! ```text

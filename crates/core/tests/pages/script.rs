@@ -16,6 +16,8 @@ pub(crate) enum Item {
     Connections(u32, Sum, Vec<Item>),
     /// A time and what passes then besides segments.
     Aside(usize, Time, Vec<String>),
+    /// The same from the server's host to what it asks itself.
+    Legs(u32, Sum, Vec<Item>),
     Event(Line),
 }
 
@@ -29,6 +31,8 @@ pub(crate) struct SegmentLine {
     pub(crate) flags: TcpFlags,
     pub(crate) payload: Vec<u8>,
     pub(crate) again: Option<String>,
+    /// Whether the repetition is a copy that the path or the capture made.
+    pub(crate) is_copy: bool,
     /// So much of what `again` repeats.
     pub(crate) part: Option<usize>,
     /// Reported as arrived beyond missing data, or as arrived twice.
@@ -107,6 +111,11 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
                 let every = Sum::parse(every).map_err(in_line)?;
                 Item::Connections(count, every, block(lines, true)?)
             }
+            ["legs", count, "every", every, "{"] => {
+                let count = number_of(count).map_err(in_line)?;
+                let every = Sum::parse(every).map_err(in_line)?;
+                Item::Legs(count, every, block(lines, true)?)
+            }
             ["handshake"] => Item::Handshake(Sum::parse("0")?),
             ["handshake", time] => {
                 Item::Handshake(Sum::parse(time.trim_start_matches('+')).map_err(in_line)?)
@@ -152,6 +161,7 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
         flags: flags_of(flags)?,
         payload: Vec::new(),
         again: None,
+        is_copy: false,
         part: None,
         sack: None,
         dsack: None,
@@ -181,6 +191,10 @@ fn segment(number: usize, words: &[&str]) -> Result<SegmentLine, String> {
             "at-port" => line.at_port = Some(port_of(operand()?)?),
             "from-port" => line.from_port = Some(port_of(operand()?)?),
             "again" => line.again = Some(operand()?.to_owned()),
+            "copy" => {
+                line.again = Some(operand()?.to_owned());
+                line.is_copy = true;
+            }
             "part" => line.part = Some(number_of(operand()?)? as usize),
             "sack" => line.sack = Some(operand()?.to_owned()),
             "dsack" => line.dsack = Some(operand()?.to_owned()),

@@ -31,6 +31,17 @@ pub(crate) fn client(connection: u16) -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 40_000 + connection)
 }
 
+/// Connections with this bit go from the server's host to its upstream.
+const LEGS: u16 = 1 << 13;
+
+fn ends(connection: u16) -> (Endpoint, Endpoint) {
+    let at = |host, port| Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)), port);
+    match connection & LEGS {
+        0 => (at(1, 40_000 + connection), server()),
+        _ => (at(2, 40_000 + connection), at(3, 9000)),
+    }
+}
+
 /// What a script comes to.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
@@ -137,7 +148,10 @@ impl Player<'_> {
                     }
                     self.values.index = outer;
                 }
-                Item::Connections(count, every, body) => self.connections(*count, every, body)?,
+                Item::Connections(count, every, body) => {
+                    self.connections(*count, every, body, 0)?;
+                }
+                Item::Legs(count, every, body) => self.connections(*count, every, body, LEGS)?,
                 Item::Event((number, words)) => {
                     let made =
                         event::make(words, Timestamp::from_nanos(self.now), &mut self.values);
@@ -149,11 +163,17 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn connections(&mut self, count: u32, every: &Sum, body: &[Item]) -> Result<(), String> {
+    fn connections(
+        &mut self,
+        count: u32,
+        every: &Sum,
+        body: &[Item],
+        kind: u16,
+    ) -> Result<(), String> {
         let (outer, index) = (self.connection, self.values.index);
         let (mut start, mut end) = (self.now, self.now);
         for index in 0..count {
-            self.connection = self.next_connection;
+            self.connection = self.next_connection | kind;
             self.next_connection += 1;
             self.values.index = index;
             self.now = start;
@@ -285,8 +305,13 @@ fn number(sent: &mut [Sent], mss: u16) {
         };
         seq = seq.max(span.1);
         let is_answer = flags.contains(TcpFlags::SYN) && !is_client;
-        let own_id = if is_answer { 0 } else { id };
-        if !is_answer {
+        let copied = segment.again.filter(|_| segment.line.is_copy);
+        let own_id = match copied {
+            Some(original) => sent[original].id,
+            None if is_answer => 0,
+            None => id,
+        };
+        if !is_answer && copied.is_none() {
             let parts = span
                 .1
                 .saturating_sub(span.0)
@@ -367,7 +392,7 @@ fn arrived(run: &Run, order: &[&Sent], segment: &Sent) -> u32 {
 
 fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
     let line = &sent.line;
-    let (mut client, mut server) = (client(sent.connection), server());
+    let (mut client, mut server) = ends(sent.connection);
     client.port = line.from_port.unwrap_or(client.port);
     server.port = line.at_port.unwrap_or(server.port);
     if line.is_ipv6 {

@@ -62,10 +62,16 @@ impl ValueEnum for Column {
 impl ConnectionOptions {
     /// An analyzer of so many files that collects them; where lines are
     /// written, each becomes one as it ends.
-    pub(super) fn analyzer(self, files: usize, listing: Option<&Listing>) -> Analyzer {
+    pub(super) fn analyzer(
+        self,
+        files: usize,
+        max_connections: Option<usize>,
+        listing: Option<&Listing>,
+    ) -> Analyzer {
         let lines = self.connections.and(listing).filter(|l| l.writes_lines());
         let analyzer = Analyzer::new(analyzer::Options {
             connections: self.wanted(room(files), lines.is_some()),
+            max_connections,
             ..conclusion::options(Vec::new())
         });
         match lines {

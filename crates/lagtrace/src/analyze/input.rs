@@ -1,8 +1,8 @@
 //! Files and standard input, read with progress and given up on Ctrl-C.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
@@ -46,6 +46,12 @@ pub(super) fn open(
         interrupt: interrupt.clone(),
     };
     Ok((name, input))
+}
+
+/// Whether packets may still be written while they are read.
+pub(super) fn is_live(files: &[PathBuf]) -> bool {
+    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.is_file());
+    !files.iter().all(is_file)
 }
 
 impl Read for Input {

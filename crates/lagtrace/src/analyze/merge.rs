@@ -1,138 +1,190 @@
-//! Several captures read as one, in time order.
+//! One capture or several, read in time order.
+//!
+//! Files that begin where another one ends are pieces of one capture, as
+//! `tcpdump -C` or `dumpcap -b` leave them, in whatever order they are named:
+//! they count as seen at one point, their packets numbered on. Files that
+//! overlap in time are captures of their own.
 
-use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
-use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::Packet;
-use lagtrace_core::icmp::IcmpError;
+use lagtrace_core::event::PointId;
 use lagtrace_core::time::Timestamp;
 use lagtrace_sources::capture::FileCapture;
 
+use super::ahead;
+use super::batch::{Batch, moved, time_of};
 use crate::interrupt::Interrupt;
-use crate::packets::Packets;
 
 /// How many packets of a file are read ahead while others are due.
 const AHEAD: usize = 1024;
+/// Stamps of several processors' packets may be out of order by this much
+/// where one file ends and the next begins.
+const DISORDER: Duration = Duration::from_millis(1);
 
 /// Hands at most `limit` segments of each capture to `visit`, and what else
-/// bears on flows between them, in time order across captures that are each in time order.
+/// bears on flows between them, in time order across captures that are each in
+/// time order.
 pub(super) fn drain(
     captures: &mut [FileCapture],
     limit: u64,
+    threads: NonZeroUsize,
     interrupt: &Interrupt,
     mut visit: impl FnMut(&Packet<'_>),
 ) {
-    if let [only] = captures {
-        // Nothing to be merged with: no need to keep anything.
-        let mut left = limit;
-        while left > 0 && !interrupt.is_requested() {
-            let Some(packet) = only.next_packet() else {
-                break;
-            };
-            left -= u64::from(matches!(packet, Packet::Tcp(..)));
-            visit(&packet);
+    match captures {
+        [only] if threads.get() > 1 => ahead::drain(only, limit, interrupt, visit),
+        [only] => {
+            // Nothing to be merged with: no need to keep anything.
+            let mut left = limit;
+            while left > 0 && !interrupt.is_requested() {
+                let Some(packet) = only.next_packet() else {
+                    break;
+                };
+                left -= u64::from(matches!(packet, Packet::Tcp(..)));
+                visit(&packet);
+            }
         }
-        return;
-    }
-    let mut lanes: Vec<_> = captures.iter_mut().map(|c| Lane::new(c, limit)).collect();
-    while !interrupt.is_requested() {
-        let due = lanes
-            .iter_mut()
-            .filter_map(|lane| Some((lane.head()?, lane)))
-            .min_by_key(|&(at, _)| at);
-        let Some((_, lane)) = due else { break };
-        lane.take(&mut visit);
-    }
-    for lane in &mut lanes {
-        lane.say(usize::MAX, &mut visit);
+        _ => {
+            let mut lanes = Lanes::new(captures, limit);
+            while !interrupt.is_requested() && lanes.take(&mut visit) {}
+        }
     }
 }
 
-/// What is no segment, and bears on flows all the same.
-enum Aside {
-    Icmp(IcmpError),
-    Udp(Datagram, Vec<u8>),
-    Neighbour(Neighbour),
+/// All files: those to come by when they begin, those under way, those over.
+struct Lanes<'a> {
+    /// The next one last.
+    to_come: Vec<Lane<'a>>,
+    under_way: Vec<Lane<'a>>,
+    /// Ended, and continued by none so far.
+    over: Vec<Lane<'a>>,
 }
 
-/// One capture and what was read of it ahead of its time.
+/// One file and what was read of it ahead of its time.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
-    ahead: Packets,
-    /// What else was read ahead, each with how many segments go before it.
-    asides: VecDeque<(usize, Aside)>,
+    ahead: Batch,
     next: usize,
     left: u64,
+    /// The time of the last packet handed on.
+    last: Timestamp,
+    /// Which point its first one is, on its own and as a piece.
+    points: (u16, u16),
+    /// Packets of the pieces before it.
+    numbers: u64,
+}
+
+impl<'a> Lanes<'a> {
+    fn new(captures: &'a mut [FileCapture], limit: u64) -> Self {
+        let mut to_come: Vec<Lane<'a>> = captures
+            .iter_mut()
+            .map(|capture| Lane::new(capture, limit))
+            .collect();
+        to_come.sort_by_cached_key(|lane| std::cmp::Reverse(lane.head()));
+        Self {
+            to_come,
+            under_way: Vec::new(),
+            over: Vec::new(),
+        }
+    }
+
+    /// Hands on the packet that is due; whether there was one.
+    fn take(&mut self, visit: &mut impl FnMut(&Packet<'_>)) -> bool {
+        let due = (0..self.under_way.len()).min_by_key(|&index| self.head_of(index));
+        let at = due.map(|index| self.head_of(index));
+        let first = self.to_come.last().map(Lane::head);
+        if first.is_some_and(|first| at.is_none_or(|at| first < at)) {
+            self.begin();
+            return true;
+        }
+        let Some(index) = due else { return false };
+        let Some(lane) = self.under_way.get_mut(index) else {
+            return false;
+        };
+        lane.take(visit);
+        if !lane.refill() {
+            self.over.push(self.under_way.remove(index));
+        }
+        true
+    }
+
+    fn head_of(&self, index: usize) -> Timestamp {
+        self.under_way.get(index).map_or(Timestamp::MAX, Lane::head)
+    }
+
+    /// The next file begins: it goes on with the one that ended last before.
+    fn begin(&mut self) {
+        let Some(mut lane) = self.to_come.pop() else {
+            return;
+        };
+        let begin = lane.head() + DISORDER;
+        let before = (0..self.over.len())
+            .filter(|&index| self.over.get(index).is_some_and(|over| over.last <= begin))
+            .max_by_key(|&index| self.over.get(index).map(|over| over.last));
+        if let Some(before) = before.map(|index| self.over.remove(index)) {
+            lane.points.1 = before.points.1;
+            lane.numbers = before.numbers + before.capture.summary().packets;
+        }
+        if lane.ahead.len() > 0 {
+            self.under_way.push(lane);
+        }
+    }
 }
 
 impl<'a> Lane<'a> {
     fn new(capture: &'a mut FileCapture, limit: u64) -> Self {
-        Self {
+        let PointId(point) = capture.point();
+        let mut lane = Self {
             capture,
-            ahead: Packets::default(),
-            asides: VecDeque::new(),
+            ahead: Batch::default(),
             next: 0,
             left: limit,
-        }
+            last: Timestamp::MIN,
+            points: (point, point),
+            numbers: 0,
+        };
+        // The first packet says when it is due; the rest can wait.
+        lane.read(1);
+        lane
     }
 
-    /// When the next packet was seen; `None` at the end.
-    fn head(&mut self) -> Option<Timestamp> {
-        if self.next == self.ahead.len() {
-            self.refill();
-        }
-        self.ahead.at(self.next).map(|(segment, _)| segment.at)
+    /// When the next packet was seen; the end of time where there is none.
+    fn head(&self) -> Timestamp {
+        let packet = self.ahead.at(self.next);
+        let at = packet.map(|packet| time_of(&packet).unwrap_or(self.last));
+        at.unwrap_or(Timestamp::MAX)
     }
 
     fn take(&mut self, visit: &mut impl FnMut(&Packet<'_>)) {
-        self.say(self.next, visit);
-        if let Some((segment, payload)) = self.ahead.at(self.next) {
-            visit(&Packet::Tcp(*segment, payload));
-            self.next += 1;
-        }
+        let Some(packet) = self.ahead.at(self.next) else {
+            return;
+        };
+        self.next += 1;
+        self.last = self.last.max(time_of(&packet).unwrap_or(self.last));
+        let (own, shown) = self.points;
+        let points = |PointId(id): PointId| PointId(id - own + shown);
+        visit(&moved(packet, points, self.numbers));
     }
 
-    fn put_aside(&mut self, aside: Aside) {
-        self.asides.push_back((self.ahead.len(), aside));
+    /// Reads on if all that was read is gone; whether there is a packet.
+    fn refill(&mut self) -> bool {
+        if self.next == self.ahead.len() {
+            self.ahead.clear();
+            self.next = 0;
+            self.read(AHEAD);
+        }
+        self.ahead.len() > 0
     }
 
-    /// Hands on what comes before segment `next`.
-    fn say(&mut self, next: usize, visit: &mut impl FnMut(&Packet<'_>)) {
-        while self
-            .asides
-            .front()
-            .is_some_and(|(before, _)| *before <= next)
-        {
-            match self.asides.pop_front() {
-                Some((_, Aside::Icmp(error))) => visit(&Packet::Icmp(error)),
-                Some((_, Aside::Udp(header, payload))) => visit(&Packet::Udp(header, &payload)),
-                Some((_, Aside::Neighbour(step))) => visit(&Packet::Neighbour(step)),
-                None => {}
-            }
-        }
-    }
-
-    /// What comes behind the last segment go with the next one: nothing waits for
-    /// them.
-    fn refill(&mut self) {
-        self.ahead.clear();
-        self.next = 0;
-        for (before, _) in &mut self.asides {
-            *before = 0;
-        }
-        while self.left > 0 && self.ahead.len() < AHEAD && self.asides.len() < AHEAD {
+    fn read(&mut self, count: usize) {
+        while self.left > 0 && self.ahead.len() < count {
             match self.capture.next_packet() {
-                Some(Packet::Tcp(segment, payload)) => {
-                    self.ahead.push(&segment, payload);
-                    self.left -= 1;
+                Some(packet) => {
+                    self.left -= u64::from(matches!(packet, Packet::Tcp(..)));
+                    self.ahead.push(packet);
                 }
-                Some(Packet::Icmp(error)) => self.put_aside(Aside::Icmp(error)),
-                Some(Packet::Udp(header, payload)) => {
-                    let aside = Aside::Udp(header, payload.to_vec());
-                    self.put_aside(aside);
-                }
-                Some(Packet::Neighbour(step)) => self.put_aside(Aside::Neighbour(step)),
-                Some(Packet::Other) => {}
                 None => self.left = 0,
             }
         }

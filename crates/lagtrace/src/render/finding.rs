@@ -55,6 +55,23 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
             );
         }
     }
+    if !finding.candidates.is_empty() {
+        page.heading("What it may have been, and what decides");
+        for candidate in &finding.candidates {
+            let cause = format!("{}:", candidate.cause);
+            let text = format!(
+                "{}. {}",
+                candidate.because,
+                words::sentence(&candidate.decided_by)
+            );
+            page.item(
+                2,
+                "•",
+                Tone::Dim,
+                &[(Tone::Strong, &cause), (Tone::Plain, &text)],
+            );
+        }
+    }
     if !finding.overturned_by.is_empty() {
         page.heading("What would overturn this");
         page.paragraph(2, Tone::Plain, &words::sentence(&finding.overturned_by));

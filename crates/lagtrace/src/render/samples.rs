@@ -407,6 +407,7 @@ fn nagle() -> Finding {
             ),
             ruled_out("packet-loss", "nothing was retransmitted"),
         ],
+        candidates: Vec::new(),
         overturned_by: "A small segment that leaves while an earlier small one is unacknowledged"
             .to_owned(),
         fix: vec![
@@ -457,6 +458,7 @@ fn loss() -> Finding {
         }],
         display_filter: None,
         ruled_out: Vec::new(),
+        candidates: Vec::new(),
         overturned_by: "A capture at the server that shows the repeated segments arriving twice"
             .to_owned(),
         fix: vec![Fix {
@@ -490,6 +492,7 @@ fn refused() -> Finding {
             "firewall-drop",
             "the RST came from the server itself, TTL 64",
         )],
+        candidates: Vec::new(),
         overturned_by: "A listener on that port in ss -ltn on the server".to_owned(),
         fix: vec![Fix {
             r#where: "the server".to_owned(),

@@ -187,3 +187,84 @@ fn interfaces_and_filters_that_are_none() {
         );
     }
 }
+
+/// The records of a pcap file with a header of 24 bytes, in two files.
+fn pieces(whole: &[u8], folder: &std::path::Path) -> [PathBuf; 2] {
+    let (header, mut rest) = whole.split_at(24);
+    let records = rest.len() / 2;
+    let mut first = header.to_vec();
+    while first.len() < records {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let (record, behind) = rest.split_at(16 + len);
+        first.extend(record);
+        rest = behind;
+    }
+    let second = [header, rest].concat();
+    let paths = ["piece.pcap0", "piece.pcap1"].map(|name| folder.join(name));
+    fs::write(&paths[0], first).unwrap();
+    fs::write(&paths[1], second).unwrap();
+    paths
+}
+
+#[test]
+fn pieces_of_a_capture_are_one_in_any_order_and_a_bad_one_is_left_out() {
+    let path = fixture("ethernet.pcap");
+    let json = ["--format", "json", "-q"];
+    let whole = lagtrace(["analyze", path.to_str().unwrap()].into_iter().chain(json)).json();
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = pieces(&fs::read(&path).unwrap(), folder.path());
+    let bad = folder.path().join("piece.pcap2");
+    fs::write(&bad, "hello, this is a text\n").unwrap();
+    let files = [&second, &bad, &first].map(|path| path.to_str().unwrap());
+    let report = lagtrace(["analyze"].into_iter().chain(files).chain(json)).json();
+    for field in ["exchanges", "connections", "services", "findings"] {
+        assert_eq!(report[field], whole[field], "{field}");
+    }
+    let notes = report["notes"].as_array().unwrap();
+    let is_said = |note: &serde_json::Value| {
+        note["id"] == "file-not-read" && note["text"].as_str().unwrap().contains("piece.pcap2")
+    };
+    assert!(notes.iter().any(is_said), "{notes:#?}");
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let path = fixture("ethernet.pcap");
+    let analyze = |threads: &str| {
+        let path = path.to_str().unwrap();
+        lagtrace(["analyze", path, "--format", "json", "--threads", threads]).stdout
+    };
+    assert_eq!(analyze("1"), analyze("2"));
+    assert_eq!(analyze("1"), analyze("9"));
+}
+
+#[test]
+fn what_is_still_being_written_is_reported_on_an_interrupt() {
+    let whole = fs::read(fixture("ethernet.pcap")).unwrap();
+    let mut command = Command::new(program());
+    command.args(["analyze", "-", "--format", "json", "-q"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&whole[..whole.len() / 2]).unwrap();
+    input.flush().unwrap();
+    // The pipe stays open: only the signal ends the reading.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["capture"]["packets"].as_u64().unwrap() > 0);
+    let notes = report["notes"].as_array().unwrap();
+    assert!(
+        notes.iter().any(|note| note["id"] == "interrupted"),
+        "{notes:#?}"
+    );
+    drop(input);
+}

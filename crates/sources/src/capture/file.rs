@@ -21,6 +21,9 @@ use super::{CaptureError, Foreign, count};
 /// read from memory twice.
 const BLOCK: usize = 512 * 1024;
 
+/// How much is read to tell what a file is.
+const FIRST_READ: usize = 16 * 1024;
+
 const _: () = assert!(BLOCK >= Container::LONGEST);
 
 /// A capture file that is being read, in blocks: a file that shrinks or grows
@@ -122,6 +125,11 @@ impl FileCapture {
         self.summary()
     }
 
+    /// The point of its first interface.
+    pub fn point(&self) -> PointId {
+        self.point
+    }
+
     /// What was read so far.
     pub fn summary(&self) -> CaptureSummary {
         CaptureSummary {
@@ -133,7 +141,11 @@ impl FileCapture {
     fn recognize(&mut self) -> Result<(), CaptureError> {
         let name = &self.summary.name;
         while self.unread.len() < 4 {
-            match self.input.read(&mut self.buffer[self.unread.end..]) {
+            // No more than it takes: many files may be open, to be read later.
+            match self
+                .input
+                .read(&mut self.buffer[self.unread.end..FIRST_READ])
+            {
                 Ok(0) => break,
                 Ok(len) => self.unread.end += len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

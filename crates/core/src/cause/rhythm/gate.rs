@@ -9,9 +9,11 @@ use crate::timeline::Moment;
 const LEAST_TURNS: usize = 10;
 /// Share of all exchanges that must have waited while another was answered.
 const WAITING: f64 = 0.6;
-/// Part of the median by which a distance may differ …
-const STRAY: f64 = 0.15;
-/// … and the share of them that may not differ by more.
+/// Part of the median by which a distance may differ.
+pub(super) const STRAY: f64 = 0.15;
+/// The same where other evidence says what it is.
+pub(super) const LOOSE: f64 = 0.3;
+/// Share of the distances that may not differ by more.
 const EVEN: f64 = 0.8;
 /// A distance shorter than this is no evidence: stamps and kernels stray.
 const LEAST_TURN: Duration = Duration::from_millis(2);
@@ -34,11 +36,18 @@ pub(in crate::cause) struct Gate {
     pub(in crate::cause) quickest: Duration,
 }
 
+impl Gate {
+    /// Whether somebody would write its rate into a configuration.
+    pub(super) fn is_configured(&self) -> bool {
+        is_round(self.turn)
+    }
+}
+
 /// Whether requests that wait side by side are answered in even turns, and
 /// whether the server could answer sooner than in a turn: then it is a limit
 /// that makes them wait (`true`), else its work. `None` too where a request
 /// that met an idle server was never seen, for that alone tells the two apart.
-pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
+pub(super) fn gate(clear: &[Moment], stray: f64) -> Option<(Gate, bool)> {
     let answers = by_answer(clear);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
     let mut turns: Vec<Duration> = pairs()
@@ -47,7 +56,7 @@ pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
         .collect();
     turns.sort_unstable();
     let turn = quantile(&turns, 0.5);
-    let is_even = |gap: &&Duration| gap.abs_diff(turn).as_secs_f64() <= turn.as_secs_f64() * STRAY;
+    let is_even = |gap: &&Duration| gap.abs_diff(turn).as_secs_f64() <= turn.as_secs_f64() * stray;
     let even = turns.iter().filter(is_even).count();
     let has_waiting = turns.len() >= LEAST_TURNS
         && turns.len() as f64 >= clear.len() as f64 * WAITING
@@ -65,9 +74,9 @@ pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
     };
     let part = |wait: Duration| wait.as_secs_f64() / turn.as_secs_f64();
     if part(quickest) <= QUICK {
-        let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - STRAY);
+        let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - stray);
         let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
-        return (is_limit && is_round(gate.turn)).then_some((gate, true));
+        return is_limit.then_some((gate, true));
     }
     let met_idle = answers.first().into_iter().chain(
         pairs()
@@ -75,13 +84,13 @@ pub(super) fn gate(clear: &[Moment]) -> Option<(Gate, bool)> {
             .map(|(_, next)| next),
     );
     let mut alone = met_idle.map(Moment::think);
-    let is_seen = alone.any(|think| (1.0 - STRAY..=1.0 + 2.0 * STRAY).contains(&part(think)));
+    let is_seen = alone.any(|think| (1.0 - stray..=1.0 + 2.0 * stray).contains(&part(think)));
     is_seen.then_some((gate, false))
 }
 
-/// Whether somebody would write this rate into a configuration: a whole number
-/// of requests a second or a minute, and a round one where it is large. What
-/// paces itself for another reason hits one by chance only.
+/// Whether this is a rate that people choose: a whole number of requests a second
+/// or a minute, and a round one where it is large. What paces itself for another
+/// reason hits one by chance only.
 fn is_round(turn: Duration) -> bool {
     let second = 1.0 / turn.as_secs_f64();
     let steps = [

@@ -213,10 +213,7 @@ impl End {
         match data.arrival {
             Arrival::Repeat => self.repeat(segment),
             Arrival::Fill => self.fill(data.order, step.behind),
-            Arrival::Copy => {
-                let rare = self.rare_mut();
-                rare.copies = rare.copies.saturating_add(1);
-            }
+            Arrival::Copy => self.copy(),
             Arrival::KeepAlive => self.probes = self.probes.saturating_add(1),
             Arrival::InOrder | Arrival::PastHole => {}
         }
@@ -235,6 +232,18 @@ impl End {
         if step.room.is_some_and(|room| room < u64::from(step.mss)) {
             self.rare_mut().full_window.set(true, segment.at);
         }
+    }
+
+    fn copy(&mut self) {
+        let rare = self.rare_mut();
+        rare.copies = rare.copies.saturating_add(1);
+    }
+
+    /// A copy of one of its segments came.
+    pub(super) fn doubled(&mut self, segment: &Segment) {
+        let has_data = segment.payload_len > 0;
+        self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
+        self.copy();
     }
 
     fn fill(&mut self, order: Order, behind: u64) {

@@ -34,6 +34,8 @@ pub(super) struct Draft {
     pub(super) was_behind: bool,
     /// The capture missed some of its request.
     pub(super) is_request_torn: bool,
+    /// The response says that the request failed.
+    pub(super) is_error: bool,
     /// Its stream of HTTP/2; 0: it is no such.
     pub(super) stream: u32,
     /// What the client sent and the server under HTTP/2's flow control.
@@ -87,6 +89,7 @@ impl Draft {
             ends_with_fin: false,
             was_behind,
             is_request_torn: false,
+            is_error: false,
             stream: 0,
             flows: [Flow::default(); 2],
             held: Vec::new(),
@@ -226,7 +229,10 @@ impl Draft {
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
     ) -> Exchange {
-        let outcome = self.outcome.unwrap_or(Outcome::Cut);
+        let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
+            Outcome::Complete(None) if self.is_error => Outcome::Failed,
+            outcome => outcome,
+        };
         let first = marks.partition_point(|mark| mark.at < self.begin);
         self.extend_by_repeats(view, marks.get(first..).unwrap_or_default());
         let trace = Trace {
@@ -267,14 +273,17 @@ impl Draft {
             begin: self.begin,
             end: trace.end,
             outcome,
-            request: self
-                .line
-                .map(|line| format!("{} {}", line.method, line.target)),
+            request: self.line.map(|line| {
+                format!("{} {}", line.method, line.target)
+                    .trim_end()
+                    .to_owned()
+            }),
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
             deliveries: tiling.deliveries,
             disorder: tiling.disorder,
+            travel: tiling.travel,
             narrow: tiling.narrow,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,

@@ -1,0 +1,261 @@
+//! What a server's own time may have been: causes that packets cannot tell
+//! apart, the likeliest first, each with what speaks for it and what decides.
+
+use core::time::Duration;
+
+use super::Case;
+use super::evidence::{human, percent};
+use super::rhythm::{NOTABLE, quantile, thinks};
+use crate::report::Candidate;
+use crate::time::Timestamp;
+use crate::timeline::Moment;
+
+/// The kernel's default period of a CPU quota (`cpu.max`).
+const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+/// How far an end may be off that grid: the scheduler's tick and the work done
+/// until the answer.
+const QUOTA_STRAY: Duration = Duration::from_millis(12);
+/// What a group runs at a time before its quota is used up again.
+const QUOTA_RUN: Duration = Duration::from_millis(30);
+/// Ends on the grid, of all, that speak for a quota; a quarter is chance.
+const ON_GRID: f64 = 0.7;
+/// Late answers from which on a share of them says anything.
+const LEAST_LATE: usize = 5;
+/// Think times that differ by less from the tenth to the ninetieth percentile
+/// are the same each time.
+const ALIKE: f64 = 0.15;
+/// How many times longer requests take that meet many others.
+const GROWN: f64 = 1.5;
+/// Answers so near together on different connections were released together.
+const TOGETHER: Duration = Duration::from_millis(3);
+
+/// Candidates for the time of a server before or within its answers.
+pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
+    let clear: Vec<Moment> = case
+        .rhythm
+        .moments
+        .iter()
+        .filter(|moment| moment.is_clear)
+        .copied()
+        .collect();
+    if clear.is_empty() {
+        return Vec::new();
+    }
+    let mut list: Vec<Candidate> = match alike(&clear) {
+        // What is the same each time is no shortage that comes and goes.
+        Some(alike) => compressed(&clear).into_iter().chain([alike]).collect(),
+        None => {
+            let fitting = [on_quota_grid, released_together, grown, compressed];
+            fitting.iter().filter_map(|fits| fits(&clear)).collect()
+        }
+    };
+    list.push(candidate(
+        "downstream-wait",
+        "no request of the server's own is in this capture",
+        "a capture on the server with `-i any`, or its log of upstream and query times",
+    ));
+    list
+}
+
+fn candidate(cause: &str, because: impl Into<String>, decided_by: &str) -> Candidate {
+    Candidate {
+        cause: cause.to_owned(),
+        because: because.into(),
+        decided_by: decided_by.to_owned(),
+    }
+}
+
+/// Responses that were compressed while they were sent.
+fn compressed(clear: &[Moment]) -> Option<Candidate> {
+    let encoded = clear.iter().filter(|moment| moment.is_encoded).count();
+    (encoded * 2 >= clear.len()).then(|| {
+        candidate(
+            "compression-cost",
+            format!(
+                "{encoded} of {} responses were compressed while they were sent",
+                clear.len()
+            ),
+            "the same request with `Accept-Encoding: identity`: fast, if it is this",
+        )
+    })
+}
+
+/// Waits whose ends lie whole periods of a CPU quota apart.
+fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
+    let mut ends: Vec<Timestamp> = clear.iter().map(|moment| moment.resumed).collect();
+    ends.sort_unstable();
+    ends.dedup_by(|next, before| next.since(*before) <= QUOTA_RUN);
+    let gaps: Vec<Duration> = ends
+        .windows(2)
+        .filter_map(|pair| Some(pair.get(1)?.since(*pair.first()?)))
+        .collect();
+    let is_whole = |gap: &&Duration| {
+        let periods = gap.as_secs_f64() / QUOTA_PERIOD.as_secs_f64();
+        let off = (periods - periods.round()).abs() * QUOTA_PERIOD.as_secs_f64();
+        periods.round() >= 1.0 && off <= QUOTA_STRAY.as_secs_f64()
+    };
+    let whole = gaps.iter().filter(is_whole).count();
+    let fits = gaps.len() + 1 >= LEAST_LATE && whole as f64 >= gaps.len() as f64 * ON_GRID;
+    fits.then(|| {
+        candidate(
+            "cpu-quota",
+            format!(
+                "{whole} of {} waits ended whole multiples of 100 ms apart",
+                gaps.len()
+            ),
+            "`nr_throttled` in the group's cpu.stat while it happens",
+        )
+    })
+}
+
+/// Requests that meet many others take longer than those that meet few.
+fn grown(clear: &[Moment]) -> Option<Candidate> {
+    let mut asked: Vec<Timestamp> = clear.iter().map(|moment| moment.asked).collect();
+    let mut answered: Vec<Timestamp> = clear.iter().map(|moment| moment.answered).collect();
+    asked.sort_unstable();
+    answered.sort_unstable();
+    let mut met: Vec<(usize, Duration)> = clear
+        .iter()
+        .map(|moment| {
+            let begun = asked.partition_point(|&at| at < moment.asked);
+            let done = answered.partition_point(|&at| at <= moment.asked);
+            (begun.saturating_sub(done), moment.think())
+        })
+        .collect();
+    met.sort_unstable();
+    let (few, many) = met.split_at(met.len() / 2);
+    let is_wider = few.last()?.0 < many.last()?.0;
+    let typical = |half: &[(usize, Duration)]| {
+        let mut times: Vec<Duration> = half.iter().map(|&(_, think)| think).collect();
+        times.sort_unstable();
+        quantile(&times, 0.5)
+    };
+    let (alone, together) = (typical(few), typical(many));
+    let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
+    (clear.len() >= LEAST_LATE * 2 && is_wider && is_grown).then(|| {
+        candidate(
+            "worker-saturation",
+            format!(
+                "{} (median) for the half of the requests that met more others, {} for the rest",
+                human(together),
+                human(alone)
+            ),
+            "one request at a time against many at once; `Recv-Q` in `ss -tn` on the server",
+        )
+    })
+}
+
+/// Late answers on different connections that came within moments.
+fn released_together(clear: &[Moment]) -> Option<Candidate> {
+    let usual = quantile(&thinks(clear), 0.5);
+    let mut late: Vec<Moment> = clear
+        .iter()
+        .filter(|m| m.think() >= NOTABLE.max(usual))
+        .copied()
+        .collect();
+    late.sort_unstable_by_key(|moment| (moment.answered, *moment));
+    let together: usize = late
+        .chunk_by(|a, b| b.answered.since(a.answered) <= TOGETHER)
+        .filter(|burst| {
+            burst
+                .iter()
+                .any(|moment| Some(moment.client) != burst.first().map(|m| m.client))
+        })
+        .map(<[Moment]>::len)
+        .sum();
+    (late.len() >= LEAST_LATE && together * 2 >= late.len()).then(|| {
+        candidate(
+            "stop-the-world",
+            format!(
+                "{together} of {} late answers left together with others",
+                late.len()
+            ),
+            "the collector's log, or `perf sched` for all threads off the CPU at once",
+        )
+    })
+}
+
+/// Waits that are the same each time, whatever was asked for.
+fn alike(clear: &[Moment]) -> Option<Candidate> {
+    let times = thinks(clear);
+    let (low, middle, high) = (
+        quantile(&times, 0.1),
+        quantile(&times, 0.5),
+        quantile(&times, 0.9),
+    );
+    let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
+    (middle >= NOTABLE && clear.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
+        candidate(
+            "socket-queue-dwell",
+            format!("the waits differ by {} from the 10th to the 90th percentile", percent(spread)),
+            "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the request",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::event::PointId;
+    use crate::flow::Endpoint;
+
+    /// A request asked and answered at these milliseconds, on connection `n`.
+    fn moment(n: u16, asked: i64, answered: i64) -> Moment {
+        let at = |ms: i64| Timestamp::from_nanos(ms * 1_000_000);
+        Moment {
+            begin: at(asked),
+            client: Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000 + n),
+            point: PointId::default(),
+            ordinal: 0,
+            sent: at(asked),
+            asked: at(asked),
+            answered: at(answered),
+            resumed: at(answered),
+            end: at(answered),
+            setup: None,
+            target: 0,
+            redirect: None,
+            to_server: Duration::ZERO,
+            is_encoded: false,
+            is_clear: true,
+        }
+    }
+
+    #[test]
+    fn a_grid_of_quota_periods_is_told_from_other_ends() {
+        let uneven = [13, 71, 40, 88, 22, 55];
+        let moments = |step: i64| -> Vec<Moment> {
+            let ends = (0_i64..).map(|n| 1000 + n * step);
+            uneven
+                .iter()
+                .zip(ends)
+                .map(|(&wait, end)| moment(0, end - wait, end))
+                .collect()
+        };
+        assert!(on_quota_grid(&moments(100)).is_some());
+        assert!(on_quota_grid(&moments(200)).is_some());
+        assert!(on_quota_grid(&moments(130)).is_none());
+    }
+
+    #[test]
+    fn waits_that_are_alike_are_told_from_uneven_ones() {
+        let alike_ones: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 100 + 60)).collect();
+        let uneven: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
+        assert!(alike(&alike_ones).is_some());
+        assert!(alike(&uneven).is_none());
+    }
+
+    #[test]
+    fn requests_that_meet_more_others_and_take_longer_speak_for_saturation() {
+        let alone = (0..6).map(|n| moment(n, i64::from(n) * 100, i64::from(n) * 100 + 10));
+        let side_by_side =
+            (0..6).map(|n| moment(n, 1000 + i64::from(n), 1000 + i64::from(n) * 14 + 10));
+        let queued: Vec<Moment> = alone.clone().chain(side_by_side).collect();
+        assert!(grown(&queued).is_some());
+        let parallel = (0..6).map(|n| moment(n, 1000 + i64::from(n), 1010 + i64::from(n)));
+        let fine: Vec<Moment> = alone.chain(parallel).collect();
+        assert!(grown(&fine).is_none());
+    }
+}

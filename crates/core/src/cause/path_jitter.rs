@@ -1,0 +1,71 @@
+//! `path-jitter`: some round trips take far longer than the least, by the
+//! sender's own clock, while most do not, and neither follows the other: no
+//! queue that load fills, no step, and no pause before.
+
+use super::trips::Trips;
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::path_queueing::grown_handshakes;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::Owner;
+
+/// Watches round trips that outgrow the least one now and then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Trips);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let trips = &self.0;
+        // The way to the server is charged too, but only what came back late,
+        // by the server's clock, shows that it was the way.
+        let is_seen = trips.tally.affected >= evidence::REPEATS
+            && evidence::is_material(case, &trips.tally);
+        let is_other = trips.is_queue(case.ledger.count)
+            || trips.step().is_some()
+            || grown_handshakes(case).is_some();
+        if !is_seen || is_other {
+            return Conclusion::Nothing;
+        }
+        let tally = &trips.both_ways;
+        let mut finding = evidence::finding("path-jitter", Owner::Path, case, tally);
+        let least = human(trips.trips.min().unwrap_or_default());
+        let text = format!(
+            "{} answers came {} (median) later than the least round trip of {least}, after their \
+             sender's clock says it had sent them; the others did not",
+            trips.tally.affected,
+            median(&trips.tally.saved),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(trips.tally.affected)
+                .median(&trips.tally.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, trips.tally.affected, false);
+        finding.summary = format!(
+            "The path delays some packets and not others: beside a least round trip of {least}, \
+             {} of the requests took {} (median) longer.",
+            percent(tally.affected as f64 / case.ledger.count.max(1) as f64),
+            median(&tally.saved),
+        );
+        finding.ruled_out = vec![
+            ruled_out("path-queueing", "one delay does not tell the next, and most packets are as quick as the least"),
+            ruled_out("server-think", "the server's clock had gone on less than ours: its answers were on the way"),
+        ];
+        finding.overturned_by =
+            "a capture at the server that shows these answers leaving late".to_owned();
+        finding.fix = vec![
+            fix("path", "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path"),
+            fix("client", "time-outs and hedged requests that bear it"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

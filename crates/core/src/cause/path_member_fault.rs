@@ -1,0 +1,167 @@
+//! `path-member-fault`: the losses are all on some connections, which lose
+//! again and again, while the others to the same server lose nothing. Random
+//! loss spreads: most connections would have lost something.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::evidence::{self, fix, percent, ruled_out};
+use super::loss::lost;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::flow::Endpoint;
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::Owner;
+
+/// Connections told apart: those with the lowest addresses and ports, so that
+/// it does not matter in which order they come.
+const MAX_CONNECTIONS: usize = 512;
+/// Fewer exchanges on a connection say too little of it.
+const LEAST_EXCHANGES: u64 = 4;
+/// A bad connection loses in this share of its exchanges at least …
+const BAD_SHARE: f64 = 0.2;
+/// … and more than once.
+const BAD_LOSSES: u64 = 2;
+/// At least so many bad and so many clean ones, or chance would do.
+const LEAST_BAD: u64 = 2;
+const LEAST_CLEAN: u64 = 3;
+/// So many in a hundred may be neither.
+const NEITHER: u64 = 15;
+/// How likely chance may be to leave the clean ones clean.
+const CHANCE: f64 = 0.01;
+
+/// Compares the connections' losses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    connections: BTreeMap<Endpoint, Seen>,
+}
+
+/// What was seen of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    exchanges: u64,
+    lossy: u64,
+}
+
+/// The connections by what they lose.
+#[derive(Clone, Debug, Default)]
+struct Sorted {
+    bad: Vec<Endpoint>,
+    clean: u64,
+    clean_exchanges: u64,
+    neither: u64,
+    lossy: u64,
+    exchanges: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let is_lossy = !exchange.recoveries.is_empty();
+        let seen = self.connections.entry(exchange.client).or_default();
+        seen.exchanges += 1;
+        seen.lossy += u64::from(is_lossy);
+        self.settle();
+        let lost = lost(exchange);
+        if lost > Duration::ZERO {
+            self.tally
+                .add(exchange, Cost::exactly(lost), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        for (client, other) in other.connections {
+            let seen = self.connections.entry(client).or_default();
+            seen.exchanges += other.exchanges;
+            seen.lossy += other.lossy;
+        }
+        self.settle();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let sorted = self.sort();
+        if !sorted.is_telling() || !evidence::is_material(case, &self.tally) {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding("path-member-fault", Owner::Path, case, &self.tally);
+        let ports: Vec<String> = sorted.bad.iter().map(|e| e.port.to_string()).take(12).collect();
+        let text = format!(
+            "{} connections lost segments in {} of their exchanges, {} connections with {} \
+             exchanges lost nothing; client ports of the former: {}",
+            sorted.bad.len(),
+            sorted.lossy,
+            sorted.clean,
+            sorted.clean_exchanges,
+            ports.join(", "),
+        );
+        let mut wire = Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(sorted.lossy)
+            .median(&self.tally.saved);
+        wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
+        finding.evidence.push(wire);
+        finding.verdict = evidence::judge(&finding.evidence, sorted.lossy, false);
+        finding.summary = format!(
+            "One of several parallel paths to the server loses packets: {} of the connections \
+             are on it, by the hash of their addresses and ports, and lose again and again; the \
+             others lose nothing.",
+            percent(sorted.bad.len() as f64 / self.connections.len().max(1) as f64),
+        );
+        finding.ruled_out = vec![ruled_out(
+            "packet-loss",
+            "losses of the whole path would have hit the other connections too",
+        )];
+        finding.overturned_by =
+            "the same client ports losing nothing, or others losing, when the load is repeated"
+                .to_owned();
+        finding.fix = vec![
+            fix("path", "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; drain it"),
+            fix("client", "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}
+
+impl Rule {
+    fn settle(&mut self) {
+        while self.connections.len() > MAX_CONNECTIONS {
+            self.connections.pop_last();
+        }
+    }
+
+    fn sort(&self) -> Sorted {
+        let mut sorted = Sorted::default();
+        for (&client, seen) in &self.connections {
+            if seen.exchanges < LEAST_EXCHANGES {
+                sorted.neither += u64::from(seen.lossy > 0);
+                continue;
+            }
+            sorted.exchanges += seen.exchanges;
+            sorted.lossy += seen.lossy;
+            let is_often = seen.lossy as f64 >= seen.exchanges as f64 * BAD_SHARE;
+            if seen.lossy == 0 {
+                sorted.clean += 1;
+                sorted.clean_exchanges += seen.exchanges;
+            } else if seen.lossy >= BAD_LOSSES && is_often {
+                sorted.bad.push(client);
+            } else {
+                sorted.neither += 1;
+            }
+        }
+        sorted
+    }
+}
+
+impl Sorted {
+    fn is_telling(&self) -> bool {
+        let bad = self.bad.len() as u64;
+        let share = self.lossy as f64 / self.exchanges.max(1) as f64;
+        // That so many exchanges were spared by chance, at that rate.
+        let chance = (1.0 - share).powf(self.clean_exchanges as f64);
+        bad >= LEAST_BAD
+            && self.clean >= LEAST_CLEAN
+            && self.neither * 100 <= (bad + self.clean + self.neither) * NEITHER
+            && chance <= CHANCE
+    }
+}

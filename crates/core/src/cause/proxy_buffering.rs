@@ -1,0 +1,98 @@
+//! `proxy-buffering`.
+
+use super::evidence::{self, fix, human, median, ruled_out};
+use super::tally::Tally;
+use super::upstream::{Role, Upstream, claimed};
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix};
+use crate::wait::Owner;
+
+/// A proxy that takes a whole upload before it asks its upstream, or keeps an
+/// answer back that its upstream has begun.
+///
+/// The discriminator is both legs in one capture: the request behind begins
+/// when the one in front has ended, though that took long; or the answer behind
+/// has begun long before the one in front does.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
+            Some((upstream, role, tally)) => {
+                let is_upload = role == Role::IsAskedLate;
+                Conclusion::Finding(Box::new(finding(case, upstream, &tally, is_upload)))
+            }
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Finding {
+    let mut finding = evidence::finding("proxy-buffering", Owner::Proxy, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    if !is_upload {
+        // It is the first byte that would come sooner, not the last.
+        finding.cost_low_ns = 0;
+        finding.predicted = None;
+    }
+    let behind = upstream.endpoint;
+    let upload = human(upstream.median(|pair| pair.front.sent.since(pair.front.begin)));
+    let shown = match is_upload {
+        true => format!(
+            "{} requests to {behind} began only after the request in front was whole, which took \
+             {upload} (median)",
+            upstream.pairs.len(),
+        ),
+        false => format!(
+            "{} answers of {behind} had begun {} (median) before the answer in front did",
+            upstream.pairs.len(),
+            median(&tally.saved),
+        ),
+    };
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, shown)
+            .count(tally.affected)
+            .median(&tally.saved)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = match is_upload {
+        true => format!(
+            "The proxy takes the whole request, {upload} (median), before it asks {behind}: two \
+             things one after the other of which {} (median) could have gone side by side.",
+            median(&tally.saved),
+        ),
+        false => format!(
+            "{behind} has begun to answer and the proxy keeps it back for {} (median): its \
+             client sees nothing of a response that streams.",
+            median(&tally.saved),
+        ),
+    };
+    finding.ruled_out.push(ruled_out(
+        "downstream-wait",
+        match is_upload {
+            true => "the upstream was not asked while the request was still coming",
+            false => "the upstream's answer was there",
+        },
+    ));
+    finding.overturned_by =
+        "a proxy that may not pass it on sooner: it checks or signs the whole of it".to_owned();
+    finding.fix = advice(is_upload);
+    finding
+}
+
+fn advice(is_upload: bool) -> Vec<Fix> {
+    match is_upload {
+        true => vec![fix(
+            "proxy",
+            "proxy_request_buffering off (nginx), for uploads whose upstream can read as they come",
+        )],
+        false => vec![
+            fix("proxy", "proxy_buffering off, or `X-Accel-Buffering: no` from the upstream (nginx)"),
+            fix("proxy", "no gzip for streamed types (gzip_types), or a compressor that flushes"),
+        ],
+    }
+}

@@ -1,0 +1,68 @@
+//! `reordering`: a hole was filled by a segment that its sender had sent
+//! before those that arrived first (an older IP identification or TSval), and
+//! the sender repeated such segments or what had arrived waited for them. A
+//! retransmission carries newer numbers than what it follows.
+
+use super::disorder::Disorders;
+use super::evidence::{self, fix, human, ruled_out};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::Owner;
+
+/// Losses may be this many in a hundred of the segments that were late.
+const LOSSES: u64 = 20;
+
+/// Counts segments that others overtook.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Disorders);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.0.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let seen = &self.0;
+        let is_seen = seen.overtaken >= evidence::REPEATS && seen.overtaken >= seen.resent;
+        let is_lossy = seen.losses * 100 > seen.overtaken * LOSSES;
+        if !is_seen || is_lossy || !evidence::is_material(case, &seen.tally) {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding("reordering", Owner::Path, case, &seen.tally);
+        let text = format!(
+            "{} segments arrived behind others that their sender had sent later, by its IP \
+             identifications and timestamps; {} were sent again in vain",
+            seen.overtaken, seen.resent
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(seen.overtaken)
+                .median(&seen.tally.saved)
+                .packets(seen.overtaken_packets()),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, seen.overtaken, false);
+        finding.summary = format!(
+            "The path delivers packets out of order. What arrives waits for what was overtaken, \
+             {} (median) in {} exchanges, and the sender takes some of it for lost.",
+            human(seen.tally.saved.quantile(0.5).unwrap_or_default()),
+            seen.tally.affected,
+        );
+        finding.ruled_out = vec![
+            ruled_out("packet-loss", "what filled the holes carries older numbers than what came before it: it had been sent first"),
+            ruled_out("fast-retransmit", "repetitions carry newer numbers"),
+        ];
+        finding.overturned_by =
+            "a capture at the sender that shows these segments leaving in the order they arrived"
+                .to_owned();
+        finding.fix = vec![
+            fix("path", "spread load over links by flow, not by packet; look for parallel links of unequal length"),
+            fix("sender", "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

@@ -1,0 +1,71 @@
+//! `split-connection-proxy`.
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::sequence::round_trip;
+use super::tally::Tally;
+use super::upstream::{Pair, Role, Upstream, claimed};
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A proxy near the client whose think time is the way to the server behind.
+///
+/// The discriminator is the leg behind, in the same capture: its handshakes
+/// and answers take the time that the one in front spends thinking, and the
+/// server there does not think. At the client's side alone it is
+/// `server-think`.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match claimed(case, &[Role::IsFar]) {
+            Some((upstream, _, tally)) => {
+                Conclusion::Finding(Box::new(finding(case, upstream, &tally)))
+            }
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
+    let mut finding = evidence::finding("split-connection-proxy", Owner::Proxy, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    // Without the proxy the way would be as long.
+    finding.cost_low_ns = 0;
+    finding.predicted = None;
+    let behind = upstream.endpoint;
+    let (near, far) = (human(round_trip(case)), human(upstream.median(Pair::travel)));
+    let text = format!(
+        "{} requests were followed to {behind}: {far} of travel (median) behind the proxy, and \
+         {near} before it",
+        upstream.pairs.len(),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(tally.affected)
+            .median(&tally.saved)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The connection ends at a proxy {near} away and goes on to {behind}, {far} away: what \
+         looks like think time is that way, {} (median), {} of all request time. Handshakes say \
+         nothing of it.",
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        format!("{behind} answered within the round trip to it"),
+    ));
+    finding.overturned_by =
+        format!("the proxy's log showing that what it asks of {behind} is not for these requests");
+    finding.fix = vec![
+        fix("path", "a server nearer to the proxy, or answers cached in it"),
+        fix("measurement", "judge the distance by the leg behind the proxy, not by the handshake"),
+    ];
+    finding
+}

@@ -1,0 +1,228 @@
+//! Round trips that outgrow the least one: what the causes of that share.
+
+use core::time::Duration;
+
+use super::server_think::waited;
+use super::tally::{Cost, Tally, nanos};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::time::Timestamp;
+use crate::wait::WaitKind;
+
+/// A round trip that grows by this factor …
+pub(super) const FACTOR: u32 = 2;
+/// … and by this much is worth a look.
+pub(super) const NOTABLE: Duration = Duration::from_millis(5);
+/// Less is no delay to charge to a path that is known to delay.
+const SLIGHT: Duration = Duration::from_millis(1);
+/// Samples kept in time order: the earliest.
+const MAX_SAMPLES: usize = 1024;
+
+/// Exchanges on each side of a step at least.
+const LEAST_SIDE: usize = 8;
+/// A step is this share of the lower level at least.
+const STEP_SHARE: f64 = 0.15;
+/// So many in a hundred may stand on the wrong side of it.
+const ASTRAY: usize = 5;
+
+/// Of the exchanges so many are late where a queue stands, or so many …
+const MOSTLY: f64 = 0.5;
+const OFTEN: f64 = 0.25;
+/// … with delays that follow each other this closely.
+const SMOOTH: f64 = 0.5;
+
+/// What round trips did over time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trips {
+    /// Exchanges whose round trip outgrew the least by the factor.
+    pub(super) tally: Tally,
+    /// The same with what the way to the server may have added, which shows
+    /// only as a later answer.
+    pub(super) both_ways: Tally,
+    /// Exchanges that took longer than the least by a step's share.
+    pub(super) beyond: Tally,
+    pub(super) trips: Distribution,
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sample {
+    at: Timestamp,
+    /// In nanoseconds; small, for there are many of these.
+    trip: u64,
+    /// The connection, as far as its port tells.
+    port: u16,
+    ttl: u8,
+}
+
+/// A level that the round trips left at an instant, and stayed away from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) at: Timestamp,
+    pub(super) before: Duration,
+    pub(super) after: Duration,
+    /// The time to live of the answers, before and after, where it changed.
+    pub(super) ttl: Option<(u8, u8)>,
+}
+
+impl Trips {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        let trip = waited(exchange, WaitKind::RoundTrip);
+        if trip == Duration::ZERO {
+            return;
+        }
+        self.trips.record(trip);
+        // Of its own connection: the service's least depends on who came first.
+        let least = exchange.least_trip.unwrap_or(trip);
+        let late = trip.saturating_sub(least);
+        let is_late = trip >= least * FACTOR && late >= NOTABLE;
+        if is_late {
+            self.tally
+                .add(exchange, Cost::exactly(late), Duration::ZERO);
+        }
+        if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
+            self.beyond
+                .add(exchange, Cost::exactly(late), Duration::ZERO);
+        }
+        self.note_both_ways(exchange, late);
+        self.samples.push(Sample {
+            at: exchange.begin,
+            trip: nanos(trip),
+            port: exchange.client.port,
+            ttl: exchange.travel.ttl,
+        });
+        if self.samples.len() > MAX_SAMPLES * 2 {
+            self.settle();
+        }
+    }
+
+    fn note_both_ways(&mut self, exchange: &Exchange, late: Duration) {
+        let answered_late = match exchange.travel.is_acked_first {
+            true => Duration::ZERO,
+            false => waited(exchange, WaitKind::ServerThink),
+        };
+        if late < SLIGHT && answered_late < SLIGHT {
+            return;
+        }
+        let cost = Cost {
+            low: nanos(late),
+            likely: nanos(late + answered_late),
+            high: nanos(late + answered_late),
+        };
+        self.both_ways.add(exchange, cost, Duration::ZERO);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.both_ways.merge(other.both_ways);
+        self.beyond.merge(other.beyond);
+        self.trips.merge(&other.trips);
+        self.samples.extend(other.samples);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.samples.sort_unstable();
+        self.samples.truncate(MAX_SAMPLES);
+    }
+
+    /// The round trips in time order.
+    fn in_order(&self) -> Vec<Sample> {
+        let mut samples = self.samples.clone();
+        samples.sort_unstable();
+        samples.truncate(MAX_SAMPLES);
+        samples
+    }
+
+    /// Whether a queue stands on the path: most exchanges are late, or a good
+    /// part of them and one as much as the next.
+    pub(super) fn is_queue(&self, count: u64) -> bool {
+        let share = self.tally.affected as f64 / count.max(1) as f64;
+        share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
+    }
+
+    /// How far each round trip tells the next one: their correlation.
+    fn smoothness(&self) -> f64 {
+        let trips: Vec<f64> = self
+            .in_order()
+            .iter()
+            .map(|sample| sample.trip as f64)
+            .collect();
+        let count = trips.len().max(1) as f64;
+        let mean = trips.iter().sum::<f64>() / count;
+        let variance: f64 = trips.iter().map(|trip| (trip - mean).powi(2)).sum();
+        let both: f64 = trips
+            .iter()
+            .zip(trips.iter().skip(1))
+            .map(|(one, next)| (one - mean) * (next - mean))
+            .sum();
+        if variance > 0.0 { both / variance } else { 0.0 }
+    }
+
+    /// Whether the round trips took another level at an instant, all of them.
+    pub(super) fn step(&self) -> Option<Step> {
+        let samples = self.in_order();
+        let mut sorted: Vec<u64> = samples.iter().map(|sample| sample.trip).collect();
+        sorted.sort_unstable();
+        let low = *sorted.get(sorted.len() / 10)?;
+        let high = *sorted.get(sorted.len() * 9 / 10)?;
+        let middle = low + high.saturating_sub(low) / 2;
+        let is_high = |sample: &Sample| sample.trip > middle;
+        let highs = samples.iter().filter(|sample| is_high(sample)).count();
+        // As the split moves on, what it leaves behind changes its side.
+        let (mut astray, mut best) = (samples.len() - highs, (usize::MAX, 0));
+        for (index, sample) in samples.iter().enumerate() {
+            let wrong = astray.min(samples.len() - astray);
+            let has_sides = index >= LEAST_SIDE && samples.len() - index >= LEAST_SIDE;
+            if has_sides && wrong < best.0 {
+                best = (wrong, index);
+            }
+            astray = if is_high(sample) {
+                astray + 1
+            } else {
+                astray - 1
+            };
+        }
+        let (wrong, at) = best;
+        if wrong == usize::MAX || wrong * 100 > samples.len() * ASTRAY {
+            return None;
+        }
+        let (before, after) = samples.split_at_checked(at)?;
+        step_between(before, after)
+    }
+}
+
+/// The step from one side to the other, if each keeps to its level.
+fn step_between(before: &[Sample], after: &[Sample]) -> Option<Step> {
+    let (low, high) = (level(before)?, level(after)?);
+    let (from, to) = (low.1, high.1);
+    let rise = from.max(to) - from.min(to);
+    let is_notable = rise >= NOTABLE.max(from.min(to).mul_f64(STEP_SHARE));
+    let is_steady = |(low, _, high): (Duration, Duration, Duration)| (high - low) * 2 <= rise;
+    let is_shared = before
+        .iter()
+        .any(|one| after.iter().any(|other| other.port == one.port));
+    if !is_notable || !is_steady(low) || !is_steady(high) || !is_shared {
+        return None;
+    }
+    let ttl = |side: &[Sample]| side.get(side.len() / 2).map_or(0, |sample| sample.ttl);
+    let (was, is) = (ttl(before), ttl(after));
+    Some(Step {
+        at: after.first()?.at,
+        before: from,
+        after: to,
+        ttl: (was != is && was > 0 && is > 0).then_some((was, is)),
+    })
+}
+
+/// Where most of them lie: tenth, median and ninth tenth.
+fn level(side: &[Sample]) -> Option<(Duration, Duration, Duration)> {
+    let mut trips: Vec<Duration> = side
+        .iter()
+        .map(|sample| Duration::from_nanos(sample.trip))
+        .collect();
+    trips.sort_unstable();
+    let at =
+        |tenth: usize| trips.get((trips.len() * tenth / 10).min(trips.len().saturating_sub(1)));
+    Some((*at(1)?, *at(5)?, *at(9)?))
+}

@@ -1,0 +1,274 @@
+//! What a proxy does behind: the same capture holds its clients' side and its
+//! upstream's, and each request is followed from the one to the other.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::rhythm::{Gate, NOTABLE, Rhythm, quantile};
+use super::sequence::round_trip;
+use super::tally::Tally;
+use super::{Case, evidence};
+use crate::flow::Endpoint;
+use crate::timeline::Moment;
+
+/// Requests that must be followed to tell one service's upstream.
+const LEAST_PAIRS: usize = 5;
+/// Share of a service's requests that must be followed to the other.
+const FOLLOWED: f64 = 0.8;
+/// The way to an upstream that is far is this many times that to its proxy.
+const FARTHER: u32 = 4;
+/// Stamps of one host stray by this much.
+const JITTER: Duration = Duration::from_millis(1);
+/// Share of a wait that must lie behind to be called so.
+const MAINLY: f64 = 0.5;
+/// Share of the pairs that must agree on what is said of all.
+const MOST: f64 = 0.9;
+
+/// A service's upstream, and what waits for what between the two.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(super) endpoint: Endpoint,
+    /// Each request with the one that it led to.
+    pub(super) pairs: Vec<Pair>,
+    /// How many requests each pair stands for.
+    weight: f64,
+    /// Requests that connections to the upstream wait for, if they do.
+    pub(super) gate: Option<Gate>,
+    pub(super) role: Option<Role>,
+}
+
+/// A request to the proxy and the proxy's to its upstream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) front: Moment,
+    pub(super) back: Moment,
+}
+
+/// What the upstream's part in its proxy's time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its own think time.
+    Thinks,
+    /// The way to it.
+    IsFar,
+    /// Connections to it, one for each request.
+    IsConnectedAnew,
+    /// It is asked only when the whole request is there.
+    IsAskedLate,
+    /// What it answers is held back.
+    IsHeldBack,
+}
+
+impl Pair {
+    /// The response's first byte as it came here.
+    fn first_byte(&self) -> crate::time::Timestamp {
+        self.back.answered + self.back.asked.since(self.back.sent)
+    }
+
+    /// What the request behind took of the one in front, until its answer began.
+    fn waited(&self) -> Duration {
+        let from = self.back.begin.max(self.front.asked);
+        self.first_byte().min(self.front.answered).since(from)
+    }
+
+    /// The way to the upstream and back.
+    pub(super) fn travel(&self) -> Duration {
+        self.back.asked.since(self.back.sent) * 2
+    }
+
+    /// What could have gone on behind while the request was still coming.
+    fn overlap(&self) -> Duration {
+        let upload = self.front.sent.since(self.front.begin);
+        upload.min(self.front.answered.since(self.back.begin))
+    }
+
+    /// How long the answer that was there was not passed on.
+    fn held(&self) -> Duration {
+        self.front.answered.since(self.first_byte())
+    }
+}
+
+impl Upstream {
+    /// The upstream of `front`, if another service in the capture is one.
+    pub(crate) fn of(front: Endpoint, rhythms: &BTreeMap<Endpoint, Rhythm>) -> Option<Self> {
+        let own = rhythms.get(&front)?;
+        if own.moments.len() < LEAST_PAIRS || !own.moments.iter().any(is_slow) {
+            return None;
+        }
+        let candidates = rhythms.iter().filter(|(back, _)| **back != front);
+        let (endpoint, rhythm, pairs) = candidates
+            .map(|(&back, rhythm)| (back, rhythm, pairs(front, &own.moments, &rhythm.moments)))
+            .filter(|(_, _, pairs)| {
+                pairs.len() >= LEAST_PAIRS
+                    && pairs.len() as f64 >= own.moments.len() as f64 * FOLLOWED
+            })
+            .max_by_key(|(back, _, pairs)| (pairs.len(), core::cmp::Reverse(*back)))?;
+        let gate = rhythm.gate();
+        let role = role(&pairs, gate.as_ref());
+        Some(Self {
+            endpoint,
+            pairs,
+            weight: own.weight,
+            gate,
+            role,
+        })
+    }
+
+    /// What one pair would have saved.
+    fn saved(&self, role: Role, pair: &Pair) -> Duration {
+        match role {
+            Role::Thinks | Role::IsFar | Role::IsConnectedAnew => {
+                let setup = pair.back.setup.filter(|_| role == Role::IsConnectedAnew);
+                pair.waited() + setup.unwrap_or_default()
+            }
+            Role::IsAskedLate => pair.overlap(),
+            Role::IsHeldBack => pair.held(),
+        }
+    }
+
+    /// What the exchanges would have saved, where that is worth a finding.
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, Tally)> {
+        let is_farther = || self.median(Pair::travel) >= round_trip(case) * FARTHER;
+        let role = self
+            .role
+            .filter(|&role| role != Role::IsFar || is_farther())?;
+        let mut tally = Tally::default();
+        for pair in &self.pairs {
+            let saved = self.saved(role, pair);
+            if saved >= NOTABLE {
+                tally.add_moment(&pair.front, saved, self.weight);
+            }
+        }
+        let is_repeated = evidence::is_repeated(case, &tally);
+        (is_repeated && evidence::is_material(case, &tally)).then_some((role, tally))
+    }
+
+    /// The think time in front that is not waiting for the upstream.
+    pub(super) fn rest(&self, role: Role) -> Tally {
+        let mut tally = Tally::default();
+        for pair in &self.pairs {
+            let saved = match role {
+                // The upstream's own time goes on, side by side or not.
+                Role::IsAskedLate => pair.waited(),
+                role => self.saved(role, pair),
+            };
+            let rest = pair.front.think().saturating_sub(saved);
+            if rest >= NOTABLE {
+                tally.add_moment(&pair.front, rest, self.weight);
+            }
+        }
+        tally
+    }
+
+    /// The upload's time in front that did not also wait for the upstream.
+    pub(super) fn upload_rest(&self) -> Tally {
+        let mut tally = Tally::default();
+        for pair in &self.pairs {
+            let upload = pair.front.sent.since(pair.front.begin);
+            let rest = upload.saturating_sub(pair.overlap());
+            if rest >= NOTABLE {
+                tally.add_moment(&pair.front, rest, self.weight);
+            }
+        }
+        tally
+    }
+
+    /// The median of what `of` says of each pair.
+    pub(super) fn median(&self, of: impl Fn(&Pair) -> Duration) -> Duration {
+        median(&self.pairs, of)
+    }
+}
+
+/// Of which cause [`Upstream::claim`] speaks, for the rules that share it.
+pub(super) fn claimed<'a>(
+    case: &'a Case<'_>,
+    roles: &[Role],
+) -> Option<(&'a Upstream, Role, Tally)> {
+    let upstream = case.upstream.filter(|_| case.has_packets)?;
+    let (role, tally) = upstream.claim(case)?;
+    roles.contains(&role).then_some((upstream, role, tally))
+}
+
+fn is_slow(moment: &Moment) -> bool {
+    moment.think() >= NOTABLE
+}
+
+fn median(pairs: &[Pair], of: impl Fn(&Pair) -> Duration) -> Duration {
+    let mut values: Vec<Duration> = pairs.iter().map(of).collect();
+    values.sort_unstable();
+    quantile(&values, 0.5)
+}
+
+fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {
+    let think = median(pairs, |pair| pair.front.think());
+    let is_main =
+        |part: Duration| part >= NOTABLE && part.as_secs_f64() >= think.as_secs_f64() * MAINLY;
+    let most = |is: &dyn Fn(&Pair) -> bool| {
+        pairs.iter().filter(|pair| is(pair)).count() as f64 >= pairs.len() as f64 * MOST
+    };
+    let upload = median(pairs, |pair| pair.front.sent.since(pair.front.begin));
+    let is_asked_late = upload >= NOTABLE * 4
+        && most(&|pair| pair.back.begin + JITTER >= pair.front.sent)
+        && median(pairs, Pair::overlap) >= NOTABLE * 4;
+    if is_asked_late {
+        return Some(Role::IsAskedLate);
+    }
+    let is_streaming = median(pairs, |pair| pair.back.end.since(pair.first_byte())) >= NOTABLE * 4;
+    if is_main(median(pairs, Pair::held)) && is_streaming {
+        return Some(Role::IsHeldBack);
+    }
+    if !is_main(median(pairs, Pair::waited)) {
+        return None;
+    }
+    // The clients' connections live on, the upstream's carry one request each.
+    let reused = pairs.iter().filter(|pair| pair.front.ordinal > 0).count();
+    let is_anew = most(&|pair| pair.back.ordinal == 0) && reused * 2 >= pairs.len();
+    let travel = median(pairs, Pair::travel);
+    let own = median(pairs, |pair| pair.back.think());
+    if is_anew && gate.is_some_and(|gate| gate.quickest * 2 <= gate.turn) {
+        Some(Role::IsConnectedAnew)
+    } else if travel > own && is_main(travel) {
+        Some(Role::IsFar)
+    } else {
+        is_main(own).then_some(Role::Thinks)
+    }
+}
+
+/// Each request in front with the earliest one behind that lies within it.
+fn pairs(front: Endpoint, asked: &[Moment], behind: &[Moment]) -> Vec<Pair> {
+    let mut taken = vec![false; behind.len()];
+    let mut pairs = Vec::new();
+    for moment in asked.iter().filter(|moment| moment.is_clear) {
+        let from = behind.partition_point(|back| back.begin < moment.begin);
+        let until = behind.partition_point(|back| back.begin <= moment.answered);
+        let found = (from..until).find(|&index| {
+            let is_free = !taken.get(index).copied().unwrap_or(true);
+            is_free
+                && behind
+                    .get(index)
+                    .is_some_and(|back| is_within(front, moment, back))
+        });
+        let Some(index) = found else { continue };
+        if let (Some(taken), Some(&back)) = (taken.get_mut(index), behind.get(index)) {
+            *taken = true;
+            pairs.push(Pair {
+                front: *moment,
+                back,
+            });
+        }
+    }
+    pairs
+}
+
+/// Whether the proxy may have asked `back` for `moment`: from the same host, or
+/// over its loopback, and answered no later.
+fn is_within(front: Endpoint, moment: &Moment, back: &Moment) -> bool {
+    let is_same_host = back.client.addr == front.addr
+        || back.client.addr.is_loopback()
+        || front.addr.is_loopback();
+    is_same_host
+        && back.point == moment.point
+        && back.client != moment.client
+        && back.answered <= moment.answered + JITTER
+        && back.end <= moment.end + JITTER
+}

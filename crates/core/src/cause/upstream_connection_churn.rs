@@ -1,0 +1,75 @@
+//! `upstream-connection-churn`.
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::tally::Tally;
+use super::upstream::{Role, Upstream, claimed};
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// A proxy that opens a connection to its upstream for every request, and an
+/// upstream that takes connections slower than requests.
+///
+/// The discriminator is both: each request behind is the first of its
+/// connection while those in front share theirs, and new connections are
+/// served one at a time at even distances though one that meets no other is
+/// served at once. A slow upstream behind new connections is `downstream-wait`.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        match claimed(case, &[Role::IsConnectedAnew]) {
+            Some((upstream, _, tally)) => {
+                Conclusion::Finding(Box::new(finding(case, upstream, &tally)))
+            }
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
+    let mut finding = evidence::finding("upstream-connection-churn", Owner::Proxy, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let behind = upstream.endpoint;
+    let text = format!(
+        "{} requests to {behind} came on connections of their own, while those in front shared \
+         theirs",
+        upstream.pairs.len(),
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(tally.affected)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    if let Some(gate) = &upstream.gate {
+        let text = format!(
+            "{behind} serves a new connection every {} and one that meets no other in {}",
+            human(gate.turn),
+            human(gate.quickest),
+        );
+        finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+    }
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The proxy connects to {behind} anew for every request, and connections are taken slower \
+         there than requests: they wait {} (median), {} of all request time. Clients take it for \
+         think time.",
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "downstream-wait",
+        "the upstream answers at once where a connection does not wait for others",
+    ));
+    finding.overturned_by =
+        "the same waits on upstream connections that are kept alive: then its work is slow"
+            .to_owned();
+    finding.fix = vec![
+        fix("proxy", "keep upstream connections: `keepalive 32;` in the upstream block, proxy_http_version 1.1 and proxy_set_header Connection \"\" (nginx); http-reuse always (haproxy)"),
+        fix(behind.to_string(), "accept in more processes or threads; no process per connection"),
+    ];
+    finding
+}

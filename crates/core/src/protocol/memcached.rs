@@ -1,0 +1,61 @@
+//! memcached's text protocol with its meta commands (memcached,
+//! `doc/protocol.txt`).
+//!
+//! Quiet commands are answered or not, depending on what they find, so turns
+//! tell where messages end; what is read here is what a turn's first line says.
+
+use super::Step;
+use super::messages::{command, first_word};
+
+/// Commands that may begin a connection.
+const COMMANDS: [&[u8]; 24] = [
+    b"get ",
+    b"gets ",
+    b"gat ",
+    b"gats ",
+    b"set ",
+    b"add ",
+    b"replace ",
+    b"append ",
+    b"prepend ",
+    b"cas ",
+    b"delete ",
+    b"incr ",
+    b"decr ",
+    b"touch ",
+    b"mg ",
+    b"ms ",
+    b"md ",
+    b"ma ",
+    b"me ",
+    b"mn\r\n",
+    b"stats",
+    b"version\r\n",
+    b"flush_all",
+    b"verbosity ",
+];
+
+/// Whether a command begins here: its line is whole.
+pub(super) fn begins_command(bytes: &[u8]) -> bool {
+    let has_line = bytes.windows(2).take(2048).any(|two| two == b"\r\n");
+    has_line && COMMANDS.iter().any(|command| bytes.starts_with(command))
+}
+
+/// What a client's first bytes ask; `None`: nothing that is answered.
+pub(super) fn request(bytes: &[u8]) -> Option<Step> {
+    let end = bytes.windows(2).position(|two| two == b"\r\n");
+    let line = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').take(16).collect();
+    let word = first_word(line);
+    let stored = words.get(4).filter(|_| words.len() > 5);
+    let stored = stored.and_then(|size| core::str::from_utf8(size).ok()?.parse::<usize>().ok());
+    let whole = line.len() + 2 + stored.map_or(0, |size| size + 2);
+    let is_silent = words.last() == Some(&&b"noreply"[..]) && bytes.len() <= whole;
+    (word != b"quit" && !is_silent).then(|| command(word))
+}
+
+/// Whether an answer begins with an error.
+pub(super) fn is_error(bytes: &[u8]) -> bool {
+    let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"];
+    errors.iter().any(|error| bytes.starts_with(error))
+}

@@ -1,0 +1,94 @@
+//! What the parsers of request and response protocols share: a cursor over
+//! what was captured and what was not.
+
+use super::{Step, skip};
+use crate::http::{Head, RequestLine};
+
+/// Longest line or length prefix that is kept.
+const LONGEST_LINE: usize = 8 * 1024;
+/// Longest word of a command that is kept.
+const LONGEST_WORD: usize = 32;
+
+/// Bytes at hand: captured ones, then so many that were not.
+pub(super) struct Input<'a, 'b> {
+    pub(super) bytes: &'a mut &'b [u8],
+    pub(super) missing: &'a mut u64,
+}
+
+impl Input<'_, '_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && *self.missing == 0
+    }
+
+    /// Whether the next byte was not captured.
+    pub(super) fn is_torn(&self) -> bool {
+        self.bytes.is_empty() && *self.missing > 0
+    }
+
+    pub(super) fn skip(&mut self, left: u64) -> u64 {
+        skip(left, self.bytes, self.missing)
+    }
+
+    /// Moves bytes into `kept` until it has `count`; whether it has.
+    pub(super) fn fill(&mut self, kept: &mut Vec<u8>, count: usize) -> bool {
+        let wanted = count.saturating_sub(kept.len()).min(self.bytes.len());
+        let (taken, rest) = self.bytes.split_at(wanted);
+        kept.extend_from_slice(taken);
+        *self.bytes = rest;
+        kept.len() >= count
+    }
+
+    /// Moves a line with its newline into `kept`: whether it is whole; `None`
+    /// where it is longer than any is.
+    pub(super) fn line(&mut self, kept: &mut Vec<u8>) -> Option<bool> {
+        let end = memchr::memchr(b'\n', self.bytes);
+        let count = end.map_or(self.bytes.len(), |at| at + 1);
+        if kept.len() + count > LONGEST_LINE {
+            return None;
+        }
+        let (taken, rest) = self.bytes.split_at(count);
+        kept.extend_from_slice(taken);
+        *self.bytes = rest;
+        Some(end.is_some())
+    }
+}
+
+/// A request's head: the first word of its command.
+pub(super) fn command(word: &[u8]) -> Step {
+    let word: String = String::from_utf8_lossy(word)
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(LONGEST_WORD)
+        .collect();
+    Step::Head(Head {
+        request: Some(RequestLine {
+            method: word.to_uppercase(),
+            ..RequestLine::default()
+        }),
+        ..Head::default()
+    })
+}
+
+/// A response's head: whether it says that the request failed.
+pub(super) fn reply(is_error: bool) -> Step {
+    Step::Head(Head {
+        is_error,
+        ..Head::default()
+    })
+}
+
+/// The first word of a line or of a statement, comments before it left out.
+pub(super) fn first_word(text: &[u8]) -> &[u8] {
+    let mut text = text.trim_ascii_start();
+    while let Some(rest) = text.strip_prefix(b"/*") {
+        let end = rest.windows(2).position(|two| two == b"*/");
+        text = rest
+            .get(end.map_or(rest.len(), |at| at + 2)..)
+            .unwrap_or_default()
+            .trim_ascii_start();
+    }
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default()
+}

@@ -1,0 +1,68 @@
+//! MySQL's and MariaDB's classic protocol (MySQL internals, "Client/Server
+//! Protocol": packets, command phase).
+//!
+//! It is half duplex: a command's packets count from 0, and the server's answer
+//! goes on counting. So turns tell where messages end; what is read here is
+//! what the first bytes of a turn say.
+
+use super::Step;
+use super::messages::{command, first_word};
+
+/// Bytes of a packet's header: its length and its number.
+const HEADER: usize = 4;
+/// The version of the greeting since MySQL 3.21.
+const GREETING: u8 = 10;
+/// Commands without an answer.
+const COM_QUIT: u8 = 0x01;
+const COM_STMT_SEND_LONG_DATA: u8 = 0x18;
+const COM_STMT_CLOSE: u8 = 0x19;
+/// A command whose text tells more.
+const COM_QUERY: u8 = 0x03;
+/// The first byte of an answer that is an error.
+const ERR: u8 = 0xff;
+
+/// A packet's length, number and first byte.
+fn packet(bytes: &[u8]) -> Option<(usize, u8, u8)> {
+    let &[a, b, c, number, first] = bytes.first_chunk()?;
+    Some((u32::from_le_bytes([a, b, c, 0]) as usize, number, first))
+}
+
+/// Whether a server greets a client so.
+pub(super) fn is_greeting(bytes: &[u8]) -> bool {
+    let version = bytes.get(HEADER + 1..).unwrap_or_default();
+    let has_version = version.iter().take(64).any(|&byte| byte == 0)
+        && version.first().is_some_and(u8::is_ascii_digit);
+    matches!(packet(bytes), Some((20..=1024, 0, GREETING))) && has_version
+}
+
+/// What a client's first bytes ask; `None`: nothing that is answered.
+pub(super) fn request(bytes: &[u8]) -> Option<Step> {
+    let (length, number, code) = packet(bytes)?;
+    let word: &[u8] = match (number, code) {
+        // The handshake's packets go on counting from the greeting's.
+        (1.., _) => b"LOGIN",
+        (_, COM_QUIT | COM_STMT_SEND_LONG_DATA | COM_STMT_CLOSE)
+            if bytes.len() <= HEADER + length =>
+        {
+            return None;
+        }
+        (_, COM_QUERY) => first_word(bytes.get(HEADER + 1..).unwrap_or_default()),
+        (_, 0x02) => b"USE",
+        (_, 0x04) => b"FIELDS",
+        (_, 0x09) => b"STATISTICS",
+        (_, 0x0e) => b"PING",
+        (_, 0x11) => b"CHANGE_USER",
+        (_, 0x16) => b"PREPARE",
+        (_, 0x17) => b"EXECUTE",
+        (_, 0x1a) => b"RESET_STATEMENT",
+        (_, 0x1c) => b"FETCH",
+        (_, 0x1f) => b"RESET_CONNECTION",
+        _ => b"COMMAND",
+    };
+    Some(command(word))
+}
+
+/// Whether an answer begins with an error packet.
+pub(super) fn is_error(bytes: &[u8]) -> bool {
+    matches!(packet(bytes), Some((3.., 1.., ERR)))
+}

@@ -1,0 +1,254 @@
+//! PostgreSQL's protocol 3 (PostgreSQL documentation, "Frontend/Backend
+//! Protocol", §55.2, §55.7).
+//!
+//! A request is a simple query, or what comes up to a Sync; its response lasts
+//! to ReadyForQuery. Requests may be sent before responses come: each Sync has
+//! its own ReadyForQuery. What is encrypted after an SSLRequest is not read.
+
+use super::Step;
+use super::messages::{Input, command, first_word, reply};
+use crate::http::Role;
+
+/// Codes in place of a version: SSLRequest, GSSENCRequest.
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+/// Longest startup message (`MAX_STARTUP_PACKET_LENGTH`).
+const LONGEST_STARTUP: u32 = 10_000;
+/// Of a statement's text, so much is looked at for its first word.
+const STATEMENT: usize = 256;
+
+/// One direction's messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Messages {
+    role: Role,
+    state: State,
+    kept: Vec<u8>,
+    /// A request or response has begun.
+    is_open: bool,
+    has_head: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The connection's first message, without a type.
+    First,
+    /// Between messages, or in a message's type and length.
+    Header,
+    /// A message of this type, so many bytes of which are to come.
+    Body(u8, u64),
+    /// The request or response ends here; what follows.
+    Ending,
+    Lost,
+}
+
+fn startup_code(bytes: &[u8]) -> Option<u32> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = u32::from_be_bytes(*length);
+    let code = u32::from_be_bytes(*rest.first_chunk()?);
+    let is_version = code >> 16 == 3 && code & 0xffff <= 2;
+    let is_startup = (8..=LONGEST_STARTUP).contains(&length)
+        && (is_version || matches!(code, SSL_REQUEST | GSS_REQUEST));
+    is_startup.then_some(code)
+}
+
+/// Whether a connection begins, or a query of one that stands.
+pub(super) fn begins_connection(bytes: &[u8]) -> bool {
+    startup_code(bytes).is_some() || begins_query(bytes)
+}
+
+/// Whether these bytes are a simple query, all of it.
+pub(super) fn begins_query(bytes: &[u8]) -> bool {
+    let Some((b'Q', rest)) = bytes.split_first() else {
+        return false;
+    };
+    let length = rest.first_chunk().map(|length| u32::from_be_bytes(*length));
+    length == u32::try_from(rest.len()).ok() && rest.last() == Some(&0)
+}
+
+impl Messages {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            state: State::First,
+            kept: Vec::new(),
+            is_open: false,
+            has_head: false,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.role);
+        self.state = State::Header;
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
+        let mut input = Input { bytes, missing };
+        loop {
+            match self.state {
+                State::Lost => {
+                    input.skip(u64::MAX);
+                    return Step::NeedMore;
+                }
+                State::Ending => {
+                    (self.is_open, self.has_head) = (false, false);
+                    self.state = State::Header;
+                    return Step::Ended;
+                }
+                _ if input.is_empty() => return Step::NeedMore,
+                State::Body(kind, left) => {
+                    if let Some(step) = self.body(kind, left, &mut input) {
+                        return step;
+                    }
+                }
+                _ if input.is_torn() => return self.lose(),
+                State::First => {
+                    if let Some(step) = self.first(&mut input) {
+                        return step;
+                    }
+                }
+                State::Header => {
+                    if let Some(step) = self.header(&mut input) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Step {
+        self.reset();
+        self.state = State::Lost;
+        Step::Lost
+    }
+
+    /// A request or response begins, unless one has.
+    fn open(&mut self) -> Option<Step> {
+        let is_new = !core::mem::replace(&mut self.is_open, true);
+        is_new.then_some(Step::Began)
+    }
+
+    /// The client's startup message, or the server's answer to an SSLRequest.
+    fn first(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
+        let begins_later = match self.role {
+            // One byte that is no message: it is not encrypted, or will be.
+            Role::Response => !matches!(input.bytes.first(), Some(b'N' | b'S' | b'G')),
+            Role::Request => begins_query(input.bytes),
+        };
+        if begins_later {
+            self.state = State::Header;
+            return None;
+        }
+        if let Some(step) = self.open() {
+            return Some(step);
+        }
+        if self.role == Role::Response {
+            self.kept.clear();
+            input.fill(&mut self.kept, 1);
+            self.kept.clear();
+            self.state = State::Ending;
+            return None;
+        }
+        if !input.fill(&mut self.kept, 8) {
+            return None;
+        }
+        let code = startup_code(&self.kept);
+        let length = self
+            .kept
+            .first_chunk()
+            .map_or(8, |length| u32::from_be_bytes(*length));
+        self.kept.clear();
+        let Some(code) = code else {
+            return Some(self.lose());
+        };
+        // After an SSLRequest that is refused a startup message comes.
+        let kind = u8::from(matches!(code, SSL_REQUEST | GSS_REQUEST));
+        self.state = State::Body(kind, u64::from(length.saturating_sub(8)));
+        self.has_head = true;
+        Some(command(if kind == 1 { b"SSLRequest" } else { b"Startup" }))
+    }
+
+    fn header(&mut self, input: &mut Input<'_, '_>) -> Option<Step> {
+        let &kind = self.kept.first().or(input.bytes.first())?;
+        let is_message = match self.role {
+            // Terminate, a password, data copied: no request.
+            Role::Request => matches!(
+                kind,
+                b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'F' | b'S'
+            ),
+            // Notices, parameters and notifications may come at any time.
+            Role::Response => !matches!(kind, b'N' | b'S' | b'A'),
+        };
+        if is_message && self.kept.is_empty() {
+            if let Some(step) = self.open() {
+                return Some(step);
+            }
+        }
+        if !input.fill(&mut self.kept, 5) {
+            return None;
+        }
+        let length = self.kept.get(1..).and_then(|rest| rest.first_chunk());
+        let length = length.map_or(0, |length| u32::from_be_bytes(*length));
+        self.kept.clear();
+        if length < 4 || !kind.is_ascii_alphanumeric() || length > 1 << 30 {
+            return Some(self.lose());
+        }
+        self.state = State::Body(kind, u64::from(length - 4));
+        None
+    }
+
+    fn body(&mut self, kind: u8, left: u64, input: &mut Input<'_, '_>) -> Option<Step> {
+        let is_statement = self.role == Role::Request && matches!(kind, b'Q' | b'P');
+        if is_statement && !self.has_head && self.kept.len() < STATEMENT {
+            let count = (left as usize).min(input.bytes.len()).min(STATEMENT);
+            self.kept.extend(input.bytes.iter().take(count));
+        }
+        let left = input.skip(left);
+        self.state = State::Body(kind, left);
+        if left > 0 {
+            return None;
+        }
+        self.finish(kind)
+    }
+
+    /// A message is whole.
+    fn finish(&mut self, kind: u8) -> Option<Step> {
+        let kept = core::mem::take(&mut self.kept);
+        self.state = State::Header;
+        match (self.role, kind) {
+            (Role::Request, 0) => self.state = State::Ending,
+            (Role::Request, 1) => {
+                // The next message has no type either.
+                self.is_open = false;
+                self.has_head = false;
+                self.state = State::First;
+                return Some(Step::Ended);
+            }
+            (Role::Request, b'Q') => {
+                self.state = State::Ending;
+                return Some(command(first_word(&kept)));
+            }
+            (Role::Request, b'P') if !self.has_head => {
+                // The statement's name comes before its text.
+                let text = kept
+                    .iter()
+                    .position(|&byte| byte == 0)
+                    .map_or(0, |at| at + 1);
+                self.has_head = true;
+                return Some(command(first_word(kept.get(text..).unwrap_or_default())));
+            }
+            (Role::Request, b'E' | b'F') if !self.has_head => {
+                self.has_head = true;
+                return Some(command(b"EXECUTE"));
+            }
+            (Role::Request, b'S') => self.state = State::Ending,
+            (Role::Response, b'Z') => self.state = State::Ending,
+            (Role::Response, b'E') => return Some(reply(true)),
+            _ => {}
+        }
+        None
+    }
+}

@@ -1,0 +1,169 @@
+//! Packets that one capture holds more than once.
+//!
+//! A capture on `any` sees a packet on each device that it passes, one on a
+//! bridge or a mirror port as it comes and as it goes, and files of both ends
+//! that were merged have all of it twice. Such a copy would look like a
+//! retransmission; the first one counts.
+
+use crate::flow::Direction;
+use crate::segment::{Segment, TcpFlags};
+
+/// Segments among which a copy is looked for: those of several devices follow
+/// each other at once.
+const RECENT: usize = 8;
+/// The same on a connection that has shown copies: what comes from another
+/// host lies as many packets behind as are under way.
+const MANY: usize = 256;
+
+/// The segments of one connection that were seen last.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    recent: [u32; RECENT],
+    next: usize,
+    many: Option<Box<[u32; MANY]>>,
+}
+
+impl Copies {
+    /// Whether the segment is a copy of one that was seen a moment ago.
+    #[inline]
+    pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
+        let Some(print) = fingerprint(segment) else {
+            return false;
+        };
+        let is_known = match &self.many {
+            Some(many) => many.contains(&print),
+            None => self.recent.contains(&print),
+        };
+        if !is_known {
+            self.remember(print);
+        } else if self.many.is_none() {
+            self.widen();
+        }
+        is_known
+    }
+
+    #[inline]
+    fn remember(&mut self, print: u32) {
+        self.next = self.next.wrapping_add(1);
+        let slot = match &mut self.many {
+            Some(many) => many.get_mut(self.next % MANY),
+            None => self.recent.get_mut(self.next % RECENT),
+        };
+        if let Some(slot) = slot {
+            *slot = print;
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self) {
+        let mut many = Box::new([0; MANY]);
+        for (slot, print) in many.iter_mut().zip(self.recent) {
+            *slot = print;
+        }
+        self.next = RECENT - 1;
+        self.many = Some(many);
+    }
+}
+
+/// What a copy shares with its original and no retransmission with what it
+/// repeats: a new packet has another identification (RFC 6864 §4), or a later
+/// timestamp. `None` where neither tells: an identification of zero stands for
+/// none (`ip_select_ident_segs()` in `include/net/ip.h`), and bare ACKs repeat
+/// within one tick of the sender's clock.
+#[inline]
+fn fingerprint(segment: &Segment) -> Option<u32> {
+    let id = segment.ip.id.unwrap_or_default();
+    let takes_sequence = segment.sequence_len() > 0;
+    let times = segment.options.timestamps;
+    if id == 0 && !(takes_sequence && times.is_some()) {
+        return None;
+    }
+    let (tsval, tsecr) = times.unwrap_or_default();
+    let is_back = segment.direction == Direction::Backward;
+    let TcpFlags(flags) = segment.flags;
+    let words = [
+        u64::from(segment.seq) | u64::from(segment.ack) << 32,
+        u64::from(tsval) | u64::from(tsecr) << 32,
+        u64::from(segment.payload_len) | u64::from(segment.window) << 32 | u64::from(flags) << 48,
+        u64::from(id) | u64::from(is_back) << 16,
+    ];
+    // Multiplication by an odd constant with the high half folded back
+    // (Knuth's multiplicative hashing); a chance agreement is one in 2^32.
+    let hash = words.iter().fold(0_u64, |hash, word| {
+        let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        product ^ product >> 32
+    });
+    Some(hash as u32 | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::PointId;
+    use crate::flow::{Endpoint, FlowKey, Transport};
+    use crate::segment::{IpFacts, TcpOptions};
+    use crate::time::Timestamp;
+
+    fn segment(seq: u32, len: u32, id: Option<u16>, tsval: Option<u32>) -> Segment {
+        let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
+        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
+        Segment {
+            at: Timestamp::default(),
+            number: 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq,
+            ack: 7,
+            flags: TcpFlags::ACK,
+            window: 500,
+            payload_len: len,
+            options: TcpOptions {
+                timestamps: tsval.map(|tsval| (tsval, 1)),
+                ..TcpOptions::default()
+            },
+            ip: IpFacts {
+                id,
+                ..IpFacts::default()
+            },
+        }
+    }
+
+    fn copies(segments: &[Segment]) -> Vec<bool> {
+        let mut copies = Copies::default();
+        segments.iter().map(|s| copies.is_copy(s)).collect()
+    }
+
+    #[test]
+    fn the_same_packet_is_a_copy_and_the_same_bytes_sent_again_are_none() {
+        let first = segment(1, 100, Some(5), None);
+        let again = segment(1, 100, Some(6), None);
+        assert_eq!(
+            copies(&[first, first, again, again]),
+            [false, true, false, true]
+        );
+    }
+
+    #[test]
+    fn without_identification_the_timestamp_tells() {
+        for id in [None, Some(0)] {
+            let first = segment(1, 100, id, Some(9));
+            let later = segment(1, 100, id, Some(10));
+            assert_eq!(copies(&[first, first, later]), [false, true, false]);
+            // Nothing tells, or it may be a duplicate ACK.
+            let untold = segment(1, 100, id, None);
+            let ack = segment(1, 0, id, Some(9));
+            assert_eq!(copies(&[untold, untold, ack, ack]), [false; 4]);
+        }
+    }
+
+    #[test]
+    fn once_there_was_a_copy_they_are_found_far_behind() {
+        let packet = |n: u32| segment(n * 100, 100, Some(n as u16 + 1), None);
+        let mut list = vec![packet(0), packet(0)];
+        list.extend((1..200).map(packet));
+        list.extend((1..200).map(packet));
+        let found = copies(&list).into_iter().filter(|&is| is).count();
+        assert_eq!(found, 200);
+    }
+}
