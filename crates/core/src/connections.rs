@@ -255,11 +255,16 @@ impl Ended {
     /// How much it has of what is sorted by; nothing where that is unknown.
     fn value(&self, key: Key) -> u64 {
         match self {
-            _ if key == Key::Start => u64::MAX.saturating_sub_signed(self.place().0),
+            _ if key == Key::Start => earliness(self.place().0),
             Self::Tcp(watched) => of_tcp(watched, key),
             Self::Quic(flow) => of_quic(flow, key),
         }
     }
+}
+
+/// The more the earlier.
+fn earliness(ns: i64) -> u64 {
+    u64::try_from(i128::from(i64::MAX) - i128::from(ns)).unwrap_or(u64::MAX)
 }
 
 fn of_tcp(watched: &Watched, key: Key) -> u64 {

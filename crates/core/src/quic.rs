@@ -4,6 +4,10 @@
 //! In come UDP datagrams of all flows in one point's order; out come the flows
 //! that are QUIC beyond doubt: those whose first Initial was seen. One that was
 //! captured from its middle shows nothing that other datagrams do not.
+#![allow(
+    clippy::vec_box,
+    reason = "flows are boxed in their table and handed on as they are"
+)]
 
 mod flow;
 mod header;

@@ -77,7 +77,7 @@ pub(crate) struct Facts {
 }
 
 /// When a handshake's steps passed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Opening {
     pub(crate) first_syn: Option<Timestamp>,
     last_syn: Option<Timestamp>,
