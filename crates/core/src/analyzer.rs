@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 
 use crate::approach::Approaches;
 use crate::conclude::{self, Evidence};
-use crate::connection::{Closed, Setup};
+use crate::connection::{Closed, Parting, Setup};
+use crate::connections::{Collected, ConnectionSink, Wanted};
 use crate::datagram::{Datagram, Neighbour};
 use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
@@ -43,6 +44,8 @@ pub struct Options {
     /// How many connections are followed at a time; beyond that those idle
     /// longest are given up and counted. `None`: 65,536, about 100 MB.
     pub max_connections: Option<usize>,
+    /// Which connections' numbers are collected.
+    pub connections: Wanted,
 }
 
 /// Receives every exchange as it closes.
@@ -69,6 +72,8 @@ pub struct Analyzer {
     /// What the segment at hand closed; kept for its memory.
     closed: Closed,
     sink: Option<Sink>,
+    /// Connections one by one, if they are wanted.
+    collected: Collected,
 }
 
 /// What one observation point delivered.
@@ -98,6 +103,7 @@ impl Analyzer {
             point: None,
             closed: Closed::default(),
             sink: None,
+            collected: Collected::new(options.connections, hasher.clone()),
             options,
             hasher,
         }
@@ -106,6 +112,12 @@ impl Analyzer {
     /// Hands every exchange to `sink` as it closes, in the order they close.
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.sink = Some(sink);
+        self
+    }
+
+    /// Hands every connection's numbers to `sink` as it ends or is given up.
+    pub fn with_connection_sink(mut self, sink: ConnectionSink) -> Self {
+        self.collected.set_sink(sink);
         self
     }
 
@@ -128,6 +140,7 @@ impl Analyzer {
     /// Takes in one UDP datagram and as much of its payload as was captured.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.approaches.datagram(datagram, payload);
+        self.collected.datagram(datagram, payload);
     }
 
     /// Takes in a step of the search for a hardware address.
@@ -140,7 +153,8 @@ impl Analyzer {
     pub fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         self.count(segment);
         self.approaches.segment(segment, payload);
-        self.connections.take(segment, payload, &mut self.closed);
+        let (collected, closed) = (&mut self.collected, &mut self.closed);
+        self.connections.take(segment, payload, collected, closed);
         if !self.closed.is_empty() {
             self.fold_closed();
         }
@@ -171,12 +185,13 @@ impl Analyzer {
         let empty = Table::new(self.hasher.clone(), 1);
         let table = core::mem::replace(&mut self.connections, empty);
         let tallied = table.finish(|mut connection| {
-            connection.give_up(&mut self.closed);
+            connection.give_up(Parting::CaptureEnded, &mut self.closed);
             self.fold_closed();
         });
         self.points.extend(self.point.take());
         self.note(&tallied);
         let capture = self.capture();
+        let connections = self.collected.finish();
         self.facts.hosts.resolvers = self.approaches.resolvers();
         let silent = self.approaches.silent();
         let mut services = Services::new();
@@ -189,6 +204,7 @@ impl Analyzer {
             facts: self.facts,
             silent,
             capture,
+            connections,
         })
     }
 
@@ -231,6 +247,7 @@ impl Analyzer {
     fn fold_closed(&mut self) {
         let mut closed = core::mem::take(&mut self.closed);
         self.fold(&closed);
+        self.collected.take(&mut closed.watched);
         closed.clear();
         self.closed = closed;
     }

@@ -1,13 +1,18 @@
 //! Turns what was folded into the report.
 
+mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
 mod particular;
+mod quic;
 mod tables;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+
+pub(crate) use connection::connection_record;
+pub(crate) use quic::quic_record;
 
 use crate::approach::Silent;
 use crate::cause::rhythm::Rhythm;
@@ -45,6 +50,7 @@ pub(crate) struct Evidence {
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
     pub(crate) capture: Option<crate::report::Capture>,
+    pub(crate) connections: Option<crate::report::Connections>,
 }
 
 /// Concludes.
@@ -85,6 +91,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         layers: layers::layers(&evidence, &findings),
         details: Some(details(&subject, facts)),
         capture: evidence.capture.clone(),
+        connections: evidence.connections.take(),
         findings,
         notes,
         ..Report::default()

@@ -3,6 +3,7 @@
 //! In come segments in the point's order; out come closed exchanges and the
 //! connection's setup. Facts only: causes are weighed elsewhere.
 
+pub(crate) mod facts;
 mod flight;
 pub(crate) mod half;
 pub(crate) mod order;
@@ -16,12 +17,15 @@ pub(crate) mod transit;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use facts::{Facts, Step};
+pub(crate) use facts::{Parting, Watched};
 use half::{Arrival, Half, Span, carries_fin};
 use order::Order;
 use pairing::Pairing;
 use repeats::{Answer, Need};
 pub(crate) use setup::{Setup, SetupOutcome};
 
+use crate::connections::Collected;
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
@@ -39,6 +43,8 @@ pub(crate) struct Closed {
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
+    /// The same ones with their facts, if those are wanted.
+    pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and its time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
 }
@@ -79,6 +85,8 @@ pub(crate) struct Connection {
     windows: [Option<u64>; 2],
     /// The same as it was when the peer last sent.
     windows_before: [Option<u64>; 2],
+    /// Its numbers, if they are wanted.
+    facts: Option<Box<Facts>>,
 }
 
 /// How a connection ended.
@@ -104,6 +112,19 @@ impl Connection {
             server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
+            facts: None,
+        }
+    }
+
+    /// The same, with its numbers collected if they are wanted.
+    pub(crate) fn begin(first: &Segment, collected: &mut Collected) -> Self {
+        let watch = |collected: &mut Collected| {
+            let stream = collected.number(first);
+            Box::new(Facts::new(first, stream))
+        };
+        Self {
+            facts: collected.is_wanted().then(|| watch(collected)),
+            ..Self::new(first)
         }
     }
 
@@ -128,11 +149,21 @@ impl Connection {
         segment.flags.contains(TcpFlags::SYN) && self.half(segment.direction).is_other_syn(segment)
     }
 
+    /// A copy of a segment that was taken in already: counted, nothing else.
+    pub(crate) fn doubled(&mut self, segment: &Segment) {
+        if let Some(facts) = &mut self.facts {
+            facts.doubled(segment);
+        }
+    }
+
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
         self.learn_client(segment, payload);
+        if let Some(facts) = &mut self.facts {
+            facts.count(segment);
+        }
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
@@ -146,6 +177,7 @@ impl Connection {
             self.take_reset(segment, closed);
             return;
         }
+        let acked_before = self.half(segment.direction.reverse()).acked;
         self.follow_handshake(segment, closed);
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
@@ -162,6 +194,9 @@ impl Connection {
         }
         let edge = window.map_or(0, |window| ack + window);
         let is_wider = edge > 0 && self.remember_window(segment.direction, edge);
+        if self.facts.is_some() {
+            self.note(segment, data, acked_before, window);
+        }
         let Some(by) = self.side(segment.direction) else {
             return;
         };
@@ -209,7 +244,7 @@ impl Connection {
     }
 
     /// The capture ends, or the connection is given up: closes what is open.
-    pub(crate) fn give_up(&mut self, closed: &mut Closed) {
+    pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
         }
@@ -220,6 +255,60 @@ impl Connection {
         }
         self.pairing.finish(None);
         self.collect(closed);
+        closed.watched.extend(self.watched(parting));
+    }
+
+    fn watched(&mut self, parting: Parting) -> Option<Watched> {
+        let facts = self.facts.take()?;
+        let by_direction = [&self.forward, &self.backward];
+        Some(Watched {
+            facts,
+            point: self.point,
+            client: self.client,
+            ends: [
+                self.flow.source(Direction::Forward),
+                self.flow.source(Direction::Backward),
+            ],
+            vantage: self.vantage(),
+            trips: by_direction.map(|half| half.to_peer),
+            unseen: by_direction.map(|half| half.unseen_bytes),
+            last_seen: self.last_seen,
+            parting,
+        })
+    }
+
+    /// Hands a segment after the handshake to the facts, as it was understood.
+    fn note(
+        &mut self,
+        segment: &Segment,
+        data: Option<Data>,
+        acked_before: u64,
+        window: Option<u64>,
+    ) {
+        let direction = segment.direction;
+        let (own, peer) = (self.half(direction), self.half(direction.reverse()));
+        let edge = |of| facts::of(self.windows, of);
+        let newly_acked = peer.acked - acked_before;
+        let trip = own.to_peer.floor().zip(peer.to_peer.floor());
+        let step = Step {
+            segment,
+            data,
+            in_flight: Some(own.next.saturating_sub(own.acked)),
+            room: edge(direction.reverse()).map(|edge| edge.saturating_sub(own.next)),
+            peer_room: edge(direction).map(|edge| edge.saturating_sub(peer.next)),
+            window,
+            mss: own.mss(peer),
+            newly_acked,
+            reply: peer.reply.filter(|_| newly_acked > 0),
+            floor: peer.to_peer.floor(),
+            trip: trip.map(|(one, other)| one + other),
+            behind: data.map_or(0, |data| own.next.saturating_sub(data.span.end)),
+            is_probe: segment.payload_len == 0 && own.is_before_next(segment.seq),
+            is_awaited: peer.next > peer.acked,
+        };
+        if let Some(facts) = &mut self.facts {
+            facts.take(&step);
+        }
     }
 
     /// Whether nothing more is expected.
@@ -278,8 +367,14 @@ impl Connection {
 
     fn collect(&mut self, closed: &mut Closed) {
         let view = self.view();
+        let before = closed.exchanges.len();
         self.pairing
             .collect(&view, &mut self.setup, &mut closed.exchanges);
+        if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
+            for exchange in closed.exchanges.iter().skip(before) {
+                facts.exchange(exchange, client);
+            }
+        }
         if self.end.is_some() && self.pairing.is_idle() {
             self.forward.retire();
             self.backward.retire();
@@ -370,6 +465,9 @@ impl Connection {
         let half = self.half_mut(segment.direction);
         half.open(segment);
         half.transit.queued(segment);
+        if let Some(facts) = &mut self.facts {
+            facts.open(segment);
+        }
         if is_reply {
             self.setup.answer(segment);
         } else {
@@ -401,6 +499,9 @@ impl Connection {
             return;
         }
         let (took, is_clean) = self.setup.establish(segment.at);
+        if let Some(facts) = &mut self.facts {
+            facts.establish(segment.at);
+        }
         if is_clean {
             self.half_mut(segment.direction.reverse())
                 .measure_handshake(took);
@@ -424,6 +525,9 @@ impl Connection {
             return;
         }
         self.end = Some(End::Reset);
+        if let Some(facts) = &mut self.facts {
+            facts.reset(segment);
+        }
         if self.setup.is_open() {
             if self.client != Some(segment.direction) {
                 self.setup.refuse(segment.at, segment.ip.ttl);
@@ -524,8 +628,13 @@ impl Connection {
             Direction::Forward => &mut self.backward,
             Direction::Backward => &mut self.forward,
         };
-        half.repeats
-            .hear(&answer, |number, need| pairing.resolve(number, need));
+        let facts = &mut self.facts;
+        half.repeats.hear(&answer, |number, need| {
+            pairing.resolve(number, need);
+            if let (Some(facts), Need::Spurious) = (facts.as_mut(), need) {
+                facts.was_spurious(segment.direction.reverse());
+            }
+        });
         !sacked.is_empty()
     }
 

@@ -11,11 +11,17 @@ use crate::experiment::Experiment;
 use crate::histogram::Distribution;
 use crate::wait::{Owner, WaitKind};
 
+mod connection;
 mod figures;
 mod joined;
 mod mode;
 mod record;
 
+pub use connection::{
+    Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
+    Handshake, InitialWindow, Lost, QuicFacts, Retransmissions, RoundTripFigures, Spells,
+    SystemFacts, Vantage, WindowFigures,
+};
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
 pub use mode::LatencyMode;
@@ -45,6 +51,9 @@ pub struct Report {
     pub phases: Vec<PhaseSpan>,
     /// Connections made: how they went and what they took.
     pub setups: Setups,
+    /// Connections one by one, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// Requests and responses in the baseline.
     pub exchanges: Exchanges,
     /// The healthy twin's exchanges (`--control`).

@@ -91,6 +91,10 @@ pub struct TcpOptions {
     pub sack: [(u32, u32); 4],
     /// How many entries of `sack` count.
     pub sack_count: u8,
+    /// The kinds of a SYN's first eight options in order, four bits each, the
+    /// first one lowest: the kind plus one, 15 for kinds that are not read
+    /// here. Kernels differ in it.
+    pub layout: u32,
 }
 
 impl TcpOptions {

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
-use crate::connection::{Closed, Connection};
+use crate::connection::{Closed, Connection, Parting};
+use crate::connections::Collected;
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
@@ -104,14 +105,14 @@ struct Open {
 }
 
 impl Open {
-    fn new(id: u64, hash: u64, segment: &Segment) -> Self {
+    fn new(id: u64, hash: u64, connection: Connection) -> Self {
         Self {
             id,
             hash,
             is_due: false,
             copies: Copies::default(),
             seen: [0; 2],
-            connection: Connection::new(segment),
+            connection,
         }
     }
 
@@ -119,6 +120,7 @@ impl Open {
     #[inline]
     fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
         if self.copies.is_copy(segment) {
+            self.connection.doubled(segment);
             return true;
         }
         let slot = usize::from(segment.direction == Direction::Backward);
@@ -180,25 +182,34 @@ impl Table {
         }
     }
 
-    /// Takes in one segment; what it closed lands in `closed`.
+    /// Takes in one segment; what it closed lands in `closed`. Connections'
+    /// numbers are collected if `collected` wants them.
     #[inline]
-    pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
+    pub(crate) fn take(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        collected: &mut Collected,
+        closed: &mut Closed,
+    ) {
         self.settle(segment.at, closed);
         let hash = self.hasher.hash_one((segment.point, segment.flow));
         let holds = |place: &Place| place.holds(segment.point, &segment.flow);
         let open = match self.places.find_mut(hash, holds) {
             Some(Place::Open(open)) => {
                 if open.connection.is_succeeded_by(segment) {
-                    open.connection.give_up(closed);
+                    open.connection.give_up(Parting::Succeeded, closed);
                     self.tallied.closed(open);
-                    **open = Open::new(self.next_id, hash, segment);
+                    let connection = Connection::begin(segment, collected);
+                    **open = Open::new(self.next_id, hash, connection);
                     self.next_id += 1;
                 }
                 open
             }
             Some(Place::Over(grave)) if !grave.is_succeeded_by(segment) => return,
             _ => {
-                self.begin(segment, payload, hash, closed);
+                let connection = Connection::begin(segment, collected);
+                self.begin(connection, segment, payload, hash, closed);
                 return;
             }
         };
@@ -244,11 +255,18 @@ impl Table {
     }
 
     /// A connection's first segment.
-    fn begin(&mut self, segment: &Segment, payload: &[u8], hash: u64, closed: &mut Closed) {
+    fn begin(
+        &mut self,
+        connection: Connection,
+        segment: &Segment,
+        payload: &[u8],
+        hash: u64,
+        closed: &mut Closed,
+    ) {
         if self.open >= self.max {
             self.evict(closed);
         }
-        let mut open = Box::new(Open::new(self.next_id, hash, segment));
+        let mut open = Box::new(Open::new(self.next_id, hash, connection));
         self.next_id += 1;
         self.open += 1;
         open.take(segment, payload, closed);
@@ -303,7 +321,7 @@ impl Table {
             self.ended.push_back(Due { at, ..due });
             return;
         }
-        open.connection.give_up(closed);
+        open.connection.give_up(Parting::Idle, closed);
         self.tallied.closed(open);
         *place = Place::Over(Box::new(Grave::new(due.id, due.hash, &open.connection)));
         self.open -= 1;
@@ -327,7 +345,7 @@ impl Table {
         self.next_sweep = now + IDLE / 2;
         self.segments_since_sweep = 0;
         let stale = self.list(|open| now.since(open.connection.last_seen) > IDLE);
-        self.give_up(stale, closed);
+        self.give_up(stale, Parting::Idle, closed);
     }
 
     /// Makes room: those that have been idle longest go.
@@ -340,7 +358,7 @@ impl Table {
             all.truncate(count);
         }
         self.tallied.evicted += all.len() as u64;
-        self.give_up(all, closed);
+        self.give_up(all, Parting::Crowded, closed);
     }
 
     fn list(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Due> {
@@ -357,13 +375,13 @@ impl Table {
     }
 
     /// In the order in which they began, which does not depend on the hash.
-    fn give_up(&mut self, mut dues: Vec<Due>, closed: &mut Closed) {
+    fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {
             let is_meant = |place: &Place| place.id() == due.id;
             if let Ok(entry) = self.places.find_entry(due.hash, is_meant) {
                 if let (Place::Open(mut open), _) = entry.remove() {
-                    open.connection.give_up(closed);
+                    open.connection.give_up(parting, closed);
                     self.tallied.closed(&open);
                     self.open -= 1;
                 }

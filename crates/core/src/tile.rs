@@ -32,7 +32,7 @@ pub(crate) use stops::Before;
 
 /// A kernel that acknowledges at once does so well below the least delayed
 /// ACK (40 ms on Linux, `TCP_DELACK_MIN` in `include/net/tcp.h`).
-const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
+pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
 /// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, less a tick).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(180);

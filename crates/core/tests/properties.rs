@@ -70,6 +70,7 @@ fn options() -> impl Strategy<Value = TcpOptions> {
                 timestamps,
                 sack,
                 sack_count,
+                layout: 0x4_2953,
             },
         )
 }

@@ -11,6 +11,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::connections::Wanted;
 use lagtrace_core::event::PointId;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::flow::{Direction, Endpoint, FlowKey, Transport};
@@ -125,7 +126,14 @@ fn run(play: impl FnOnce(&mut Script)) -> (Report, Seen) {
     let sink = Box::new(move |exchange: &Exchange| {
         watch(exchange, &mut into.lock().expect("no holder panicked"));
     });
-    let analyzer = Analyzer::new(Options::default()).with_sink(sink);
+    let options = Options {
+        connections: Wanted {
+            limit: 4,
+            ..Wanted::default()
+        },
+        ..Options::default()
+    };
+    let analyzer = Analyzer::new(options).with_sink(sink);
     let mut script = Script {
         analyzer,
         number: 0,

@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lagtrace_core::analyzer::{self, Analyzer, Sink};
+use lagtrace_core::analyzer::Sink;
 use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
@@ -24,6 +24,7 @@ mod ahead;
 mod annotate;
 mod batch;
 mod condition;
+mod connections;
 mod input;
 mod joint;
 mod listing;
@@ -34,6 +35,7 @@ mod unread;
 
 use annotate::Annotation;
 use condition::{Condition, Field};
+use connections::ConnectionOptions;
 use joint::Joint;
 use listing::{Listing, Target};
 use stream::View;
@@ -69,6 +71,8 @@ Examples:
   lagtrace analyze client.pcapng server.pcapng
   lagtrace analyze slow.pcap --format json -o report.json
   lagtrace analyze slow.pcap.zst
+  lagtrace analyze slow.pcap --connections
+  lagtrace analyze slow.pcap --connections 5 --connections-by retransmissions -v
   lagtrace analyze rotated.pcap*
   lagtrace analyze slow.pcap --exchanges 10 --sort server-think
   lagtrace analyze slow.pcap --where 'latency>50ms and request~\"/api\"'
@@ -145,6 +149,8 @@ pub(crate) struct Options {
         help_heading = "One connection"
     )]
     show: Vec<View>,
+    #[command(flatten)]
+    connections: ConnectionOptions,
 }
 
 /// Analyses the files and prints the report, or what was asked for of it.
@@ -168,6 +174,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let watch = Watch {
         listing: listing.as_ref(),
         annotation: annotation.as_ref(),
+        connections: options.connections,
     };
     let (files, unread) = unread::part(&options.files, &interrupt)?;
     unread.iter().for_each(|remark| console.note(&remark.text));
@@ -189,7 +196,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     }
     match listing {
         Some(listing) => show::listed(listing.finish(), &report, console)?,
-        None => return conclusion::conclude(&report, console),
+        None => return options.connections.show(&report, console),
     }
     Ok(Outcome::of(&report))
 }
@@ -248,11 +255,13 @@ fn processors() -> NonZeroUsize {
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
-/// Who wants to see exchanges as they close.
+/// Who wants to see exchanges and connections as they close.
 #[derive(Clone, Copy, Default)]
 struct Watch<'a> {
     listing: Option<&'a Listing>,
     annotation: Option<&'a Annotation>,
+    /// Which connections to collect.
+    connections: ConnectionOptions,
 }
 
 impl Watch<'_> {
@@ -283,11 +292,9 @@ fn reading(
         Some(joint) => vec![open_one(joint.client(), files, progress, interrupt)?],
         None => open(files, progress, interrupt)?,
     };
-    let mut analyzer = Analyzer::new(analyzer::Options {
-        max_connections: bounds.max_connections.map(NonZeroUsize::get),
-        ..conclusion::options(Vec::new())
-    });
     let listing = watch.listing;
+    let most = bounds.max_connections.map(NonZeroUsize::get);
+    let mut analyzer = watch.connections.analyzer(files.len(), most, listing);
     if let Some(sink) = watch.sink(joint.as_ref()) {
         analyzer = analyzer.with_sink(sink);
     }
@@ -331,6 +338,7 @@ fn reading(
     report.joined = joint.and_then(|joint| joint.conclude());
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
+    connections::name_files(&mut report, &names, room(files.len()));
     report.started = conclusion::started(report.capture.as_ref().map(|c| c.start_ns));
     Ok(Some(report))
 }

@@ -21,7 +21,7 @@ pub(crate) fn options(targets: Vec<(TargetId, Endpoint)>) -> analyzer::Options {
     analyzer::Options {
         hash_seed: seed(),
         targets,
-        max_connections: None,
+        ..analyzer::Options::default()
     }
 }
 

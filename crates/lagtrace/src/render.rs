@@ -6,7 +6,7 @@
 //! place ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::compare::Comparison;
-use lagtrace_core::report::{ExchangeRecord, Report};
+use lagtrace_core::report::{Connections, ExchangeRecord, Report};
 
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
@@ -17,6 +17,7 @@ mod capture;
 mod catalogue;
 mod comparison;
 mod configuration;
+mod connections;
 mod counters;
 mod escape;
 mod exchanges;
@@ -85,6 +86,13 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);
     exchanges::write(&mut page, records, met, seen);
+    page.finish()
+}
+
+/// Connections as they are sorted.
+pub(crate) fn connections(connections: &Connections, style: &Style) -> String {
+    let mut page = Page::new(style);
+    connections::write(&mut page, connections);
     page.finish()
 }
 

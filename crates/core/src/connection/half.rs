@@ -20,7 +20,7 @@ const MAX_TIMED: usize = 64;
 /// MSS assumed until the SYN or a larger segment tells (Ethernet less timestamps).
 const DEFAULT_MSS: u32 = 1448;
 /// Option bytes that timestamps take from each segment (RFC 7323 appendix A).
-const TIMESTAMP_BYTES: u32 = 12;
+pub(crate) const TIMESTAMP_BYTES: u32 = 12;
 
 /// How a data segment relates to what was seen before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub(crate) struct Half {
     timed: VecDeque<Timed>,
     /// From a segment of this side passing here to the peer's reply passing back.
     pub(crate) to_peer: RoundTrip,
+    /// The reply that the latest acknowledgement timed, if it did.
+    pub(crate) reply: Option<Duration>,
     /// Segments with payload.
     pub(crate) data_segments: u64,
     /// Offset of the FIN.
@@ -165,6 +167,14 @@ impl Half {
     /// Sequence number of stream offset 0.
     pub(crate) fn base(&self) -> Option<u32> {
         self.base
+    }
+
+    /// Whether this is the number of the last byte seen: probes bear it.
+    pub(crate) fn is_before_next(&self, seq: u32) -> bool {
+        let last = self
+            .base
+            .map(|base| base.wrapping_add(self.next as u32).wrapping_sub(1));
+        self.next > 0 && last == Some(seq)
     }
 
     /// Whether this SYN opens another connection than the one seen so far.
@@ -377,6 +387,7 @@ impl Half {
 
     fn measure(&mut self, offset: u64, at: Timestamp) {
         let mut last = None;
+        self.reply = None;
         while let Some(timed) = self.timed.front().copied() {
             if timed.end > offset {
                 break;
@@ -385,7 +396,9 @@ impl Half {
             last = Some(timed);
         }
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
-            self.to_peer.sample(at.since(timed.at));
+            let took = at.since(timed.at);
+            self.to_peer.sample(took);
+            self.reply = Some(took);
         }
     }
 

@@ -82,7 +82,11 @@ fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
             return options;
         }
     }
+    let mut order = 0;
     while let Some((kind, rest)) = bytes.split_first() {
+        if is_syn {
+            options.layout |= layout(*kind, &mut order);
+        }
         match *kind {
             kind::END => break,
             kind::NO_OPERATION => {
@@ -101,6 +105,17 @@ fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
         bytes = rest.get(1 + value.len()..).unwrap_or_default();
     }
     options
+}
+
+/// The bits of the next option in [`TcpOptions::layout`], the `order`th so far.
+fn layout(kind: u8, order: &mut u32) -> u32 {
+    let code = match kind {
+        kind::END..=kind::SACK_PERMITTED | kind::TIMESTAMPS => u32::from(kind) + 1,
+        _ => 15,
+    };
+    let bits = code.checked_shl(*order * 4).unwrap_or_default();
+    *order += 1;
+    bits
 }
 
 #[inline]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::connections::Wanted;
 use lagtrace_core::decode::{self, Container, Found, Packet};
 use lagtrace_core::event::PointId;
 use lagtrace_core::exchange::Exchange;
@@ -60,6 +61,10 @@ pub(crate) fn analyse_seeded(segments: &[Captured], hash_seed: u64) -> Outcome {
     let into = Arc::clone(&seen);
     let options = Options {
         hash_seed,
+        connections: Wanted {
+            limit: 8,
+            ..Wanted::default()
+        },
         ..Options::default()
     };
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {

@@ -4,11 +4,14 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lagtrace_core::analyzer::Sink;
+use lagtrace_core::connections::ConnectionSink;
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::flow::{FlowKey, Transport};
 use lagtrace_core::numbering::StreamNumbers;
-use lagtrace_core::report::ExchangeRecord;
+use lagtrace_core::report::{ConnectionRecord, ExchangeRecord};
 use lagtrace_core::segment::Segment;
+use serde::Serialize;
+use serde_json::json;
 
 use super::condition::{Condition, Field};
 
@@ -103,6 +106,17 @@ impl Listing {
         Box::new(move |exchange| listing.with(|state| state.take(exchange)))
     }
 
+    /// Whether what it gets becomes lines at once.
+    pub(super) fn writes_lines(&self) -> bool {
+        self.with(|state| matches!(state.to, Target::Lines { .. }))
+    }
+
+    /// What the analyzer hands its connections to.
+    pub(super) fn connection_sink(&self) -> ConnectionSink {
+        let listing = self.clone();
+        Box::new(move |record| listing.with(|state| state.connection(record)))
+    }
+
     /// Numbers the connection of a segment that the analyzer has had.
     pub(super) fn number(&self, segment: &Segment) {
         self.with(|state| {
@@ -133,6 +147,19 @@ impl Listing {
 }
 
 impl State {
+    fn connection(&mut self, record: &ConnectionRecord) {
+        let Target::Lines { to, is_live, fault } = &mut self.to else {
+            return;
+        };
+        let file = usize::from(record.point) / self.points;
+        let mut line = json!(record);
+        line["type"] = json!("connection");
+        line["capture"] = json!(self.files.get(file).map(|(name, _)| name));
+        if fault.is_none() {
+            *fault = write_line(to, &line, *is_live).err();
+        }
+    }
+
     fn take(&mut self, exchange: &Exchange) {
         let file = usize::from(exchange.point.0) / self.points;
         let (flow, _) = FlowKey::new(Transport::Tcp, exchange.client, exchange.server);
@@ -171,7 +198,7 @@ impl Target {
     }
 }
 
-fn write_line(to: &mut dyn Write, record: &ExchangeRecord, is_live: bool) -> io::Result<()> {
+fn write_line(to: &mut dyn Write, record: &impl Serialize, is_live: bool) -> io::Result<()> {
     serde_json::to_writer(&mut *to, record)?;
     to.write_all(b"\n")?;
     if is_live { to.flush() } else { Ok(()) }

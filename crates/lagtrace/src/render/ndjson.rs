@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 /// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `capture`, `joined` | one, or none | as there |
+/// | `connection` | each listed | as in `connections.list` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `setting`, `counter`, `note` | each | as there |
 ///
 /// `details` is left out: it is bulk that the document form carries.
@@ -28,6 +29,8 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.add("setups", json!(report.setups));
     lines.add("capture", json!(report.capture));
     lines.add("joined", json!(report.joined));
+    let connections = report.connections.as_ref();
+    lines.each("connection", &json!(connections.map(|c| &c.list)));
     lines.each("phase", &json!(report.phases));
     lines.each("experiment", &json!(report.experiments));
     lines.each("probe", &json!(report.probes));

@@ -1,0 +1,104 @@
+//! A QUIC flow as its record in the report. What is encrypted stays unknown.
+
+use core::time::Duration;
+
+use crate::cause::tally::nanos;
+use crate::connection::facts::sample::Sample;
+use crate::quic::{Flow, Side};
+use crate::report::{
+    ConnectionEnd, ConnectionRecord, ConnectionSide, Handshake, QuicFacts, RoundTripFigures,
+    Vantage,
+};
+
+/// An end's own kernel or program answers within this part of the whole round
+/// trip.
+const NEAR: u32 = 10;
+
+/// The record of a QUIC flow.
+pub(crate) fn quic_record(flow: &Flow) -> ConnectionRecord {
+    let [client, server] = flow.sides;
+    let [to_client, to_server] = flow.spin_trips();
+    let spins = flow.spins();
+    ConnectionRecord {
+        protocol: "quic".to_owned(),
+        point: flow.point.0,
+        stream: flow.stream.map(u64::from),
+        client: flow.client.to_string(),
+        server: flow.server.to_string(),
+        begin_seen: true,
+        start_ns: flow.first.as_nanos(),
+        duration_ns: nanos(flow.last.since(flow.first)),
+        first_packet: flow.first_packet,
+        last_packet: flow.last_packet,
+        vantage: vantage(flow),
+        handshake: Some(Handshake {
+            took_ns: flow.handshake().map(nanos),
+            to_server_ns: flow.to_server().map(nanos),
+            to_client_ns: flow.to_client().map(nanos),
+            syn_retransmissions: Some(u64::from(flow.repeated_initials())),
+        }),
+        // CONNECTION_CLOSE is encrypted.
+        end: ConnectionEnd {
+            how: "unknown".to_owned(),
+            by: None,
+        },
+        client_side: side(client, trips(flow.to_client(), to_client, spins)),
+        server_side: side(server, trips(flow.to_server(), to_server, spins)),
+        quic: Some(QuicFacts {
+            version: format!("{:#010x}", flow.version),
+            retries: u64::from(flow.retries),
+            version_negotiations: u64::from(flow.negotiations),
+            zero_rtt: flow.has_zero_rtt,
+            spins,
+        }),
+        ..ConnectionRecord::default()
+    }
+}
+
+fn vantage(flow: &Flow) -> Vantage {
+    let Some((server, client)) = flow.to_server().zip(flow.to_client()) else {
+        return Vantage::default();
+    };
+    let whole = server + client;
+    let place = match (client * NEAR <= whole, server * NEAR <= whole) {
+        (true, _) => "client",
+        (_, true) => "server",
+        _ => "between",
+    };
+    Vantage {
+        place: Some(place.to_owned()),
+        known_by: Some("round-trips".to_owned()),
+    }
+}
+
+fn side(seen: Side, round_trip: Option<RoundTripFigures>) -> ConnectionSide {
+    ConnectionSide {
+        packets: seen.datagrams,
+        bytes: seen.bytes,
+        data_packets: seen.datagrams,
+        round_trip,
+        ..ConnectionSide::default()
+    }
+}
+
+/// By the spin bit where it measures, else the handshake's.
+fn trips(handshake: Option<Duration>, spin: &Sample, spins: bool) -> Option<RoundTripFigures> {
+    let least = handshake.map(nanos);
+    if !spins || spin.count() == 0 {
+        return least.map(|min_ns| RoundTripFigures {
+            method: "handshake".to_owned(),
+            samples: 1,
+            min_ns,
+            median_ns: None,
+            p95_ns: None,
+        });
+    }
+    let min_ns = least.into_iter().chain(spin.quantile_ns(0.0)).min()?;
+    Some(RoundTripFigures {
+        method: "spin-bit".to_owned(),
+        samples: u64::from(spin.count()),
+        min_ns,
+        median_ns: spin.median_ns(),
+        p95_ns: spin.quantile_ns(0.95),
+    })
+}

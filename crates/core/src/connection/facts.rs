@@ -1,0 +1,321 @@
+//! What a connection shows in numbers, for those who ask.
+//!
+//! In come the segments as [`Connection`](super::Connection) has understood
+//! them, and its exchanges as they close; out comes [`Watched`], from which a
+//! record of the report is made. Fixed in size but for samples of at most 64
+//! durations; rare things are kept apart and cost nothing where they do not
+//! happen.
+
+pub(crate) mod end;
+mod flight;
+pub(crate) mod sample;
+pub(crate) mod spell;
+pub(crate) mod system;
+
+use core::time::Duration;
+
+use end::End;
+
+use super::rtt::RoundTrip;
+use crate::event::PointId;
+use crate::exchange::{Exchange, Side};
+use crate::flow::{Direction, Endpoint};
+use crate::mark::Data;
+use crate::segment::{Segment, TcpFlags};
+use crate::time::Timestamp;
+use crate::wait::{Owner, WaitKind};
+
+/// A segment after the handshake, as its connection understood it.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) data: Option<Data>,
+    /// Its sender's bytes on their way once it passed; `None` where the other
+    /// direction was not seen.
+    pub(crate) in_flight: Option<u64>,
+    /// What the receiver's window has room for behind it; `None`: not known.
+    pub(crate) room: Option<u64>,
+    /// What the sender's window leaves its peer now.
+    pub(crate) peer_room: Option<u64>,
+    /// The window that it advertises; `None` where the scaling is not known.
+    pub(crate) window: Option<u64>,
+    /// Its sender's segment size.
+    pub(crate) mss: u32,
+    /// How many of the peer's bytes it acknowledges for the first time.
+    pub(crate) newly_acked: u64,
+    /// Since the segment that it acknowledges passed here.
+    pub(crate) reply: Option<Duration>,
+    /// The least round trip from here to its sender.
+    pub(crate) floor: Option<Duration>,
+    /// The least round trip from end to end.
+    pub(crate) trip: Option<Duration>,
+    /// How many bytes of its sender passed here before that lie behind its own.
+    pub(crate) behind: u64,
+    /// Whether it takes the byte before its sender's next one (RFC 9293
+    /// §3.8.4): it asks whether the peer is there, or has room.
+    pub(crate) is_probe: bool,
+    /// Whether data of the peer is outstanding behind what it acknowledges.
+    pub(crate) is_awaited: bool,
+}
+
+/// The facts of a connection that goes on.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Wireshark's number of it; `None` where there were too many.
+    pub(crate) stream: Option<u32>,
+    pub(crate) first: Timestamp,
+    pub(crate) first_packet: u64,
+    pub(crate) last_packet: u64,
+    /// First and latest SYN, first SYN/ACK, end of the handshake.
+    pub(crate) opening: Opening,
+    pub(crate) exchanges: u32,
+    /// What its exchanges lost, by whose it is: client, server, path, unknown.
+    pub(crate) lost_ns: [u64; 4],
+    pub(crate) fin_by: Option<Direction>,
+    pub(crate) reset_by: Option<Direction>,
+    ends: [End; 2],
+}
+
+/// When a handshake's steps passed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening {
+    pub(crate) first_syn: Option<Timestamp>,
+    last_syn: Option<Timestamp>,
+    pub(crate) syns: u32,
+    answer: Option<Timestamp>,
+    answers: u32,
+    end: Option<Timestamp>,
+}
+
+/// Why a connection is followed no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Nothing came for long, or it ended long ago.
+    Idle,
+    /// Too many others.
+    Crowded,
+    /// Another one took its ports.
+    Succeeded,
+    /// The capture ended.
+    CaptureEnded,
+}
+
+/// A connection that is followed no further, with its facts.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) facts: Box<Facts>,
+    pub(crate) point: PointId,
+    /// The direction that the client sends in, as far as known.
+    pub(crate) client: Option<Direction>,
+    /// The sources of either direction.
+    pub(crate) ends: [Endpoint; 2],
+    /// 0 at the client, 1 at the server, 2 between, 3 untold.
+    pub(crate) vantage: usize,
+    /// By direction: from here to the end that it goes to.
+    pub(crate) trips: [RoundTrip; 2],
+    /// By direction: bytes that were acknowledged and never seen.
+    pub(crate) unseen: [u64; 2],
+    pub(crate) last_seen: Timestamp,
+    pub(crate) parting: Parting,
+}
+
+impl Watched {
+    /// Both ends' facts.
+    pub(crate) fn both(&self) -> [&End; 2] {
+        [Direction::Forward, Direction::Backward].map(|direction| self.facts.end(direction))
+    }
+
+    /// The end that sends in `direction`.
+    pub(crate) fn end(&self, direction: Direction) -> Endpoint {
+        of(self.ends, direction)
+    }
+
+    /// Round trips from here to where `direction` goes.
+    pub(crate) fn trip(&self, direction: Direction) -> RoundTrip {
+        of(self.trips, direction)
+    }
+
+    /// Bytes in `direction` that were acknowledged and never seen.
+    pub(crate) fn unseen(&self, direction: Direction) -> u64 {
+        of(self.unseen, direction)
+    }
+}
+
+/// That of a direction.
+pub(crate) fn of<T>([forward, backward]: [T; 2], direction: Direction) -> T {
+    match direction {
+        Direction::Forward => forward,
+        Direction::Backward => backward,
+    }
+}
+
+impl Facts {
+    pub(crate) fn new(first: &Segment, stream: Option<u32>) -> Self {
+        Self {
+            stream,
+            first: first.at,
+            first_packet: first.number,
+            last_packet: first.number,
+            opening: Opening::default(),
+            exchanges: 0,
+            lost_ns: [0; 4],
+            fin_by: None,
+            reset_by: None,
+            ends: [End::default(), End::default()],
+        }
+    }
+
+    /// What the sender of `direction` is and did.
+    pub(crate) fn end(&self, direction: Direction) -> &End {
+        let [forward, backward] = &self.ends;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Backward => backward,
+        }
+    }
+
+    fn end_mut(&mut self, direction: Direction) -> &mut End {
+        let [forward, backward] = &mut self.ends;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Backward => backward,
+        }
+    }
+
+    /// Counts a segment of any kind.
+    #[inline]
+    pub(crate) fn count(&mut self, segment: &Segment) {
+        self.last_packet = segment.number;
+        self.end_mut(segment.direction).count(segment);
+    }
+
+    /// Counts a copy of a segment that was seen.
+    pub(crate) fn doubled(&mut self, segment: &Segment) {
+        self.count(segment);
+        self.end_mut(segment.direction).doubled(segment);
+    }
+
+    /// Takes in a SYN or SYN/ACK.
+    pub(crate) fn open(&mut self, segment: &Segment) {
+        self.end_mut(segment.direction).open(segment);
+        self.opening.take(segment);
+    }
+
+    /// Takes in a reset.
+    pub(crate) fn reset(&mut self, segment: &Segment) {
+        self.reset_by.get_or_insert(segment.direction);
+    }
+
+    /// Takes in any other segment.
+    #[inline]
+    pub(crate) fn take(&mut self, step: &Step<'_>) {
+        let segment = step.segment;
+        let direction = segment.direction;
+        if let Some(reply) = step.reply {
+            self.end_mut(direction).replies.push(reply);
+        }
+        self.end_mut(direction).send(step);
+        let peer = self.end_mut(direction.reverse());
+        if step.data.is_some() {
+            peer.flight.answered();
+        }
+        peer.allowed(step.peer_room, step.mss, segment.at);
+        if segment.flags.contains(TcpFlags::FIN) {
+            self.fin_by.get_or_insert(direction);
+        }
+    }
+
+    /// The handshake's last step came.
+    pub(crate) fn establish(&mut self, at: Timestamp) {
+        self.opening.end.get_or_insert(at);
+    }
+
+    /// An exchange closed; `client` is the direction of its requests.
+    pub(crate) fn exchange(&mut self, exchange: &Exchange, client: Direction) {
+        self.exchanges = self.exchanges.saturating_add(1);
+        for wait in exchange.waits.iter().filter(|wait| is_lost(wait.kind)) {
+            let slot = match wait.owner {
+                Owner::Client => 0,
+                Owner::Server => 1,
+                Owner::Path => 2,
+                Owner::Resolver | Owner::Proxy | Owner::Unknown => 3,
+            };
+            if let Some(sum) = self.lost_ns.get_mut(slot) {
+                let took = u64::try_from(wait.duration().as_nanos()).unwrap_or(u64::MAX);
+                *sum = sum.saturating_add(took);
+            }
+        }
+        for recovery in &exchange.recoveries {
+            let direction = match recovery.sender {
+                Side::Client => client,
+                Side::Server => client.reverse(),
+            };
+            self.end_mut(direction).recovered(recovery);
+        }
+    }
+
+    /// A segment in `direction` was sent again though an earlier copy arrived.
+    pub(crate) fn was_spurious(&mut self, direction: Direction) {
+        self.end_mut(direction).was_spurious();
+    }
+
+    /// What its exchanges lost in all.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost_ns
+            .iter()
+            .fold(0, |sum: u64, &ns| sum.saturating_add(ns))
+    }
+}
+
+/// Time beyond travel and transfer: somebody made the request wait.
+fn is_lost(kind: WaitKind) -> bool {
+    !matches!(
+        kind,
+        WaitKind::Connect
+            | WaitKind::Resolve
+            | WaitKind::RoundTrip
+            | WaitKind::RequestTransfer
+            | WaitKind::ResponseTransfer
+    )
+}
+
+impl Opening {
+    fn take(&mut self, segment: &Segment) {
+        if segment.flags.contains(TcpFlags::ACK) {
+            self.answer.get_or_insert(segment.at);
+            self.answers = self.answers.saturating_add(1);
+        } else if self.answer.is_none() {
+            self.first_syn.get_or_insert(segment.at);
+            self.last_syn = Some(segment.at);
+            self.syns = self.syns.saturating_add(1);
+        }
+    }
+
+    /// Whether any of it was seen.
+    pub(crate) fn was_seen(&self) -> bool {
+        self.first_syn.is_some() || self.answer.is_some()
+    }
+
+    /// From the first SYN to the client's ACK.
+    pub(crate) fn whole(&self) -> Option<Duration> {
+        Some(self.end?.since(self.first_syn?))
+    }
+
+    /// From the SYN to its answer; `None` where one was repeated, for then
+    /// nothing tells which was answered.
+    pub(crate) fn to_server(&self) -> Option<Duration> {
+        let answer = self.answer.filter(|_| self.syns == 1)?;
+        Some(answer.since(self.last_syn?))
+    }
+
+    /// From the SYN/ACK to its answer, likewise.
+    pub(crate) fn to_client(&self) -> Option<Duration> {
+        let end = self.end.filter(|_| self.answers == 1)?;
+        Some(end.since(self.answer?))
+    }
+
+    /// How often the SYN was repeated; `None` where it was not seen.
+    pub(crate) fn repeated(&self) -> Option<u32> {
+        self.syns.checked_sub(1)
+    }
+}

@@ -1,0 +1,375 @@
+//! What one end of a connection sent and how it answered.
+
+use core::time::Duration;
+
+use super::Step;
+use super::flight::{FirstFlight, Piece};
+use super::sample::Sample;
+use super::spell::Spell;
+use crate::connection::half::Arrival;
+use crate::connection::order::Order;
+use crate::exchange::{Recovery, RecoveryMechanism};
+use crate::mark::Data;
+use crate::segment::{Segment, TcpFlags, TcpOptions};
+use crate::tile::LEAST_DELAYED_ACK;
+use crate::time::Timestamp;
+
+/// Repetitions whose gap is remembered until their exchange says what they were.
+const MAX_GAPS: usize = 8;
+/// RFC 1122 §4.2.3.2 allows half a second; the rest is for a tick of the timer.
+const MOST_DELAYED_ACK: Duration = Duration::from_millis(600);
+/// What goes on longer without an ACK than this many segments is acknowledged
+/// at once (RFC 1122 §4.2.3.2: every second full-sized segment).
+const DELAYED_SEGMENTS: u64 = 2;
+
+/// One end's facts.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    pub(crate) segments: u32,
+    pub(crate) data_segments: u32,
+    pub(crate) bytes: u64,
+    pub(crate) bare_acks: u32,
+    /// Data segments whose bytes had passed here before.
+    pub(crate) repeats: u32,
+    pub(crate) repeated_bytes: u64,
+    /// Data segments that filled a hole.
+    pub(crate) fills: Fills,
+    /// Keep-alive and zero-window probes (RFC 9293 §3.8.4, §3.8.6.1).
+    pub(crate) probes: u32,
+    has_fin: bool,
+    pub(crate) most_in_flight: Option<u32>,
+    /// Least and most of its window, in bytes.
+    pub(crate) window: Option<(u32, u32)>,
+    /// How long it took to answer, travel from here and back included.
+    pub(crate) replies: Sample,
+    pub(super) flight: FirstFlight,
+    last_data: Option<Timestamp>,
+    /// The window field of its latest segment.
+    last_window: Option<u16>,
+    pub(crate) clock: Clock,
+    /// Its SYN, if it was seen.
+    pub(crate) syn: Option<Syn>,
+    pub(crate) ttl: Option<(u8, u8)>,
+    /// Whether segments after its SYN bear timestamps; `None` before any came.
+    pub(crate) has_timestamps: Option<bool>,
+    /// What most connections never see.
+    rare: Option<Box<Rare>>,
+}
+
+/// Data segments that filled a hole, by what their sender's numbers say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fills {
+    /// Sent after what came before them: the first copy was lost on its way
+    /// here.
+    pub(crate) resent: u32,
+    /// Sent before what came before them.
+    pub(crate) overtaken: u32,
+    /// Nothing tells.
+    pub(crate) untold: u32,
+}
+
+/// What a SYN says of its sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Syn {
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+    pub(crate) has_timestamps: bool,
+    /// The order of its options, see [`TcpOptions::layout`].
+    pub(crate) layout: u32,
+}
+
+/// A sender's timestamp clock, first and latest reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    pub(crate) first: Option<(Timestamp, u32)>,
+    pub(crate) last: Option<(Timestamp, u32)>,
+}
+
+/// What most connections never see.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// Its window was zero.
+    pub(crate) zero_window: Spell,
+    /// Its peer's window had no room for another segment of its own.
+    pub(crate) full_window: Spell,
+    /// How late it acknowledged.
+    pub(crate) delayed_acks: Sample,
+    pub(crate) duplicate_acks: u32,
+    pub(crate) sacks: u32,
+    pub(crate) d_sacks: u32,
+    pub(crate) fast: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) tail_loss_probes: u32,
+    pub(crate) lost_again: u32,
+    /// Segments sent again though an earlier copy arrived.
+    pub(crate) spurious: u32,
+    /// Segments that the path or the capture doubled.
+    pub(crate) copies: u32,
+    /// The most bytes that overtook a segment.
+    pub(crate) reordering: u64,
+    /// The least time from a segment to its repetition by a timer.
+    pub(crate) least_timeout: Option<Duration>,
+    gaps: Vec<(u64, Duration)>,
+}
+
+impl End {
+    /// Whether its segments bear timestamps; `None` before any told.
+    pub(crate) fn stamps(&self) -> Option<bool> {
+        self.has_timestamps
+            .or(self.syn.map(|syn| syn.has_timestamps))
+    }
+
+    /// Its first flight's bytes, and whether its window may be larger.
+    pub(crate) fn initial_window(&self) -> Option<(u32, bool)> {
+        self.flight.window()
+    }
+
+    /// Segments sent again or late.
+    pub(crate) fn resent(&self) -> u32 {
+        let Fills {
+            resent,
+            overtaken,
+            untold,
+        } = self.fills;
+        let fills = resent.saturating_add(overtaken).saturating_add(untold);
+        self.repeats.saturating_add(fills)
+    }
+
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Counts a segment of any kind.
+    #[inline]
+    pub(super) fn count(&mut self, segment: &Segment) {
+        self.segments = self.segments.saturating_add(1);
+        self.bytes += u64::from(segment.payload_len);
+        let ttl = segment.ip.ttl;
+        if self.ttl != Some((ttl, ttl)) {
+            let (least, most) = self.ttl.unwrap_or((ttl, ttl));
+            self.ttl = Some((least.min(ttl), most.max(ttl)));
+        }
+    }
+
+    pub(super) fn open(&mut self, syn: &Segment) {
+        let TcpOptions {
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps,
+            layout,
+            ..
+        } = syn.options;
+        self.syn = Some(Syn {
+            mss,
+            window_scale,
+            sack_permitted,
+            has_timestamps: timestamps.is_some(),
+            layout,
+        });
+    }
+
+    /// Takes in one of its own segments after the handshake.
+    #[inline]
+    pub(super) fn send(&mut self, step: &Step<'_>) {
+        let segment = step.segment;
+        self.read_clock(segment);
+        match &step.data {
+            Some(data) => self.send_data(step, data),
+            None => self.send_ack(step),
+        }
+        let window = step.window.and_then(|bytes| u32::try_from(bytes).ok());
+        if let Some(window) = window {
+            let (least, most) = self.window.unwrap_or((window, window));
+            self.window = Some((least.min(window), most.max(window)));
+        }
+        if segment.window == 0 || self.rare.is_some() {
+            let is_zero = segment.window == 0;
+            self.rare_mut().zero_window.set(is_zero, segment.at);
+        }
+        self.last_window = Some(segment.window);
+        if segment.options.sack_count > 0 {
+            self.count_sack(segment);
+        }
+    }
+
+    fn read_clock(&mut self, segment: &Segment) {
+        let stamp = segment.options.timestamps;
+        self.has_timestamps = Some(self.has_timestamps.unwrap_or(true) && stamp.is_some());
+        if let Some((tsval, _)) = stamp {
+            self.clock.first.get_or_insert((segment.at, tsval));
+            self.clock.last = Some((segment.at, tsval));
+        }
+    }
+
+    fn send_data(&mut self, step: &Step<'_>, data: &Data) {
+        let segment = step.segment;
+        self.data_segments = self.data_segments.saturating_add(1);
+        match data.arrival {
+            Arrival::Repeat => self.repeat(segment),
+            Arrival::Fill => self.fill(data.order, step.behind),
+            Arrival::Copy => self.copy(),
+            Arrival::KeepAlive => self.probes = self.probes.saturating_add(1),
+            Arrival::InOrder | Arrival::PastHole => {}
+        }
+        if let Some(in_flight) = step.in_flight {
+            let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
+            self.most_in_flight = self.most_in_flight.max(Some(in_flight));
+        }
+        let piece = Piece {
+            at: segment.at,
+            span: data.span,
+            is_small: data.is_small,
+            is_next: data.arrival == Arrival::InOrder,
+        };
+        self.flight.take(piece, step.trip);
+        self.last_data = Some(segment.at);
+        if step.room.is_some_and(|room| room < u64::from(step.mss)) {
+            self.rare_mut().full_window.set(true, segment.at);
+        }
+    }
+
+    fn copy(&mut self) {
+        let rare = self.rare_mut();
+        rare.copies = rare.copies.saturating_add(1);
+    }
+
+    /// A copy of one of its segments came.
+    pub(super) fn doubled(&mut self, segment: &Segment) {
+        let has_data = segment.payload_len > 0;
+        self.data_segments = self.data_segments.saturating_add(u32::from(has_data));
+        self.copy();
+    }
+
+    fn fill(&mut self, order: Order, behind: u64) {
+        let fills = &mut self.fills;
+        match order {
+            Order::Newer => fills.resent = fills.resent.saturating_add(1),
+            Order::Untold => fills.untold = fills.untold.saturating_add(1),
+            Order::Older => {
+                fills.overtaken = fills.overtaken.saturating_add(1);
+                let rare = self.rare_mut();
+                rare.reordering = rare.reordering.max(behind);
+            }
+        }
+    }
+
+    /// A segment of its own turned out to have been sent for nothing.
+    pub(super) fn was_spurious(&mut self) {
+        let rare = self.rare_mut();
+        rare.spurious = rare.spurious.saturating_add(1);
+    }
+
+    fn repeat(&mut self, segment: &Segment) {
+        self.repeats = self.repeats.saturating_add(1);
+        self.repeated_bytes += u64::from(segment.payload_len);
+        let Some(last) = self.last_data else { return };
+        let gap = (segment.number, segment.at.since(last));
+        let gaps = &mut self.rare_mut().gaps;
+        if gaps.len() == MAX_GAPS {
+            gaps.remove(0);
+        }
+        gaps.push(gap);
+    }
+
+    fn send_ack(&mut self, step: &Step<'_>) {
+        const BARE: u8 = TcpFlags::ACK.0;
+        let segment = step.segment;
+        if segment.flags.contains(TcpFlags::FIN) {
+            self.repeats = self.repeats.saturating_add(u32::from(self.has_fin));
+            self.has_fin = true;
+        }
+        if segment.flags.0 & !(TcpFlags::PSH.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0) != BARE {
+            return;
+        }
+        if step.is_probe {
+            self.probes = self.probes.saturating_add(1);
+            return;
+        }
+        self.bare_acks = self.bare_acks.saturating_add(1);
+        if step.newly_acked == 0 {
+            // RFC 5681 §2, where the window must be the same too.
+            if step.is_awaited && self.last_window == Some(segment.window) {
+                let rare = self.rare_mut();
+                rare.duplicate_acks = rare.duplicate_acks.saturating_add(1);
+            }
+            return;
+        }
+        let is_little = step.newly_acked < DELAYED_SEGMENTS * u64::from(step.mss);
+        let (Some(reply), Some(floor)) = (step.reply, step.floor) else {
+            return;
+        };
+        let delay = reply.saturating_sub(floor);
+        if is_little && (LEAST_DELAYED_ACK..=MOST_DELAYED_ACK).contains(&delay) {
+            self.rare_mut().delayed_acks.push(delay);
+        }
+    }
+
+    fn count_sack(&mut self, segment: &Segment) {
+        let is_d_sack = is_d_sack(segment.options.sack_blocks(), segment.ack);
+        let rare = self.rare_mut();
+        rare.sacks = rare.sacks.saturating_add(1);
+        rare.d_sacks = rare.d_sacks.saturating_add(u32::from(is_d_sack));
+    }
+
+    /// Its peer says how much room there is for its bytes.
+    #[inline]
+    pub(super) fn allowed(&mut self, room: Option<u64>, mss: u32, at: Timestamp) {
+        if let (Some(rare), Some(room)) = (&mut self.rare, room) {
+            if room >= u64::from(mss) {
+                rare.full_window.set(false, at);
+            }
+        }
+    }
+
+    /// A loss of its data was repaired.
+    pub(super) fn recovered(&mut self, recovery: &Recovery) {
+        let packet = recovery.packet;
+        let rare = self.rare_mut();
+        rare.lost_again = rare.lost_again.saturating_add(u32::from(recovery.again));
+        match recovery.mechanism {
+            RecoveryMechanism::Fast => rare.fast = rare.fast.saturating_add(1),
+            RecoveryMechanism::Probe => {
+                rare.tail_loss_probes = rare.tail_loss_probes.saturating_add(1);
+            }
+            RecoveryMechanism::Timeout => {
+                rare.timeouts = rare.timeouts.saturating_add(1);
+                let gap = rare.gaps.iter().find(|(number, _)| *number == packet);
+                let gap = gap.map(|&(_, gap)| gap);
+                rare.least_timeout = rare.least_timeout.into_iter().chain(gap).min();
+            }
+        }
+    }
+}
+
+/// Whether SACK blocks report bytes that arrived twice (RFC 2883 §4): the first
+/// one at or below the acknowledgement, or inside the second.
+fn is_d_sack(blocks: &[(u32, u32)], ack: u32) -> bool {
+    let not_after = |one: u32, other: u32| one.wrapping_sub(other) as i32 <= 0;
+    let Some((&(left, right), rest)) = blocks.split_first() else {
+        return false;
+    };
+    let is_inside = |&(outer_left, outer_right): &(u32, u32)| {
+        not_after(outer_left, left) && not_after(right, outer_right)
+    };
+    not_after(right, ack) || rest.first().is_some_and(is_inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_d_sack;
+
+    #[test]
+    fn a_d_sack_lies_below_the_ack_or_inside_the_next_block() {
+        assert!(is_d_sack(&[(100, 200)], 200));
+        assert!(is_d_sack(&[(u32::MAX - 9, 5)], 6), "around zero");
+        assert!(is_d_sack(&[(300, 400), (300, 900)], 200));
+        assert!(!is_d_sack(&[(300, 400), (600, 900)], 200));
+        assert!(!is_d_sack(&[], 200));
+    }
+}

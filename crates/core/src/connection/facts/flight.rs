@@ -1,0 +1,138 @@
+//! The first flight of a sender: its initial window, where that shows.
+
+use core::time::Duration;
+
+use crate::connection::half::Span;
+use crate::time::Timestamp;
+
+/// On shorter round trips a flight does not stand out from what follows it.
+const LEAST_TRIP: Duration = Duration::from_millis(1);
+
+/// What a sender sent before its first data could have been acknowledged
+/// (RFC 6928: ten segments).
+///
+/// It is the initial window only if it ended with a full segment and more
+/// followed as soon as the acknowledgements came; else there was no more to
+/// send, and the window is at least as much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstFlight {
+    begun: Option<Timestamp>,
+    last: Option<Timestamp>,
+    bytes: u32,
+    ends_small: bool,
+    state: State,
+}
+
+/// Data that passes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) at: Timestamp,
+    pub(super) span: Span,
+    /// Whether a partial segment ends it.
+    pub(super) is_small: bool,
+    /// Whether it is what comes next.
+    pub(super) is_next: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Growing,
+    /// Ended by the window.
+    Held,
+    /// Ended for want of data.
+    Exhausted,
+    /// The capture does not show it.
+    Untold,
+}
+
+impl FirstFlight {
+    /// Data passes; `trip` is the whole round trip.
+    #[inline]
+    pub(super) fn take(&mut self, piece: Piece, trip: Option<Duration>) {
+        if self.state == State::Growing {
+            self.grow(piece, trip);
+        }
+    }
+
+    fn grow(&mut self, piece: Piece, trip: Option<Duration>) {
+        let at = piece.at;
+        let Some(trip) = trip.filter(|&trip| trip >= LEAST_TRIP) else {
+            self.state = State::Untold;
+            return;
+        };
+        let begun = *self.begun.get_or_insert(at);
+        let gap = at.since(self.last.replace(at).unwrap_or(at));
+        let is_first = self.bytes == 0;
+        if (is_first && piece.span.start != 0) || !piece.is_next {
+            self.state = State::Untold;
+        } else if at.since(begun) * 4 < trip * 3 {
+            let bytes = u32::try_from(piece.span.end).unwrap_or(u32::MAX);
+            (self.bytes, self.ends_small) = (bytes, piece.is_small);
+        } else if gap * 4 < trip {
+            // It goes on without a gap: a slow link stretched it.
+            self.state = State::Untold;
+        } else {
+            let is_prompt = at.since(begun) < trip * 2;
+            self.state = match is_prompt && !self.ends_small {
+                true => State::Held,
+                false => State::Exhausted,
+            };
+        }
+    }
+
+    /// The other end sent data: what comes next is another turn.
+    #[inline]
+    pub(super) fn answered(&mut self) {
+        if self.state == State::Growing && self.bytes > 0 {
+            self.state = State::Exhausted;
+        }
+    }
+
+    /// Bytes, and whether the window may be larger.
+    pub(super) fn window(&self) -> Option<(u32, bool)> {
+        let is_told = self.state != State::Untold && self.bytes > 0;
+        is_told.then_some((self.bytes, self.state != State::Held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window after full segments of 1000 bytes at these milliseconds on a
+    /// path of 20 ms; `small` ends the one of that index.
+    fn window(millis: &[i64], small: Option<usize>) -> Option<(u32, bool)> {
+        let mut flight = FirstFlight::default();
+        for (index, &ms) in millis.iter().enumerate() {
+            let start = index as u64 * 1000;
+            let end = start + 1000;
+            let span = Span { start, end };
+            let piece = Piece {
+                at: Timestamp::from_nanos(ms * 1_000_000),
+                span,
+                is_small: small == Some(index),
+                is_next: true,
+            };
+            flight.take(piece, Some(Duration::from_millis(20)));
+        }
+        flight.window()
+    }
+
+    #[test]
+    fn a_flight_that_acknowledgements_extend_is_the_window() {
+        assert_eq!(window(&[0, 0, 1, 20, 20], None), Some((3000, false)));
+    }
+
+    #[test]
+    fn a_flight_that_ends_small_or_that_nothing_follows_is_a_lower_bound() {
+        assert_eq!(window(&[0, 0, 1, 20], Some(2)), Some((3000, true)));
+        assert_eq!(window(&[0, 0], None), Some((2000, true)));
+        assert_eq!(window(&[0, 0, 500], None), Some((2000, true)));
+    }
+
+    #[test]
+    fn a_slow_link_hides_it() {
+        assert_eq!(window(&[0, 4, 8, 12, 16, 20, 24], None), None);
+    }
+}

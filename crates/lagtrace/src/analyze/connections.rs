@@ -1,0 +1,116 @@
+//! `lagtrace analyze --connections`: connections one by one.
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use lagtrace_core::analyzer::{self, Analyzer};
+use lagtrace_core::connections::{Key, Wanted};
+use lagtrace_core::report::Report;
+
+use crate::arguments::Format;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::{conclusion, render};
+
+use super::listing::Listing;
+use super::room;
+
+/// Which connections to list.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct ConnectionOptions {
+    /// List the COUNT connections that lost most time, with their figures: in
+    /// place of the report as text, within it as JSON; -v tells all of each
+    #[arg(
+        long,
+        value_name = "COUNT",
+        num_args = 0..=1,
+        default_missing_value = "20",
+        conflicts_with_all = ["exchanges", "stream"],
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
+    connections: Option<u32>,
+    /// List those that have most of this instead
+    #[arg(long, value_enum, value_name = "COLUMN", requires = "connections")]
+    connections_by: Option<Column>,
+}
+
+/// What connections are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Column(Key);
+
+impl ValueEnum for Column {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Column; 10] = {
+            let mut all = [Column(Key::Lost); 10];
+            let mut at = 0;
+            while at < all.len() {
+                all[at] = Column(Key::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
+}
+
+impl ConnectionOptions {
+    /// An analyzer of so many files that collects them; where lines are
+    /// written, each becomes one as it ends.
+    pub(super) fn analyzer(
+        self,
+        files: usize,
+        max_connections: Option<usize>,
+        listing: Option<&Listing>,
+    ) -> Analyzer {
+        let lines = self.connections.and(listing).filter(|l| l.writes_lines());
+        let analyzer = Analyzer::new(analyzer::Options {
+            connections: self.wanted(room(files), lines.is_some()),
+            max_connections,
+            ..conclusion::options(Vec::new())
+        });
+        match lines {
+            Some(listing) => analyzer.with_connection_sink(listing.connection_sink()),
+            None => analyzer,
+        }
+    }
+
+    fn wanted(self, room: usize, as_lines: bool) -> Wanted {
+        let limit = self.connections.filter(|_| !as_lines);
+        Wanted {
+            limit: limit.unwrap_or_default() as usize,
+            by: self
+                .connections_by
+                .map_or(Key::default(), |column| column.0),
+            points_per_file: u16::try_from(room).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// Shows the report with the connections that were asked for: as text they
+    /// take its place.
+    pub(super) fn show(&self, report: &Report, console: &Console) -> Result<Outcome> {
+        let listed = report.connections.as_ref();
+        match (listed, console.output().format) {
+            (Some(listed), Format::Text) => {
+                deliver(console, &render::connections(listed, &console.style()))?;
+                Ok(Outcome::of(report))
+            }
+            _ => conclusion::conclude(report, console),
+        }
+    }
+}
+
+/// Writes to each connection the name of the file that it was seen in, a file
+/// having room for so many points.
+pub(super) fn name_files(report: &mut Report, names: &[String], room: usize) {
+    let list = report.connections.iter_mut().flat_map(|c| &mut c.list);
+    for record in list.filter(|_| names.len() > 1) {
+        let file = usize::from(record.point) / room.max(1);
+        record.capture = names.get(file).cloned().unwrap_or_default();
+    }
+}
