@@ -17,7 +17,7 @@ const SERIALIZED: u64 = 12_000;
 const LOSSES: u64 = 400;
 
 /// A connection under way.
-pub struct Connection {
+pub(crate) struct Connection {
     ends: Ends,
     rtt: u64,
     /// What is still to be seen, in order of time, each side's next message.
@@ -32,7 +32,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(number: u64, at: u64, packets: u64, is_held: bool, chance: &mut Chance) -> Self {
+    pub(crate) fn new(
+        number: u64,
+        at: u64,
+        packets: u64,
+        is_held: bool,
+        chance: &mut Chance,
+    ) -> Self {
         let [.., a, b] = (number / 40_000).to_be_bytes();
         let [.., c, d] = (chance.next()).to_be_bytes();
         let mut connection = Self {
@@ -56,12 +62,16 @@ impl Connection {
     }
 
     /// When its next packet is seen; `None` once there is none.
-    pub fn next_at(&self) -> Option<u64> {
+    pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.front().map(|segment| segment.at)
     }
 
     /// Writes the next packet; whether there was one.
-    pub fn write_next(&mut self, output: &mut impl Write, chance: &mut Chance) -> io::Result<u64> {
+    pub(crate) fn write_next(
+        &mut self,
+        output: &mut impl Write,
+        chance: &mut Chance,
+    ) -> io::Result<u64> {
         let Some(segment) = self.due.pop_front() else {
             return Ok(0);
         };

@@ -7,35 +7,35 @@ const EPOCH: u64 = 1_700_000_000;
 
 /// One TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// When it is seen, in nanoseconds since the capture's begin.
-    pub at: u64,
-    pub is_from_client: bool,
-    pub flags: u8,
-    pub seq: u32,
-    pub ack: u32,
-    pub len: u16,
+    pub(crate) at: u64,
+    pub(crate) is_from_client: bool,
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) len: u16,
     /// How far into its message the payload begins.
-    pub offset: u32,
+    pub(crate) offset: u32,
     /// What lies beyond a hole, for the other side to know.
-    pub sack: Option<(u32, u32)>,
+    pub(crate) sack: Option<(u32, u32)>,
 }
 
-pub const FIN: u8 = 0x01;
-pub const SYN: u8 = 0x02;
-pub const PSH: u8 = 0x08;
-pub const ACK: u8 = 0x10;
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const PSH: u8 = 0x08;
+pub(crate) const ACK: u8 = 0x10;
 
 /// Who speaks, and how far each side's identifications came.
-pub struct Ends {
-    pub client: [u8; 4],
-    pub client_port: u16,
-    pub server: [u8; 4],
-    pub identifications: [u16; 2],
+pub(crate) struct Ends {
+    pub(crate) client: [u8; 4],
+    pub(crate) client_port: u16,
+    pub(crate) server: [u8; 4],
+    pub(crate) identifications: [u16; 2],
 }
 
 /// The header of a file with stamps in nanoseconds.
-pub fn file_header(output: &mut impl Write) -> io::Result<()> {
+pub(crate) fn file_header(output: &mut impl Write) -> io::Result<()> {
     let mut header = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
     header.extend([2, 0, 4, 0]);
     header.extend([0; 8]);
@@ -46,7 +46,7 @@ pub fn file_header(output: &mut impl Write) -> io::Result<()> {
 
 /// Writes one record: the segment with what `message` holds at its offset, and
 /// filler behind the message's end.
-pub fn write(
+pub(crate) fn write(
     output: &mut impl Write,
     ends: &mut Ends,
     segment: &Segment,
@@ -100,7 +100,7 @@ fn tcp_header(header: &mut [u8], ends: &Ends, segment: &Segment, options_len: us
     header[2..4].copy_from_slice(&destination.to_be_bytes());
     header[4..8].copy_from_slice(&segment.seq.to_be_bytes());
     header[8..12].copy_from_slice(&segment.ack.to_be_bytes());
-    header[12] = ((20 + options_len) / 4 << 4) as u8;
+    header[12] = (((20 + options_len) / 4) << 4) as u8;
     header[13] = segment.flags;
     header[14..16].copy_from_slice(&0xfaf0_u16.to_be_bytes());
 }

@@ -13,7 +13,7 @@ use super::frame;
 const ARRIVAL: u64 = 300_000;
 
 /// All connections of a capture.
-pub struct Traffic {
+pub(crate) struct Traffic {
     connections: u64,
     packets: u64,
     chance: Chance,
@@ -27,7 +27,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub fn new(connections: u64, packets: u64, seed: u64, is_held: bool) -> Self {
+    pub(crate) fn new(connections: u64, packets: u64, seed: u64, is_held: bool) -> Self {
         Self {
             connections,
             packets,
@@ -42,7 +42,7 @@ impl Traffic {
     }
 
     /// Writes all packets and says how many there were.
-    pub fn write(mut self, output: &mut impl Write) -> io::Result<u64> {
+    pub(crate) fn write(mut self, output: &mut impl Write) -> io::Result<u64> {
         frame::file_header(output)?;
         let mut count = 0;
         loop {
