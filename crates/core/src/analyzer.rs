@@ -397,7 +397,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         )));
     }
     if copies > 0 {
-        list.push(("copies", format!(
+        list.push(("duplicate-packets", format!(
             "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
         )));
     }

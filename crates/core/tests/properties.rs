@@ -226,8 +226,20 @@ fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
     let second = analyse_seeded(segments, 2);
     let bytes = |report| serde_json::to_string(report).expect("a report is JSON");
     let (first, second) = (bytes(&first.report), bytes(&second.report));
-    prop_assert_eq!(first, second);
+    prop_assert!(first == second, "{}", first_difference(&first, &second));
     Ok(())
+}
+
+/// Both texts around the first byte in which they differ.
+fn first_difference(one: &str, other: &str) -> String {
+    let pairs = one.bytes().zip(other.bytes());
+    let at = pairs.take_while(|(a, b)| a == b).count();
+    let around = |text: &str| {
+        let bytes = text.as_bytes();
+        let part = &bytes[at.saturating_sub(300)..(at + 100).min(bytes.len())];
+        String::from_utf8_lossy(part).into_owned()
+    };
+    format!("byte {at}:\n{}\n{}", around(one), around(other))
 }
 
 proptest! {

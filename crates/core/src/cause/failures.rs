@@ -42,6 +42,7 @@ impl Failures {
             let cost = Cost::exactly(exchange.latency());
             self.tally.add(exchange, cost, Duration::ZERO);
             self.packets.push(exchange.first_packet);
+            self.packets.sort_unstable();
             self.packets.truncate(5);
         } else if exchange.outcome != Outcome::Cut {
             self.others += 1;

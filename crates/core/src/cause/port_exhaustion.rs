@@ -48,8 +48,9 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let port = exchange.client.port;
         if let Some(client) = self.client(exchange.client.addr, port) {
-            if client.ended.len() < MAX_CONNECTIONS {
-                client.ended.insert((exchange.end, port));
+            client.ended.insert((exchange.end, port));
+            if client.ended.len() > MAX_CONNECTIONS {
+                client.ended.pop_last();
             }
         }
     }
@@ -62,12 +63,13 @@ impl super::Rule for Rule {
             return;
         }
         if let Some(client) = self.client(from.addr, from.port) {
-            if client.begun.len() < MAX_CONNECTIONS {
-                client.begun.insert((begin, from.port));
+            client.begun.insert((begin, from.port));
+            if client.begun.len() > MAX_CONNECTIONS {
+                client.begun.pop_last();
             }
-            if client.packets.len() < 5 {
-                client.packets.push(setup.first_packet);
-            }
+            client.packets.push(setup.first_packet);
+            client.packets.sort_unstable();
+            client.packets.truncate(5);
         }
     }
 

@@ -89,6 +89,7 @@ impl Seen {
     pub(super) fn add(&mut self, packets: &[u64]) {
         self.count += 1;
         self.packets.extend(packets);
+        self.packets.sort_unstable();
         self.packets.truncate(PACKETS);
     }
 

@@ -65,8 +65,11 @@ impl super::Rule for Rule {
             false => exchange.latency(),
         };
         self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
-        if is_ignored && self.ignored.len() < MAX_INSTANTS {
+        if is_ignored {
             self.ignored.insert((exchange.client.addr, exchange.begin));
+            if self.ignored.len() > MAX_INSTANTS {
+                self.ignored.pop_last();
+            }
         }
     }
 

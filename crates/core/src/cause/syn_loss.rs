@@ -39,9 +39,9 @@ impl super::Rule for Rule {
         self.repeated += 1;
         let recovery = setup.waits.iter().filter(|wait| wait.kind == WaitKind::Recovery);
         self.lost.record(recovery.map(|wait| wait.duration()).sum());
-        if self.packets.len() < 5 {
-            self.packets.push(setup.first_packet);
-        }
+        self.packets.push(setup.first_packet);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
     }
 
     fn merge(&mut self, other: Self) {

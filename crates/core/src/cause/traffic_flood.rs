@@ -28,8 +28,10 @@ impl super::Rule for Rule {
             setup.outcome,
             Some(SetupOutcome::Cut | SetupOutcome::Unanswered)
         );
-        if is_left && self.unfinished.len() < PACKETS {
+        if is_left {
             self.unfinished.push(setup.first_packet);
+            self.unfinished.sort_unstable();
+            self.unfinished.truncate(PACKETS);
         }
     }
 
