@@ -28,6 +28,13 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     // Requests queue behind the handshakes for the same processors.
     ("server-think", &["tls-slow-handshake"], Time::Besides),
+    // Where most parts of requests are held, those whose release the capture
+    // shows badly are held too.
+    (
+        "slow-request-upload",
+        &["nagle-delayed-ack-request"],
+        Time::Within,
+    ),
     // A cork's timer, or a rate that was set, is not the program's own time.
     ("server-think", &["cork-hold"], Time::Within),
     ("server-pause", &["rate-limit"], Time::Within),
@@ -149,4 +156,19 @@ fn drop_abandoned(findings: &mut Vec<Finding>) {
         let is_v6 = f.service.starts_with('[');
         !(f.cause == "firewall-drop" && is_v6 && ports.contains(&port(&f.service)))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::by_id;
+
+    #[test]
+    fn only_causes_that_exist_are_folded() {
+        for (consequence, causes, _) in FOLLOWS {
+            for id in causes.iter().chain([consequence]) {
+                assert!(by_id(id).is_some(), "{id}");
+            }
+        }
+    }
 }
