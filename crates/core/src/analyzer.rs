@@ -335,6 +335,18 @@ impl Analyzer {
         }
     }
 
+    /// What was seen at the points of the source whose first one this is:
+    /// each has those up to the next one's first.
+    fn points_from(&self, first: PointId) -> Option<Point> {
+        let starts = self.facts.captures.iter().map(|&(start, _)| start);
+        let next = starts.filter(|&start| start > first).min();
+        let of_source = self
+            .points
+            .iter()
+            .filter(|&(&id, _)| id >= first && next.is_none_or(|next| id < next));
+        of_source.map(|(_, point)| *point).reduce(Point::with)
+    }
+
     fn capture(&self) -> Option<Capture> {
         let summaries = &self.facts.captures;
         if self.points.is_empty() && summaries.is_empty() {
@@ -346,9 +358,9 @@ impl Analyzer {
                 .values()
                 .map(|point| point.describe(None))
                 .collect(),
-            false => (0_u16..)
-                .zip(summaries)
-                .map(|(id, summary)| match self.points.get(&PointId(id)) {
+            false => summaries
+                .iter()
+                .map(|(first, summary)| match self.points_from(*first) {
                     Some(point) => point.describe(Some(summary)),
                     None => Point::unseen(summary),
                 })
@@ -366,17 +378,18 @@ impl Analyzer {
             .map(|point| point.last)
             .max()
             .unwrap_or_default();
-        let dropped = summaries.iter().filter_map(|summary| summary.dropped);
+        let summaries = || self.facts.captures.iter().map(|(_, summary)| summary);
+        let dropped = summaries().filter_map(|summary| summary.dropped);
         Some(Capture {
             packets: points.iter().map(|point| point.packets).sum(),
-            bytes: match summaries.is_empty() {
+            bytes: match self.facts.captures.is_empty() {
                 true => self.points.values().map(|point| point.bytes).sum(),
-                false => summaries.iter().map(|summary| summary.bytes).sum(),
+                false => summaries().map(|summary| summary.bytes).sum(),
             },
             start_ns: first.as_nanos(),
             end_ns: last.as_nanos(),
             dropped: dropped.reduce(|a, b| a + b),
-            truncated: summaries.iter().map(|summary| summary.cut_records).sum(),
+            truncated: summaries().map(|summary| summary.cut_records).sum(),
             points,
         })
     }
@@ -433,6 +446,20 @@ impl Point {
         self.connections += 1;
         if let Some(count) = self.near.get_mut(near) {
             *count += 1;
+        }
+    }
+
+    /// Both together.
+    fn with(self, other: Self) -> Self {
+        let [a, b, c] = self.near;
+        let [d, e, f] = other.near;
+        Self {
+            segments: self.segments + other.segments,
+            bytes: self.bytes + other.bytes,
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            connections: self.connections + other.connections,
+            near: [a + d, b + e, c + f],
         }
     }
 

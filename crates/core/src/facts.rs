@@ -14,8 +14,8 @@ pub(crate) use socket::SocketFacts;
 
 use crate::event::{
     CaptureSummary, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
-    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, ProbeAnswer, ProbeMethod,
-    ProbeSample, Resolution, Stamp, TargetId,
+    FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
+    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
@@ -38,7 +38,8 @@ pub(crate) struct Facts {
     pub(crate) configuration: Vec<ConfigurationLine>,
     pub(crate) timers: Option<KernelTimers>,
     pub(crate) firewall: Option<FirewallState>,
-    pub(crate) captures: Vec<CaptureSummary>,
+    /// What sources delivered, with each one's first observation point.
+    pub(crate) captures: Vec<(PointId, CaptureSummary)>,
     pub(crate) notes: Vec<Remark>,
     pub(crate) hosts: Hosts,
 }
@@ -67,7 +68,7 @@ pub(crate) struct ProbeGroup {
 impl Facts {
     /// Folds one event.
     pub(crate) fn observe(&mut self, event: Event) {
-        let (at, phase) = (event.at, event.phase);
+        let (at, phase, point) = (event.at, event.phase, event.origin.point);
         match event.body {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
             EventBody::Route(route) => push(&mut self.routes, route),
@@ -81,7 +82,7 @@ impl Facts {
             EventBody::Configuration(line) => push(&mut self.configuration, line),
             EventBody::Timers(timers) => self.timers = Some(timers),
             EventBody::Firewall(state) => self.firewall = Some(state),
-            EventBody::Capture(summary) => push(&mut self.captures, summary),
+            EventBody::Capture(summary) => push(&mut self.captures, (point, summary)),
             EventBody::Note(Note { id, text }) => {
                 let remark = Remark { id, text };
                 if !self.notes.contains(&remark) {

@@ -202,7 +202,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
 /// What a reader must know of the captures.
 pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     let mut notes = Vec::new();
-    for summary in &evidence.facts.captures {
+    for (_, summary) in &evidence.facts.captures {
         if let Some(damage) = &summary.damage {
             let text = format!("{} was read only in part: {damage}", summary.name);
             notes.push(Remark {

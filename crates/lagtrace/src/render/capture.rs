@@ -42,8 +42,12 @@ fn extent(capture: &Capture) -> String {
 
 fn point(page: &mut Page, point: &CapturePoint) {
     let name = format!("{}:", point.name);
-    let mut text = quantity::counted(point.connections, "connection", "connections");
-    if !point.vantage.is_empty() {
+    let mut text = match point.connections {
+        // A piece of a rotated capture, or the other end's file of two.
+        0 => quantity::counted(point.packets, "packet", "packets"),
+        count => quantity::counted(count, "connection", "connections"),
+    };
+    if !point.vantage.is_empty() && point.connections > 0 {
         text.push_str(&format!(", seen at: {}", point.vantage));
     }
     if point.undecoded > 0 {
