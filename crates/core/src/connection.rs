@@ -57,9 +57,20 @@ impl Closed {
 
     /// Forgets all and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.exchanges.clear();
-        self.setups.clear();
-        self.connections.clear();
+        // Named one by one, so that none is forgotten: what stays is folded
+        // again with everything that closes later.
+        let Self {
+            exchanges,
+            setups,
+            connections,
+            watched,
+            servers,
+        } = self;
+        exchanges.clear();
+        setups.clear();
+        connections.clear();
+        watched.clear();
+        servers.clear();
     }
 }
 
