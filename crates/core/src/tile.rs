@@ -7,6 +7,7 @@
 mod expect;
 mod flow;
 mod gap;
+mod heard;
 mod narrow;
 mod overlay;
 mod release;
@@ -582,6 +583,8 @@ fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) ->
         reply: reply.map(|first| first.at.since(request_end)),
         is_acked_first,
         queued: [queued(request), queued(first)],
+        heard_late: heard::late(trace).filter(|_| is_clean),
+        beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
     }
 }

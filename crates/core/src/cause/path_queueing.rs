@@ -36,7 +36,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = loaded_probes(case);
-        let is_seen = evidence::is_material(case, &self.0.tally)
+        let is_seen = self.0.is_material(case, &self.0.tally)
             && evidence::is_repeated(case, &self.0.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
@@ -61,10 +61,15 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &self.0.tally);
+        let queued = self.0.queued();
+        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &queued);
+        self.0.share(case, &queued, &mut finding);
+        let what = match self.0.is_outside() {
+            true => "client's kernel acknowledged the response, at once,",
+            false => "server's kernel acknowledged the request",
+        };
         let text = format!(
-            "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
-             more than the least round trip, {}",
+            "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
             self.0.tally.affected,
             median(&self.0.tally.saved),
             human(self.0.trips.min().unwrap_or_default())

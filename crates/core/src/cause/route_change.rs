@@ -26,10 +26,11 @@ impl super::Rule for Rule {
         let Some(step) = self.0.step() else {
             return Conclusion::Nothing;
         };
-        if !evidence::is_material(case, tally) {
+        if !self.0.is_material(case, tally) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding("route-change", Owner::Path, case, tally);
+        self.0.share(case, tally, &mut finding);
         let hops = match step.ttl {
             Some((was, is)) => format!(", and answers arrive with a TTL of {is} instead of {was}"),
             None => String::new(),

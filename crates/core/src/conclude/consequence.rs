@@ -66,6 +66,13 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["radio-power-save", "path-jitter"],
         Time::Within,
     ),
+    // What fills a link queues before it; what is late after pauses only is no
+    // queue.
+    (
+        "path-queueing",
+        &["bandwidth-limit", "radio-power-save"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
     // Connections that wait to be accepted repeat their requests and look like
