@@ -235,7 +235,8 @@ impl Analyzer {
     fn note(&mut self, tallied: &Tallied) {
         let segments: u64 = self.points.values().map(|point| point.segments).sum();
         let max = self.options.max_connections.unwrap_or(MAX_CONNECTIONS);
-        let remarks = remarks(tallied, segments, max);
+        let mut remarks = remarks(tallied, segments, max);
+        remarks.extend(secrets(&self.facts.captures));
         for (id, text) in remarks {
             let id = id.to_owned();
             let body = EventBody::Note(Note { id, text });
@@ -420,6 +421,18 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         )));
     }
     list
+}
+
+/// That captures hold keys, which whoever passes them on should know.
+fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
+    let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
+    let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        ("decryption-secrets", format!(
+            "{names}: holds decryption secrets (such as the keys of TLS sessions), with which anybody who has the file can read what was encrypted. They are not used here: encrypted traffic is read by its records' sizes and times. A copy made with --annotate has them too; `editcap --discard-all-secrets` removes them."
+        ))
+    })
 }
 
 impl Point {
