@@ -25,7 +25,7 @@ use pairing::Pairing;
 use repeats::{Answer, Need};
 pub(crate) use setup::{Setup, SetupOutcome};
 
-use crate::connections::Collected;
+use crate::approach::Approach;
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
@@ -127,16 +127,18 @@ impl Connection {
         }
     }
 
-    /// The same, with its numbers collected if they are wanted.
-    pub(crate) fn begin(first: &Segment, collected: &mut Collected) -> Self {
-        let watch = |collected: &mut Collected| {
-            let stream = collected.number(first);
-            Box::new(Facts::new(first, stream))
-        };
+    /// The same, with its numbers collected if `stream`, Wireshark's number
+    /// of it, is wanted.
+    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
-            facts: collected.is_wanted().then(|| watch(collected)),
+            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
             ..Self::new(first)
         }
+    }
+
+    /// What came before its first SYN, if that was seen at `at`.
+    pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
+        self.setup.follows(approach, at);
     }
 
     /// Where it was seen, and between whom.

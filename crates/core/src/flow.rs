@@ -81,6 +81,25 @@ impl FlowKey {
         }
     }
 
+    /// Which of so many shares the flow belongs to: always the same one.
+    #[inline]
+    pub(crate) fn share(&self, shares: usize) -> usize {
+        let end = |end: &Endpoint| {
+            let address = match end.addr {
+                IpAddr::V4(address) => u64::from(u32::from(address)),
+                IpAddr::V6(address) => {
+                    let bits = u128::from(address);
+                    bits as u64 ^ (bits >> 64) as u64
+                }
+            };
+            address << 16 ^ u64::from(end.port)
+        };
+        // Multiplicative hashing with the golden ratio (Knuth): the high bits.
+        let mixed =
+            (end(&self.low) ^ end(&self.high).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed >> 32) as usize * shares) >> 32
+    }
+
     /// Both ends, the lower one first.
     pub fn ends(&self) -> (Endpoint, Endpoint) {
         (self.low, self.high)
