@@ -4,6 +4,7 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod drops;
 mod expect;
 mod flow;
 mod gap;
@@ -23,7 +24,9 @@ use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
-use crate::exchange::{Disorder, Exchange, Expectation, Hold, Narrow, Recovery, Side, Travel};
+use crate::exchange::{
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Recovery, Side, Travel,
+};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -132,6 +135,7 @@ pub(crate) struct Tiling {
     pub(crate) disorder: Disorder,
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
+    pub(crate) drops: Option<Box<Drops>>,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
@@ -199,6 +203,7 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling.harmless_delay = harmless_delay(trace);
     tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }

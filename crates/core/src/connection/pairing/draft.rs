@@ -252,6 +252,7 @@ impl Draft {
             disorder: tiling.disorder,
             travel: tiling.travel,
             narrow: tiling.narrow,
+            drops: tiling.drops,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
