@@ -10,6 +10,7 @@ mod flow;
 mod gap;
 mod narrow;
 mod overlay;
+mod packing;
 mod release;
 mod repair;
 mod stop;
@@ -23,7 +24,9 @@ use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
-use crate::exchange::{Disorder, Drops, Expectation, Hold, Narrow, Recovery, Side, Travel};
+use crate::exchange::{
+    Disorder, Drops, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
+};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -133,6 +136,7 @@ pub(crate) struct Tiling {
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) drops: Option<Box<Drops>>,
+    pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
@@ -157,6 +161,7 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.packing = packing::packing(trace);
     tiler.tiling.harmless_delay = harmless_delay(trace);
     tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
