@@ -100,9 +100,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
 
 /// The interventions worth trying: none where a request is as quick as the
 /// path allows.
-pub(crate) fn next_experiments(
+pub(crate) fn next_experiments<'a>(
     facts: &Facts,
-    services: &[BTreeMap<Endpoint, Service>],
+    services: impl Iterator<Item = &'a BTreeMap<Endpoint, Service>>,
     targets: &[(TargetId, Endpoint)],
 ) -> Vec<Experiment> {
     let Some(&(_, endpoint)) = targets
@@ -113,10 +113,7 @@ pub(crate) fn next_experiments(
     };
     let load = facts.loads.baseline(TargetId::Subject);
     let mut ledger = Ledger::default();
-    for service in services
-        .iter()
-        .filter_map(|services| services.get(&endpoint))
-    {
+    for service in services.filter_map(|services| services.get(&endpoint)) {
         ledger.merge(service.ledger.clone());
     }
     let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
