@@ -11,6 +11,8 @@ use crate::time::Timestamp;
 
 /// Marks kept for one connection's open exchanges at most.
 const MAX_MARKS: usize = 4096;
+/// Marks of a short exchange.
+const USUAL_MARKS: usize = 8;
 /// Marks nearer together than this are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
@@ -108,6 +110,9 @@ impl Marks {
         if self.list.len() >= MAX_MARKS {
             self.thin_out();
         }
+        if self.list.capacity() == 0 {
+            self.list.reserve_exact(USUAL_MARKS);
+        }
         self.list.push(mark);
     }
 
@@ -129,8 +134,10 @@ impl Marks {
 
     /// Forgets what came before `begin`.
     pub(crate) fn forget_before(&mut self, begin: Timestamp) {
-        let first = self.list.partition_point(|mark| mark.at < begin);
-        self.list.drain(..first);
+        if self.list.first().is_some_and(|first| first.at < begin) {
+            let first = self.list.partition_point(|mark| mark.at < begin);
+            self.list.drain(..first);
+        }
     }
 
     pub(crate) fn clear(&mut self) {

@@ -4,12 +4,14 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod drops;
 mod expect;
 mod flow;
 mod gap;
 mod heard;
 mod narrow;
 mod overlay;
+mod packing;
 mod release;
 mod repair;
 mod stop;
@@ -17,17 +19,20 @@ mod stops;
 
 pub(crate) use overlay::Held;
 
+use core::mem::take;
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
-use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side, Travel};
+use crate::exchange::{
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
+};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
-use flow::Flow;
+use flow::{Flow, Piece};
 use stop::Stop;
 pub(crate) use stops::Before;
 
@@ -132,23 +137,65 @@ pub(crate) struct Tiling {
     pub(crate) disorder: Disorder,
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
+    pub(crate) drops: Option<Box<Drops>>,
+    pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
 }
 
+/// Lists whose memory is used again for the next exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    waits: Vec<Wait>,
+    holds: Vec<Hold>,
+    recoveries: Vec<Recovery>,
+    deliveries: Vec<Delivery>,
+    stops: Vec<Stop>,
+    pieces: Vec<Piece>,
+}
+
+impl Spare {
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: Exchange) {
+        self.waits = emptied(exchange.waits);
+        self.holds = emptied(exchange.holds);
+        self.recoveries = emptied(exchange.recoveries);
+        self.deliveries = emptied(exchange.deliveries);
+    }
+
+    fn tiling(&mut self) -> Tiling {
+        Tiling {
+            waits: take(&mut self.waits),
+            holds: take(&mut self.holds),
+            recoveries: take(&mut self.recoveries),
+            deliveries: take(&mut self.deliveries),
+            ..Tiling::default()
+        }
+    }
+}
+
+fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
+}
+
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
-pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
+pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     let mut tiler = Tiler {
         trace,
         cursor: trace.begin,
-        tiling: Tiling::default(),
+        tiling: spare.tiling(),
         flow: Flow::default(),
-        stops: Vec::new(),
+        stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
     };
     let request_end = tiler.walk(Side::Client);
-    tiler.between(request_end);
+    let first = first_response(trace);
+    if let Some(first) = first {
+        tiler.between(request_end, first);
+    }
     tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
@@ -156,9 +203,12 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.packing = packing::packing(trace);
     tiler.tiling.harmless_delay = harmless_delay(trace);
-    tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
+    tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }
 
@@ -169,6 +219,7 @@ struct Tiler<'a> {
     /// Of the message that is walked.
     flow: Flow,
     stops: Vec<Stop>,
+    pieces: Vec<Piece>,
 }
 
 impl Tiler<'_> {
@@ -208,7 +259,7 @@ impl Tiler<'_> {
     /// of the last one: when the message was whole here.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
-        self.flow = Flow::of(self.trace, sender);
+        self.flow = Flow::of(self.trace, sender, &mut self.pieces);
         let mut last: Option<&Mark> = None;
         for (index, mark) in self.trace.marks.iter().enumerate() {
             let Some(data) = mark.data.filter(|_| mark.by == sender) else {
@@ -290,11 +341,8 @@ impl Tiler<'_> {
 
     /// The time from the whole request to the response's first byte: loss of
     /// the request, time behind other responses, travel, and the server.
-    fn between(&mut self, request_end: Timestamp) {
+    fn between(&mut self, request_end: Timestamp, first: &Mark) {
         let trace = self.trace;
-        let Some(first) = first_response(trace) else {
-            return;
-        };
         self.push(
             request_end,
             WaitKind::RequestTransfer,
@@ -332,7 +380,7 @@ impl Tiler<'_> {
     /// the last one left that had to, `None` where that cannot be told.
     fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
-        if !trace.is_near(Side::Client) {
+        if !trace.is_near(Side::Client) || !trace.pipe(Side::Client).has_repeats {
             return Some(request_end);
         }
         let repeat = trace.marks.iter().rev().find(|mark| {
@@ -558,12 +606,16 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
 }
 
 /// What the packets tell of the way.
-fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) -> Travel {
+fn travel(
+    trace: &Trace<'_>,
+    request_end: Timestamp,
+    first: Option<&Mark>,
+    recoveries: &[Recovery],
+) -> Travel {
     let request = trace
         .marks
         .iter()
         .find(|mark| mark.by == Side::Client && mark.data.is_some());
-    let first = first_response(trace);
     let is_clean = recoveries.is_empty() && trace.behind.is_none();
     let reply = first.filter(|first| {
         let whole = first
@@ -571,11 +623,10 @@ fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) ->
             .is_some_and(|d| d.span.start <= trace.response.start);
         is_clean && whole && first.at >= request_end
     });
-    let is_acked_first = trace.marks.iter().any(|mark| {
-        mark.by == Side::Server
-            && mark.data.is_none()
-            && mark.ack >= trace.request.end
-            && first.is_some_and(|first| mark.at < first.at)
+    let until = first.map_or(Timestamp::MIN, |first| first.at);
+    let mut before = trace.marks.iter().take_while(|mark| mark.at < until);
+    let is_acked_first = before.any(|mark| {
+        mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
     });
     let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
     Travel {
@@ -591,15 +642,15 @@ fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) ->
 
 /// A delayed ACK of the response's last bytes, with nothing left to hold back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
-    let last = trace.marks.iter().rev().find(|mark| {
-        mark.by == Side::Server && mark.data.is_some_and(|d| d.span.end >= trace.response.end)
+    let travel = trace.to_client.floor()?;
+    let end = trace.response.end;
+    let at = trace.marks.iter().rposition(|mark| {
+        mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)
     })?;
-    let ack = trace.marks.iter().find(|mark| {
-        mark.by == Side::Client && mark.at > last.at && mark.ack >= trace.response.end
-    })?;
-    let delay = ack
-        .at
-        .since(last.at)
-        .saturating_sub(trace.to_client.floor()?);
+    let (last, after) = trace.marks.get(at..)?.split_first()?;
+    let ack = after
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.at > last.at && mark.ack >= end)?;
+    let delay = ack.at.since(last.at).saturating_sub(travel);
     (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
 }

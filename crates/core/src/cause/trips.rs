@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::Case;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
+use super::features::Features;
 use super::server_think::waited;
 use super::tally::{Cost, Tally, nanos};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
 use crate::report::Finding;
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
@@ -44,15 +44,19 @@ pub(super) struct Trips {
     pub(super) both_ways: Tally,
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
-    pub(super) trips: Distribution,
+    pub(super) least: Option<Duration>,
     /// Of late ones, what lies before the request came to the point and after
-    /// the response left it: no part of the exchange as it is seen there.
-    outside: Distribution,
-    /// Of late ones, what came after the response left, in nanoseconds.
+    /// the response left it, in nanoseconds: no part of the exchange as it is
+    /// seen there.
+    outside: u64,
+    /// Of that, what came after the response left.
     heard_late: u64,
-    /// Exchanges of which no acknowledgement tells when they were heard.
+    /// Exchanges of which it is told when they were heard, and of which not.
+    told: u64,
     untold: u64,
     samples: Vec<Sample>,
+    /// No sample later than this is kept; `None`: there is room.
+    until: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +80,8 @@ pub(super) struct Step {
 }
 
 impl Trips {
+    pub(super) const CONCERNS: Features = Features::wait(WaitKind::RoundTrip);
+
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let seen = waited(exchange, WaitKind::RoundTrip);
         if seen == Duration::ZERO {
@@ -84,9 +90,12 @@ impl Trips {
         let (outside, is_whole) = outside(exchange);
         let beyond = exchange.travel.beyond;
         let trip = seen + beyond + outside;
-        if is_whole {
-            self.trips.record(trip);
-        }
+        self.told += u64::from(is_whole);
+        self.untold += u64::from(!is_whole);
+        self.least = match is_whole {
+            true => self.least.into_iter().chain([trip]).min(),
+            false => self.least,
+        };
         // Of its own connection: the service's least depends on who came first.
         let least = exchange.least_trip.unwrap_or(seen) + beyond;
         let late = trip.saturating_sub(least);
@@ -103,11 +112,13 @@ impl Trips {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
-            self.outside.record(outside);
+            self.outside = self.outside.saturating_add(nanos(outside));
         }
         self.note_both_ways(exchange, late, outside);
         if !is_whole {
-            self.untold += 1;
+            return;
+        }
+        if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
         self.samples.push(Sample {
@@ -142,9 +153,10 @@ impl Trips {
         self.tally.merge(other.tally);
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
-        self.trips.merge(&other.trips);
-        self.outside.merge(&other.outside);
+        self.least = self.least.into_iter().chain(other.least).min();
+        self.outside += other.outside;
         self.heard_late += other.heard_late;
+        self.told += other.told;
         self.untold += other.untold;
         self.samples.extend(other.samples);
         self.settle();
@@ -153,6 +165,8 @@ impl Trips {
     fn settle(&mut self) {
         self.samples.sort_unstable();
         self.samples.truncate(MAX_SAMPLES);
+        let is_full = self.samples.len() == MAX_SAMPLES;
+        self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
     }
 
     /// Whether what `tally` counted matters to the requests, as whoever asks
@@ -161,22 +175,22 @@ impl Trips {
         if evidence::is_material(case, tally) {
             return true;
         }
-        let least = self.trips.min().unwrap_or_default();
+        let least = self.least.unwrap_or_default();
         // A moment in which a host stood still delays all that was on its way.
         let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
         let recurs = self.tally.times(typical) >= OCCASIONS;
-        !self.outside.is_empty() && recurs && matters_outside(case, tally, least)
+        self.outside > 0 && recurs && matters_outside(case, tally, least)
     }
 
     /// Whether most of what was late lies outside of the exchanges.
     pub(super) fn is_outside(&self) -> bool {
-        self.outside.sum_ns() * 2 > u128::from(self.both_ways.cost.likely)
+        self.outside.saturating_mul(2) > self.both_ways.cost.likely
     }
 
     /// The share of the requests' whole time that `finding` costs.
     pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
         if self.is_outside() {
-            finding.share = share_outside(case, tally, self.trips.min().unwrap_or_default());
+            finding.share = share_outside(case, tally, self.least.unwrap_or_default());
         }
     }
 
@@ -199,7 +213,7 @@ impl Trips {
     /// when they were heard waited as long as the others.
     pub(super) fn queued(&self) -> Tally {
         let mut tally = self.tally.clone();
-        let told = u128::from(self.trips.count().max(1));
+        let told = u128::from(self.told.max(1));
         let rest = u128::from(self.heard_late) * u128::from(self.untold) / told;
         let rest = u64::try_from(rest).unwrap_or(u64::MAX);
         tally.cost.likely = tally.cost.likely.saturating_add(rest);
