@@ -96,7 +96,7 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Use COUNT threads, one or two; the result is the same
+    /// Use COUNT threads, of which up to five help; the result is the same
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
     /// Follow at most COUNT connections at a time; beyond that those idle
@@ -251,7 +251,7 @@ struct Bounds {
 
 /// As many threads as there are processors, as far as more help.
 fn processors() -> NonZeroUsize {
-    const MOST: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
+    const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 

@@ -230,12 +230,21 @@ fn pieces_of_a_capture_are_one_in_any_order_and_a_bad_one_is_left_out() {
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let path = fixture("ethernet.pcap");
-    let analyze = |threads: &str| {
-        let path = path.to_str().unwrap();
-        lagtrace(["analyze", path, "--format", "json", "--threads", threads]).stdout
-    };
-    assert_eq!(analyze("1"), analyze("2"));
-    assert_eq!(analyze("1"), analyze("9"));
+    let wanted: [&[&str]; 5] = [
+        &["--format", "json"],
+        &["--format", "json", "--connections", "9"],
+        &["--format", "ndjson"],
+        &["--format", "ndjson", "--connections"],
+        &["--exchanges", "50", "--sort", "latency"],
+    ];
+    for wanted in wanted {
+        let analyze = |threads: &str| {
+            let arguments = ["analyze", path.to_str().unwrap(), "--threads", threads];
+            lagtrace(arguments.into_iter().chain(wanted.iter().copied())).stdout
+        };
+        assert_eq!(analyze("1"), analyze("2"), "{wanted:?}");
+        assert_eq!(analyze("1"), analyze("9"), "{wanted:?}");
+    }
 }
 
 #[test]
