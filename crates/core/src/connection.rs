@@ -784,6 +784,14 @@ impl<'a> View<'a> {
         self.response.fin.is_some() && self.request.fin.is_none()
     }
 
+    /// Whether any of one side's data was sent again so far.
+    pub(crate) fn has_repeats(&self, sender: Side) -> bool {
+        match sender {
+            Side::Client => self.request.has_repeats,
+            Side::Server => self.response.has_repeats,
+        }
+    }
+
     /// How the client sends, and how the server does.
     pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
         [

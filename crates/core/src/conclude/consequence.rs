@@ -36,18 +36,23 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         Time::Within,
     ),
     // A cork's timer, or a rate that was set, is not the program's own time.
-    ("server-think", &["cork-hold"], Time::Within),
+    (
+        "server-think",
+        &["cork-hold", "compression-cost"],
+        Time::Within,
+    ),
+    ("server-pause", &["compression-cost"], Time::Within),
     ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (
         "packet-loss",
-        &["mtu-black-hole", "path-member-fault"],
+        &["mtu-black-hole", "path-member-fault", "policer"],
         Time::Within,
     ),
     (
         "retransmission-timeout",
-        &["mtu-black-hole", "path-member-fault"],
+        &["mtu-black-hole", "path-member-fault", "policer"],
         Time::Within,
     ),
     (
@@ -55,11 +60,13 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &[
             "mtu-black-hole",
             "path-member-fault",
+            "policer",
             "accept-queue-overflow",
             "stale-keep-alive",
         ],
         Time::Within,
     ),
+    ("fast-retransmit", &["policer"], Time::Within),
     // Where the way to the server is late, its answers are.
     (
         "server-think",
@@ -83,7 +90,7 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     (
         "tail-loss-probe",
-        &["accept-queue-overflow", "stale-keep-alive"],
+        &["policer", "accept-queue-overflow", "stale-keep-alive"],
         Time::Within,
     ),
 ];

@@ -81,7 +81,7 @@ pub(crate) struct Half {
     /// What was sent again lately.
     pub(crate) repeats: Repeats,
     /// Whether any of its data was sent again.
-    has_repeats: bool,
+    pub(crate) has_repeats: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
