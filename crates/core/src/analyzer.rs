@@ -9,6 +9,8 @@
 mod entrance;
 mod points;
 mod shard;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 

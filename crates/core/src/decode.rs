@@ -116,7 +116,11 @@ impl Decoder {
         let Some(network) = link::network(record) else {
             return neighbour::arp(record, point).map(Packet::Neighbour);
         };
-        let datagram = tunnel::innermost(ip::read(network)?)?;
+        let datagram = ip::read(network)?;
+        let datagram = match datagram.protocol {
+            protocol::TCP => datagram,
+            _ => tunnel::innermost(datagram)?,
+        };
         if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
             let mut segment = self.fragments.go_on(&datagram, part)?;
             (segment.at, segment.number, segment.point) = (record.at?, record.number, point);
