@@ -286,6 +286,50 @@ fn streams_of_one_connection() {
     });
 }
 
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, len @ ..] = (payload.len() as u32).to_be_bytes();
+    let mut frame = Vec::from(len);
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// As many streams as are followed stand open beside each other through many
+/// packets that come twice, and end one after the other.
+#[test]
+fn streams_that_wait_for_each_other() {
+    const TOGETHER: u32 = 1000;
+    is_linear(|capture, count| {
+        let mut ends = Ends::open(capture, CLIENT, 2000, SERVER);
+        ends.say(
+            capture,
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        );
+        ends.answer(capture, b"\0\0\0\x04\0\0\0\0\0");
+        for round in 0..count / (TOGETHER * 5) {
+            let stream = |index: u32| (round * TOGETHER + index) * 2 + 1;
+            for index in 0..TOGETHER {
+                ends.say(capture, &frame(1, 5, stream(index), &[0x82, 0x86, 0x84]));
+            }
+            for _ in 0..TOGETHER {
+                let before = ends.server.seq;
+                ends.answer(capture, &frame(0, 0, stream(0), b"x"));
+                let after = ends.server.seq;
+                capture.pause(300_000);
+                ends.server.seq = before;
+                ends.answer(capture, &frame(0, 0, stream(0), b"x"));
+                ends.server.seq = after;
+            }
+            for index in 0..TOGETHER {
+                ends.answer(capture, &frame(1, 5, stream(index), &[0x88]));
+                ends.acknowledge(capture);
+            }
+        }
+    });
+}
+
 #[test]
 fn a_head_byte_by_byte() {
     is_linear(|capture, count| {
