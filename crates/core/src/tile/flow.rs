@@ -95,6 +95,11 @@ struct Piece {
 }
 
 impl Flow {
+    /// Whether a queue lets it through at its rate, however fast that is.
+    pub(super) fn is_drained(&self) -> bool {
+        self.even.is_some_and(|even| even.keeper == Keeper::Queue)
+    }
+
     /// Looks at the whole message of `sender`.
     pub(super) fn of(trace: &Trace<'_>, sender: Side) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
