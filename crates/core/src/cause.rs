@@ -5,12 +5,15 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod bounded;
 mod byte_rate;
 mod candidates;
 mod delays;
 mod disorder;
 pub(crate) mod evidence;
 mod failures;
+mod features;
+mod gathered;
 mod held;
 mod limited;
 mod loss;
@@ -31,6 +34,8 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
+pub(crate) use features::Features;
+pub(crate) use gathered::Gathered;
 use rhythm::Rhythm;
 use upstream::Upstream;
 
@@ -60,6 +65,7 @@ pub(crate) struct Case<'a> {
     /// Which of the run's targets it is; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
+    pub(crate) gathered: &'a Gathered,
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
@@ -83,7 +89,10 @@ impl Case<'_> {
 
 /// One cause's accumulator.
 pub(crate) trait Rule: Default + fmt::Debug {
-    /// An exchange closed.
+    /// Only exchanges with any of these can change what it holds.
+    const CONCERNS: Features = Features::ANY;
+
+    /// An exchange closed, one of those that it concerns.
     fn observe(&mut self, exchange: &Exchange) {
         let _ = exchange;
     }
@@ -109,12 +118,21 @@ macro_rules! causes {
         /// The accumulators of all causes for one service.
         #[derive(Debug, Default)]
         pub(crate) struct Rules {
+            pub(crate) gathered: Gathered,
             $($module: $module::Rule,)*
         }
 
         impl Rules {
             pub(crate) fn observe(&mut self, exchange: &Exchange) {
-                $(self.$module.observe(exchange);)*
+                self.take(exchange, Features::of(exchange));
+            }
+
+            /// Takes in an exchange with these features.
+            fn take(&mut self, exchange: &Exchange, features: Features) {
+                self.gathered.observe(exchange, features);
+                $(if features.has_any(<$module::Rule as Rule>::CONCERNS) {
+                    self.$module.observe(exchange);
+                })*
             }
 
             pub(crate) fn observe_setup(&mut self, setup: &Setup) {
@@ -122,6 +140,7 @@ macro_rules! causes {
             }
 
             pub(crate) fn merge(&mut self, other: Self) {
+                self.gathered.merge(other.gathered);
                 $(self.$module.merge(other.$module);)*
             }
 

@@ -10,9 +10,8 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, Side};
-use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
@@ -43,11 +42,13 @@ const LARGEST: u64 = 65_483;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    held: Distribution,
     phases: [u64; PARTS],
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features =
+        Features::wait(WaitKind::ServerThink).or(Features::wait(WaitKind::ServerPause));
+
     fn observe(&mut self, exchange: &Exchange) {
         let Some((held, until)) = whole(exchange).or_else(|| tail(exchange)) else {
             return;
@@ -56,13 +57,11 @@ impl super::Rule for Rule {
         if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
             *count += 1;
         }
-        self.held.record(held);
         self.tally.add(exchange, Cost::exactly(held), Duration::ZERO);
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.held.merge(&other.held);
         for (own, other) in self.phases.iter_mut().zip(other.phases) {
             *own += other;
         }
@@ -106,7 +105,7 @@ impl Rule {
         let trip = case.ledger.round_trip.unwrap_or_default();
         let band = trip + FROM..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
-            self.held.quantile(part).is_some_and(|held| band.contains(&held))
+            self.tally.saved.quantile(part).is_some_and(|held| band.contains(&held))
         })
     }
 
@@ -124,18 +123,18 @@ impl Rule {
             "{} responses, or their last parts, left {} (median) after nothing held them any more, \
              the time of the kernel's probe timer, all on the same phase of its tick",
             self.tally.affected,
-            median(&self.held)
+            median(&self.tally.saved)
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
-                .median(&self.held),
+                .median(&self.tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
         finding.summary = format!(
             "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
              came: each response waits {} (median) for a timer, {} of all request time.",
-            median(&self.held),
+            median(&self.tally.saved),
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(

@@ -23,7 +23,7 @@ const OCCASIONS: u64 = 3;
 
 /// Whether removing what `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
-    betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
+    tally.affected > 0 && betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
 }
 
 /// Whether what `tally` counted is more than one exchange's bad luck: in a

@@ -37,6 +37,8 @@ const LEAST_BUFFER: u64 = 2;
 /// … and ends more than one write: a buffer is overshot by one, a program that
 /// writes by a timer writes one at a time.
 const LEAST_WRITES: u32 = 2;
+/// One stop that looks so is chance.
+const LEAST_STOPS: usize = 2;
 /// So many small segments in a row, half a round trip from each other at most,
 /// are no two that met by chance.
 const EAGER: u32 = 3;
@@ -81,7 +83,7 @@ pub(super) enum Keeper {
 
 /// Segments sent at once.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(super) struct Piece {
     start: Timestamp,
     last: Timestamp,
     bytes: u64,
@@ -100,32 +102,31 @@ impl Flow {
         self.even.is_some_and(|even| even.keeper == Keeper::Queue)
     }
 
-    /// Looks at the whole message of `sender`.
-    pub(super) fn of(trace: &Trace<'_>, sender: Side) -> Self {
+    /// Looks at the whole message of `sender`; `pieces` is memory to use.
+    pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
             return Self::default();
         }
-        let pieces = pieces(trace, sender);
+        cut(trace, sender, pieces);
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Self::default();
         };
         if last.last.since(first.start) < NOTABLE {
             return Self::default();
         }
-        let releases: Vec<bool> = pieces.iter().map(|p| is_released(trace, p)).collect();
         Self {
-            even: even(trace, sender, &pieces),
-            is_buffered: is_buffered(&pieces, &releases, trace.pipe(sender).mss),
+            even: even(trace, sender, pieces),
+            is_buffered: is_buffered(trace, sender, pieces),
             is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
             is_closed: closes(trace, sender),
         }
     }
 }
 
-/// The message's segments, those sent at once together.
-fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
+/// Cuts the message into its segments, those sent at once together.
+fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
+    pieces.clear();
     let span = trace.span(sender);
-    let mut pieces: Vec<Piece> = Vec::new();
     for (index, mark) in trace.marks.iter().enumerate() {
         let Some(data) = mark
             .data
@@ -158,7 +159,6 @@ fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
             }),
         }
     }
-    pieces
 }
 
 /// Whether the peer advertised a window of zero.
@@ -181,24 +181,36 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
 /// Partial segments are the ends of writes: with more than one before stops
 /// that ACKs end, and most of those stops being so, it is room for the next
 /// write that each ACK makes.
-fn is_buffered(pieces: &[Piece], releases: &[bool], mss: u32) -> bool {
+fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
+    let mss = u64::from(trace.pipe(sender).mss);
+    let ends_writes = |piece: &Piece| {
+        let is_large = piece.bytes >= LEAST_BUFFER * mss;
+        piece.ends_small && is_large && piece.partial >= LEAST_WRITES
+    };
+    if pieces.iter().filter(|piece| ends_writes(piece)).count() < LEAST_STOPS {
+        return false;
+    }
+    let next = pieces.iter().skip(1);
     let stops = pieces
         .iter()
-        .zip(releases.iter().skip(1))
-        .filter(|(_, released)| **released);
+        .zip(next)
+        .filter(|(_, next)| is_released(trace, next));
     let (mut small, mut all) = (0, 0);
     for (before, _) in stops {
         all += 1;
-        let is_large = before.bytes >= LEAST_BUFFER * u64::from(mss);
-        small += usize::from(before.ends_small && is_large && before.partial >= LEAST_WRITES);
+        small += usize::from(ends_writes(before));
     }
-    small >= 2 && small * 2 > all
+    small >= LEAST_STOPS && small * 2 > all
 }
 
 /// The rate of the pieces, or of the ACKs for them: beside its sender a
 /// message leaves as ACKs let it, and those come at the rate of the queue.
 fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
+    if pieces.len() <= PIECES && !(is_near && trace.marks.len() > PIECES) {
+        // Too few for a rate, and too few ACKs.
+        return None;
+    }
     let has_queue = has_queue(trace, sender);
     if is_near && has_queue {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
