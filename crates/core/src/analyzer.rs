@@ -194,8 +194,9 @@ impl Analyzer {
         let connections = self.collected.finish();
         self.facts.hosts.resolvers = self.approaches.resolvers();
         let silent = self.approaches.silent();
-        let mut services = Services::new();
-        for (endpoint, service) in self.services.into_iter().flatten() {
+        let mut shards = self.services.into_iter();
+        let mut services = shards.next().unwrap_or_default();
+        for (endpoint, service) in shards.flatten() {
             services.entry(endpoint).or_default().merge(service);
         }
         conclude::conclude(Evidence {

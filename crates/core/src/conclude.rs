@@ -89,7 +89,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),
-        layers: layers::layers(&evidence, &findings),
+        layers: layers::layers(&evidence, &subject, &findings),
         details: Some(details(&subject, facts)),
         capture: evidence.capture.clone(),
         connections: evidence.connections.take(),

@@ -10,6 +10,7 @@ mod rewriting;
 #[path = "corpus/truth.rs"]
 mod truth;
 
+use lagtrace_core::cause;
 use lagtrace_core::exchange::{Exchange, Outcome as Ended};
 use lagtrace_core::report::Verdict;
 use lagtrace_core::wait::{Owner, WaitKind};
@@ -65,6 +66,9 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
         faults.push(format!("only {} exchanges", report.exchanges.count));
     }
     faults.extend(outcome.exchanges.iter().filter_map(tiling_fault));
+    let overlooked = outcome.exchanges.iter().flat_map(cause::overlooked);
+    faults
+        .extend(overlooked.map(|cause| format!("{cause} is not asked about all that concerns it")));
     faults
 }
 

@@ -14,6 +14,8 @@ const WAITS: u32 = 32;
 impl Features {
     /// What every exchange has.
     pub(crate) const ANY: Self = Self(1);
+    /// All there are.
+    pub(crate) const ALL: Self = Self(u64::MAX);
     /// Losses repaired within it.
     pub(crate) const RECOVERIES: Self = Self(1 << 1);
     /// Segments out of order or more than once.

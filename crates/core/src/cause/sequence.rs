@@ -14,7 +14,8 @@ pub(super) type Sequence = Vec<Moment>;
 /// All connections' exchanges; with holes of the capture they fall apart.
 pub(super) fn sequences(case: &Case<'_>) -> Vec<Sequence> {
     let mut moments = case.rhythm.moments.clone();
-    moments.sort_unstable_by_key(|moment| (moment.client, *moment));
+    // They come in the order in which they began.
+    moments.sort_by_key(|moment| moment.client);
     moments
         .chunk_by(|a, b| a.client == b.client && b.ordinal == a.ordinal + 1)
         .map(<[Moment]>::to_vec)

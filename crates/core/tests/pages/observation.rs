@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use core::time::Duration;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::cause;
 use lagtrace_core::event::TargetId;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::report::Report;
@@ -38,6 +39,10 @@ impl Observation {
         let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
             let mut lists = into.lock().expect("no thread panicked");
             lists.0.extend(misfit(exchange));
+            let overlooked = cause::overlooked(exchange).into_iter();
+            lists.0.extend(overlooked.map(|cause| {
+                format!("{} is no concern of {cause}, and should be", name(exchange))
+            }));
             lists.1.extend(unknown(exchange));
         }));
         for event in played.events {
