@@ -16,17 +16,11 @@ use std::collections::BTreeMap;
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::dns;
-use crate::event::PointId;
-use crate::flow::FlowKey;
 use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
 
 pub(crate) use elsewhere::Elsewhere;
 pub(crate) use lookup::{Lookup, Lost};
 pub(crate) use neighbour::{Search, Silent};
-
-/// Connections whose approach is remembered until they are made.
-const MAX_WAITING: usize = 1 << 14;
 
 /// What a connection waited for before its first SYN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,8 +39,6 @@ pub(crate) struct Approaches {
     lookups: lookup::Lookups,
     searches: neighbour::Searches,
     attempts: elsewhere::Attempts,
-    /// By flow, with the time of the SYN.
-    waiting: BTreeMap<(PointId, FlowKey), (Timestamp, Box<Approach>)>,
 }
 
 impl Approaches {
@@ -75,33 +67,20 @@ impl Approaches {
         self.searches.take(step);
     }
 
-    /// Takes in a segment, most of which are of no interest.
+    /// Takes in a segment, most of which are of no interest; what the
+    /// connection waited for if this is its SYN.
     #[inline]
-    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
         if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
-            self.opening(segment);
-        } else if !payload.is_empty() {
+            return self.opening(segment).map(Box::new);
+        }
+        if !payload.is_empty() {
             let (low, high) = segment.flow.ends();
             if low.port == dns::PORT || high.port == dns::PORT {
                 self.stream(segment, payload);
             }
         }
-    }
-
-    /// What the connection waited for whose first SYN was at `begin`; asked once.
-    pub(crate) fn of(
-        &mut self,
-        point: PointId,
-        flow: FlowKey,
-        begin: Timestamp,
-    ) -> Option<Box<Approach>> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let (at, _) = self.waiting.get(&(point, flow))?;
-        let is_meant = *at == begin;
-        let found = is_meant.then(|| self.waiting.remove(&(point, flow)));
-        found.flatten().map(|(_, approach)| approach)
+        None
     }
 
     /// The hosts that were searched for and never told their address.
@@ -139,15 +118,15 @@ impl Approaches {
         }
     }
 
-    fn opening(&mut self, segment: &Segment) {
+    fn opening(&mut self, segment: &Segment) -> Option<Approach> {
         if segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::RST) {
             self.attempts.answered(segment);
-            return;
+            return None;
         }
         let source = segment.flow.source(segment.direction);
         let destination = segment.flow.destination(segment.direction);
         if destination.port == dns::PORT || !self.attempts.is_first(segment) {
-            return;
+            return None;
         }
         let found = self
             .lookups
@@ -166,9 +145,6 @@ impl Approaches {
             search,
             elsewhere,
         };
-        if approach != Approach::default() && self.waiting.len() < MAX_WAITING {
-            let key = (segment.point, segment.flow);
-            self.waiting.insert(key, (segment.at, Box::new(approach)));
-        }
+        (approach != Approach::default()).then_some(approach)
     }
 }

@@ -11,6 +11,7 @@ mod candidates;
 mod delays;
 mod disorder;
 pub(crate) mod evidence;
+pub(crate) mod example;
 mod failures;
 mod features;
 mod gathered;
@@ -193,6 +194,7 @@ causes! {
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
     packet_loss "packet-loss" "The path loses packets";
+    policer "policer" "Something on the path drops what exceeds an allowance";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
     mtu_black_hole "mtu-black-hole" "A link on the path takes no full packets and nobody says so";
     path_jitter "path-jitter" "The path delays some packets and not others";

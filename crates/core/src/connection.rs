@@ -21,11 +21,11 @@ use facts::{Facts, Step};
 pub(crate) use facts::{Parting, Watched};
 use half::{Arrival, Half, Span, carries_fin};
 use order::Order;
-use pairing::Pairing;
+use pairing::{Pairing, Scratch};
 use repeats::{Answer, Need};
 pub(crate) use setup::{Setup, SetupOutcome};
 
-use crate::connections::Collected;
+use crate::approach::Approach;
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
@@ -47,6 +47,8 @@ pub(crate) struct Closed {
     pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and its time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
+    /// Memory that the next segment uses again.
+    scratch: Scratch,
 }
 
 impl Closed {
@@ -65,7 +67,11 @@ impl Closed {
             connections,
             watched,
             servers,
+            scratch,
         } = self;
+        if let Some(exchange) = exchanges.pop() {
+            scratch.take_back(exchange);
+        }
         exchanges.clear();
         setups.clear();
         connections.clear();
@@ -127,16 +133,18 @@ impl Connection {
         }
     }
 
-    /// The same, with its numbers collected if they are wanted.
-    pub(crate) fn begin(first: &Segment, collected: &mut Collected) -> Self {
-        let watch = |collected: &mut Collected| {
-            let stream = collected.number(first);
-            Box::new(Facts::new(first, stream))
-        };
+    /// The same, with its numbers collected if `stream`, Wireshark's number
+    /// of it, is wanted.
+    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
-            facts: collected.is_wanted().then(|| watch(collected)),
+            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
             ..Self::new(first)
         }
+    }
+
+    /// What came before its first SYN, if that was seen at `at`.
+    pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
+        self.setup.follows(approach, at);
     }
 
     /// Where it was seen, and between whom.
@@ -231,8 +239,10 @@ impl Connection {
             if by == Side::Server {
                 self.server_ttl = segment.ip.ttl;
             }
-            let view = self.view();
-            self.pairing.data(by, mark, data, payload, &view);
+            let halves = [&self.forward, &self.backward];
+            let view = View::of(&self.flow, self.point, self.client, halves);
+            let scratch = &mut closed.scratch;
+            self.pairing.data(&mark, data, payload, &view, scratch);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -377,35 +387,22 @@ impl Connection {
     }
 
     fn collect(&mut self, closed: &mut Closed) {
-        let view = self.view();
-        let before = closed.exchanges.len();
-        self.pairing
-            .collect(&view, &mut self.setup, &mut closed.exchanges);
-        if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
-            for exchange in closed.exchanges.iter().skip(before) {
-                facts.exchange(exchange, client);
+        if self.pairing.has_closed() {
+            let halves = [&self.forward, &self.backward];
+            let view = View::of(&self.flow, self.point, self.client, halves);
+            let before = closed.exchanges.len();
+            self.pairing.collect(&view, &mut self.setup, closed);
+            if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
+                for exchange in closed.exchanges.iter().skip(before) {
+                    facts.exchange(exchange, client);
+                }
             }
         }
+        self.pairing.forget();
         if self.end.is_some() && self.pairing.is_idle() {
             self.forward.retire();
             self.backward.retire();
             self.pairing.retire();
-        }
-    }
-
-    fn view(&self) -> View {
-        let client = self.client.unwrap_or(Direction::Forward);
-        let (own, peer) = (self.half(client), self.half(client.reverse()));
-        View {
-            client: self.flow.source(client),
-            server: self.flow.destination(client),
-            point: self.point,
-            to_server: own.to_peer,
-            to_client: peer.to_peer,
-            client_finished: own.fin.is_some(),
-            server_finished: peer.fin.is_some(),
-            request: own.pipe(peer),
-            response: peer.pipe(own),
         }
     }
 
@@ -710,16 +707,67 @@ fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
 
 /// What pairing needs to know of its connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
-    pub(crate) client: Endpoint,
-    pub(crate) server: Endpoint,
+pub(crate) struct View<'a> {
+    flow: &'a FlowKey,
     pub(crate) point: PointId,
-    pub(crate) to_server: rtt::RoundTrip,
-    pub(crate) to_client: rtt::RoundTrip,
-    pub(crate) client_finished: bool,
-    pub(crate) server_finished: bool,
-    pub(crate) request: half::Pipe,
-    pub(crate) response: half::Pipe,
+    client: Direction,
+    request: &'a Half,
+    response: &'a Half,
+}
+
+impl<'a> View<'a> {
+    /// Of a connection with these directions, forward and backward.
+    fn of(
+        flow: &'a FlowKey,
+        point: PointId,
+        client: Option<Direction>,
+        halves: [&'a Half; 2],
+    ) -> Self {
+        let [forward, backward] = halves;
+        let client = client.unwrap_or(Direction::Forward);
+        let (request, response) = match client {
+            Direction::Forward => (forward, backward),
+            Direction::Backward => (backward, forward),
+        };
+        Self {
+            flow,
+            point,
+            client,
+            request,
+            response,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Endpoint {
+        self.flow.source(self.client)
+    }
+
+    pub(crate) fn server(&self) -> Endpoint {
+        self.flow.destination(self.client)
+    }
+
+    /// From the point to the server and back.
+    pub(crate) fn to_server(&self) -> rtt::RoundTrip {
+        self.request.to_peer
+    }
+
+    /// From the point to the client and back.
+    pub(crate) fn to_client(&self) -> rtt::RoundTrip {
+        self.response.to_peer
+    }
+
+    /// Whether the server's FIN was seen and no FIN of the client's.
+    pub(crate) fn is_left_by_server(&self) -> bool {
+        self.response.fin.is_some() && self.request.fin.is_none()
+    }
+
+    /// How the client sends, and how the server does.
+    pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
+        [
+            self.request.pipe(self.response),
+            self.response.pipe(self.request),
+        ]
+    }
 }
 
 /// Whether the segment brought bytes not seen before.

@@ -1,5 +1,6 @@
 //! Exchanges: one request and its response, closed and tiled.
 
+mod drops;
 mod signs;
 
 use core::fmt;
@@ -10,6 +11,7 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
+pub use drops::{DropSlot, Drops};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
 use crate::wait::{Owner, Wait, WaitKind};
@@ -52,6 +54,8 @@ pub struct Exchange {
     pub travel: Travel,
     /// Whether full segments of its response do not get through at all.
     pub narrow: Option<Narrow>,
+    /// What of its messages got through when, where more than one segment did not.
+    pub drops: Option<Box<Drops>>,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.

@@ -129,8 +129,10 @@ impl Marks {
 
     /// Forgets what came before `begin`.
     pub(crate) fn forget_before(&mut self, begin: Timestamp) {
-        let first = self.list.partition_point(|mark| mark.at < begin);
-        self.list.drain(..first);
+        if self.list.first().is_some_and(|first| first.at < begin) {
+            let first = self.list.partition_point(|mark| mark.at < begin);
+            self.list.drain(..first);
+        }
     }
 
     pub(crate) fn clear(&mut self) {

@@ -71,6 +71,7 @@ fn exchange(
         disorder: Disorder::default(),
         travel: Travel::default(),
         narrow: None,
+        drops: None,
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,

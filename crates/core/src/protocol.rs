@@ -141,6 +141,15 @@ impl Parser {
         }
     }
 
+    /// Goes over `length` bytes at once, if all of them lie within a body and do
+    /// not end it; whether they do.
+    pub(crate) fn pass(&mut self, length: u64) -> bool {
+        match self {
+            Self::Http(messages) => messages.pass(length),
+            _ => false,
+        }
+    }
+
     /// Begins afresh at a message's first byte.
     pub(crate) fn reset(&mut self) {
         match self {

@@ -4,6 +4,7 @@
 //! point to both ends; out come waits that tile it. It judges single waits
 //! only: whether they add up to a cause is for the rules to say.
 
+mod drops;
 mod expect;
 mod flow;
 mod gap;
@@ -16,13 +17,16 @@ mod stops;
 
 pub(crate) use overlay::Held;
 
+use core::mem::take;
 use core::time::Duration;
 
 use crate::connection::half::{Arrival, Pipe, Span};
 use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
-use crate::exchange::{Disorder, Expectation, Hold, Narrow, Recovery, Side, Travel};
+use crate::exchange::{
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Recovery, Side, Travel,
+};
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -131,20 +135,56 @@ pub(crate) struct Tiling {
     pub(crate) disorder: Disorder,
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
+    pub(crate) drops: Option<Box<Drops>>,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
     pub(crate) close_wait: Option<Duration>,
 }
 
+/// Lists whose memory is used again for the next exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    waits: Vec<Wait>,
+    holds: Vec<Hold>,
+    recoveries: Vec<Recovery>,
+    deliveries: Vec<Delivery>,
+    stops: Vec<Stop>,
+}
+
+impl Spare {
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: Exchange) {
+        self.waits = emptied(exchange.waits);
+        self.holds = emptied(exchange.holds);
+        self.recoveries = emptied(exchange.recoveries);
+        self.deliveries = emptied(exchange.deliveries);
+    }
+
+    fn tiling(&mut self) -> Tiling {
+        Tiling {
+            waits: take(&mut self.waits),
+            holds: take(&mut self.holds),
+            recoveries: take(&mut self.recoveries),
+            deliveries: take(&mut self.deliveries),
+            ..Tiling::default()
+        }
+    }
+}
+
+fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
+}
+
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
-pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
+pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     let mut tiler = Tiler {
         trace,
         cursor: trace.begin,
-        tiling: Tiling::default(),
+        tiling: spare.tiling(),
         flow: Flow::default(),
-        stops: Vec::new(),
+        stops: take(&mut spare.stops),
     };
     let request_end = tiler.walk(Side::Client);
     tiler.between(request_end);
@@ -158,6 +198,8 @@ pub(crate) fn tile(trace: &Trace<'_>) -> Tiling {
     tiler.tiling.harmless_delay = harmless_delay(trace);
     tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    spare.stops = tiler.stops;
     tiler.tiling
 }
 

@@ -74,4 +74,4 @@ pub use process::Process;
 pub use recording::{Recorded, Recording, RecordingOptions};
 pub use requirement::Requirement;
 pub use run::{Member, Run, runs, take_down};
-pub use scenario::{Culprit, Expectation, Scenario, Service, Truth};
+pub use scenario::{Culprit, Expectation, Hidden, Scenario, Service, Truth};

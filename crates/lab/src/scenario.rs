@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use capture::{CaptureFormat, CaptureSpec};
 pub use proof::{Proof, Witness};
 pub use service::Service;
-pub use truth::{Culprit, Expectation, Truth};
+pub use truth::{Culprit, Expectation, Hidden, Truth};
 pub use without::{ServiceWithout, Without};
 
 use crate::error::Error;

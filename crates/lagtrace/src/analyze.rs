@@ -7,11 +7,11 @@ use std::thread;
 use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
-use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
+use lagtrace_core::segment::Segment;
 use lagtrace_core::time::{ClockId, Timestamp};
-use lagtrace_sources::capture::{CaptureError, FileCapture};
+use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
 use crate::arguments::Format;
 use crate::console::Console;
@@ -20,15 +20,14 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::{conclusion, delivery};
 
-mod ahead;
 mod annotate;
-mod batch;
 mod condition;
 mod connections;
 mod input;
 mod joint;
 mod listing;
 mod merge;
+mod rounds;
 mod show;
 mod stream;
 mod unread;
@@ -38,6 +37,7 @@ use condition::{Condition, Field};
 use connections::ConnectionOptions;
 use joint::Joint;
 use listing::{Listing, Target};
+use merge::Merged;
 use stream::View;
 
 const HELP: &str = "\
@@ -303,15 +303,20 @@ fn reading(
         true => NonZeroUsize::MIN,
         false => bounds.threads,
     };
-    merge::drain(&mut captures, limit, threads, interrupt, |packet| {
-        analyzer.packet(packet);
-        if let (Some(listing), Packet::Tcp(segment, _)) = (listing, packet) {
+    let mut merged = Merged::new(&mut captures, limit);
+    let read = |packets: &mut Packets| match interrupt.is_requested() {
+        true => packets.clear(),
+        false => merged.next(packets),
+    };
+    let watch = listing.map(|listing| {
+        |segment: &Segment| {
             listing.number(segment);
             if listing.has_failed() {
                 interrupt.request();
             }
         }
     });
+    rounds::run(&mut analyzer, threads, read, watch);
     progress.finish_and_clear();
     let summaries: Vec<CaptureSummary> = match &joint {
         Some(joint) => joint.summaries().to_vec(),

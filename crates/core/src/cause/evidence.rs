@@ -118,6 +118,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
+        | "policer"
         | "fast-retransmit"
         | "retransmission-timeout"
         | "tail-loss-probe"

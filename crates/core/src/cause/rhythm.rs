@@ -36,6 +36,8 @@ pub(crate) struct Rhythm {
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
     pub(super) ordinary: Duration,
+    /// The moments by connection.
+    by_client: OnceCell<Vec<Moment>>,
     /// What [`Rhythm::claim`] found, which several rules ask for.
     claimed: OnceCell<Option<Tally>>,
 }
@@ -71,8 +73,18 @@ impl Rhythm {
             weight,
             nature,
             ordinary,
+            by_client: OnceCell::new(),
             claimed: OnceCell::new(),
         }
+    }
+
+    /// The moments of each connection together, in the order they began.
+    pub(super) fn by_client(&self) -> &[Moment] {
+        self.by_client.get_or_init(|| {
+            let mut moments = self.moments.clone();
+            moments.sort_by_cached_key(|moment| moment.client);
+            moments
+        })
     }
 
     /// What lets one request through at a time, for whatever reason.

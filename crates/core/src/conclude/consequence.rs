@@ -42,12 +42,12 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     // losses of the path.
     (
         "packet-loss",
-        &["mtu-black-hole", "path-member-fault"],
+        &["mtu-black-hole", "path-member-fault", "policer"],
         Time::Within,
     ),
     (
         "retransmission-timeout",
-        &["mtu-black-hole", "path-member-fault"],
+        &["mtu-black-hole", "path-member-fault", "policer"],
         Time::Within,
     ),
     (
@@ -55,11 +55,13 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &[
             "mtu-black-hole",
             "path-member-fault",
+            "policer",
             "accept-queue-overflow",
             "stale-keep-alive",
         ],
         Time::Within,
     ),
+    ("fast-retransmit", &["policer"], Time::Within),
     // Where the way to the server is late, its answers are.
     (
         "server-think",
@@ -83,7 +85,7 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     (
         "tail-loss-probe",
-        &["accept-queue-overflow", "stale-keep-alive"],
+        &["policer", "accept-queue-overflow", "stale-keep-alive"],
         Time::Within,
     ),
 ];

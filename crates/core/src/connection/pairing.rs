@@ -8,29 +8,46 @@
 mod draft;
 mod flights;
 mod http2;
+mod messages;
 mod tls;
+mod turns;
 
 use std::collections::VecDeque;
 
-use draft::Draft;
+use draft::{Around, Draft};
+use messages::Steps;
 
 use super::half::{Arrival, Span};
 use super::repeats::Need;
 use super::setup::Setup;
 use super::stream::Stream;
-use super::{View, empty_span, is_progress};
-use crate::exchange::{Exchange, Foreign, Outcome, Side};
+use super::{Closed, View};
+use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshake::Handshake;
-use crate::http::{self, Role};
+use crate::http::Role;
 use crate::mark::{Data, Mark, Marks};
-use crate::protocol::{Parser, Protocol, Step};
-use crate::tile::Before;
+use crate::protocol::Protocol;
+use crate::tile::{Before, Spare};
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;
 /// Capture holes remembered.
 const MAX_TORN: usize = 64;
+
+/// Memory that is used again for the next segment and the next exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    steps: Steps,
+    spare: Spare,
+}
+
+impl Scratch {
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: Exchange) {
+        self.spare.take_back(exchange);
+    }
+}
 
 /// The exchanges of one connection.
 #[derive(Debug)]
@@ -122,41 +139,55 @@ impl Pairing {
     }
 
     /// Takes in a data segment that was just marked.
-    pub(crate) fn data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
+    pub(crate) fn data(
+        &mut self,
+        mark: &Mark,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) {
         if matches!(
             data.arrival,
             Arrival::KeepAlive | Arrival::Repeat | Arrival::Copy
         ) {
-            if by == Side::Client && data.arrival == Arrival::Repeat {
+            if mark.by == Side::Client && data.arrival == Arrival::Repeat {
                 self.repeated(data.span);
             }
             return;
         }
-        if self.mode == Mode::Undecided {
-            if by == Side::Server {
-                if let Some(protocol) = Protocol::of_server(payload) {
-                    (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
-                }
-                return;
-            }
-            match Protocol::of_client(payload) {
-                Some(Protocol::Http) => self.mode = Mode::Http,
-                Some(Protocol::Http2) => self.begin_http2(),
-                Some(Protocol::Tls) => self.begin_tls(payload),
-                Some(protocol @ (Protocol::Redis | Protocol::Postgres)) => {
-                    self.mode = Mode::Http;
-                    self.requests.speak(protocol, Role::Request);
-                    self.responses.speak(protocol, Role::Response);
-                }
-                spoken => (self.mode, self.spoken) = (Mode::Turns, spoken),
-            }
+        if self.mode == Mode::Undecided && !self.decide(mark.by, payload) {
+            return;
         }
         match self.mode {
-            Mode::Http => self.http_data(by, mark, data, payload, view),
-            Mode::Http2 => self.http2_data(by, mark, data, payload, view),
-            Mode::Tls => self.tls_data(by, mark, data, payload, view),
-            _ => self.spoken_turn(by, mark, data, payload),
+            Mode::Http => self.message_data(mark, data, payload, view, scratch),
+            Mode::Http2 | Mode::Tls => self.framed_data(mark, data, payload, view, scratch),
+            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload),
         }
+    }
+
+    /// Tells by its first bytes what a connection speaks; whether they are the
+    /// client's, who asks.
+    #[cold]
+    fn decide(&mut self, by: Side, payload: &[u8]) -> bool {
+        if by == Side::Server {
+            if let Some(protocol) = Protocol::of_server(payload) {
+                (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
+            }
+            return false;
+        }
+        match Protocol::of_client(payload) {
+            Some(Protocol::Http) => self.mode = Mode::Http,
+            Some(Protocol::Http2) => self.begin_http2(),
+            Some(Protocol::Tls) => self.begin_tls(payload),
+            Some(protocol @ (Protocol::Redis | Protocol::Postgres)) => {
+                self.mode = Mode::Http;
+                self.requests.speak(protocol, Role::Request);
+                self.responses.speak(protocol, Role::Response);
+            }
+            spoken => (self.mode, self.spoken) = (Mode::Turns, spoken),
+        }
+        true
     }
 
     /// The client sent these bytes again.
@@ -181,8 +212,7 @@ impl Pairing {
             Mode::Http2 => return self.http2_torn(by, span),
             Mode::Tls => return self.tls_torn(by, span),
         }
-        let steps = self.read(by, |stream, on| stream.skip(span, on));
-        for (offset, step) in steps {
+        for (offset, step) in self.skip(by, span) {
             self.step(by, offset, step, at, 0, true);
         }
     }
@@ -263,26 +293,29 @@ impl Pairing {
         self.tls = None;
     }
 
+    /// Whether an exchange is over that was not handed out.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.first_closed().is_some()
+    }
+
     /// Tiles and hands out the exchanges that are closed.
-    pub(crate) fn collect(&mut self, view: &View, setup: &mut Setup, into: &mut Vec<Exchange>) {
-        while let Some(draft) = self.next_closed() {
-            let behind = self.last_end.filter(|_| draft.was_behind);
-            let request_end = draft.request.end;
+    pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
+        while let Some(draft) = self.first_closed().and_then(|at| self.open.remove(at)) {
             let before = Before {
                 ended: self.last_end,
                 flight: self.most_in_flight,
                 kept: self.kept_window,
             };
-            let mut exchange = draft.close(
+            let around = Around {
                 view,
-                self.marks.as_slice(),
-                &self.torn,
-                (behind, before),
-                setup,
-                self.handshake.take(),
-            );
-            exchange.signs.idle = self.last_end.map(|end| exchange.begin.since(end));
-            exchange.signs.is_request_acked = self.request_acked >= request_end;
+                marks: self.marks.as_slice(),
+                torn: &self.torn,
+                behind: self.last_end.filter(|_| draft.was_behind),
+                before,
+                request_acked: self.request_acked,
+            };
+            let spare = &mut closed.scratch.spare;
+            let exchange = draft.close(around, setup, self.handshake.take(), spare);
             self.last_end = Some(exchange.end);
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
@@ -292,10 +325,14 @@ impl Pairing {
                     self.kept_window = grown.max(delivery.most_in_flight);
                 }
             }
-            into.push(exchange);
+            closed.exchanges.push(exchange);
         }
+    }
+
+    /// Forgets the marks that nothing open needs.
+    pub(crate) fn forget(&mut self) {
         let first = self.open.front().map(|front| front.begin);
-        match first.or(self.handshake_begin()) {
+        match first.or_else(|| self.handshake_begin()) {
             Some(begin) => self.marks.forget_before(begin),
             None => {
                 self.marks.clear();
@@ -304,188 +341,21 @@ impl Pairing {
         }
     }
 
-    /// Takes out an exchange that is over: in their order, but for HTTP/2.
-    fn next_closed(&mut self) -> Option<Draft> {
+    /// Which exchange is over: the first in their order, but for HTTP/2.
+    fn first_closed(&self) -> Option<usize> {
         let is_settled = |draft: &Draft| {
             draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
         };
         let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
         match self.mode {
-            Mode::Http2 => {
-                let at = self.open.iter().position(is_over)?;
-                self.open.remove(at)
-            }
-            _ if is_over(self.open.front()?) => self.open.pop_front(),
-            _ => None,
-        }
-    }
-
-    fn http_data(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8], view: &View) {
-        let begins_request = by == Side::Client && self.requests.messages.may_resume(payload);
-        let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
-        if begins_request && has_lost_thread {
-            self.resynchronise(data.span.start, mark.ack);
-        }
-        let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
-        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        let is_answer = by == Side::Server && self.mode == Mode::Http;
-        if is_answer && data.arrival == Arrival::InOrder && !is_cut {
-            self.look_for_foreign(&steps, payload);
-        }
-        if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
-            self.mode = Mode::Turns;
-            return self.turn_data(by, mark, data);
-        }
-        for (offset, step) in steps {
-            match self.mode {
-                Mode::Http2 => self.http2_step(by, offset, step, mark, view),
-                _ => self.step(by, offset, step, mark.at, mark.number, false),
-            }
-        }
-        if by == Side::Server {
-            if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-                draft.last_number = mark.number;
-            }
-        }
-    }
-
-    /// A response that does not begin as one.
-    fn look_for_foreign(&mut self, steps: &[(u64, Step)], payload: &[u8]) {
-        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
-        let is_http = matches!(self.responses.messages, Parser::Http(_));
-        let is_response = !is_http || http::begins_message(Role::Response, payload);
-        if !is_lost || is_response || self.is_orphaned {
-            return;
-        }
-        let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
-        let foreign = if is_tls {
-            Foreign::Tls
-        } else {
-            Foreign::Unknown
-        };
-        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
-        if let Some(draft) = self.open.iter_mut().find(is_due) {
-            draft.signs.foreign = Some(foreign);
+            Mode::Http2 => self.open.iter().position(is_over),
+            _ => self.open.front().filter(|first| is_over(first)).map(|_| 0),
         }
     }
 
     fn cut_awaited(&mut self) {
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             draft.cut();
-        }
-    }
-
-    /// A request begins and nothing before it can be told apart.
-    fn resynchronise(&mut self, request: u64, response: u64) {
-        self.cut_awaited();
-        self.is_orphaned = false;
-        self.requests.restart(request);
-        self.responses.restart(response);
-    }
-
-    /// Runs a stream and gathers its steps, telling it which responses have no body.
-    fn read(
-        &mut self,
-        by: Side,
-        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Parser, u64, Step)),
-    ) -> Vec<(u64, Step)> {
-        let mut steps = Vec::new();
-        let mut awaited = self
-            .open
-            .iter()
-            .filter(|draft| draft.is_awaited())
-            .map(|draft| draft.is_head_request());
-        let mut has_no_body = awaited.next().unwrap_or(false);
-        let mut changes_protocol = false;
-        let mut on = |messages: &mut Parser, offset: u64, step: Step| {
-            if by == Side::Server {
-                match &step {
-                    Step::Head(head) if head.status == Some(101) => {
-                        changes_protocol = head.upgrades_to_http2;
-                    }
-                    // What follows a 101 is frames (RFC 7540 §3.2).
-                    Step::Ended if changes_protocol => {
-                        changes_protocol = false;
-                        *messages = Protocol::Http2.parser(Role::Response);
-                    }
-                    Step::Head(_) if has_no_body => messages.no_body(),
-                    Step::Ended => has_no_body = awaited.next().unwrap_or(false),
-                    _ => {}
-                }
-            }
-            steps.push((offset, step));
-        };
-        match by {
-            Side::Client => run(&mut self.requests, &mut on),
-            Side::Server => run(&mut self.responses, &mut on),
-        }
-        steps
-    }
-
-    fn step(&mut self, by: Side, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
-        match by {
-            Side::Client => self.request_step(offset, step, at, torn),
-            Side::Server => self.response_step(offset, step, at, number, torn),
-        }
-    }
-
-    fn request_step(&mut self, offset: u64, step: Step, at: Timestamp, torn: bool) {
-        match step {
-            Step::Began => {
-                let (begin, number) = self.first_sent(offset).unwrap_or((at, 0));
-                self.begin(offset, begin, number);
-            }
-            Step::Head(head) => {
-                if let Some(draft) = self.open.back_mut() {
-                    draft.client_asked = head.asks_to_close;
-                    draft.expects_at = head.fields.expects_continue.then_some(offset);
-                    draft.line = head.request;
-                }
-            }
-            Step::Ended => {
-                if let Some(draft) = self.open.back_mut() {
-                    draft.request.end = offset;
-                    draft.is_request_torn |= torn;
-                }
-            }
-            Step::Lost => self.cut_awaited(),
-            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
-        }
-    }
-
-    fn response_step(&mut self, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
-        if step == Step::Began {
-            self.is_orphaned = !self.open.iter().any(Draft::is_awaited);
-        }
-        if self.is_orphaned {
-            return;
-        }
-        let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
-            return;
-        };
-        match step {
-            Step::Began => {
-                draft.response = empty_span(offset);
-                draft.signs.has_response = true;
-            }
-            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
-                self.upgrade_to_http2();
-            }
-            Step::Head(head) => {
-                draft.status = head.status;
-                draft.is_error |= head.is_error;
-                draft.fields = head.fields;
-                draft.server_asked |= head.asks_to_close;
-                draft.is_revocation |= head.is_revocation;
-            }
-            Step::Ended if torn => draft.cut(),
-            Step::Ended if draft.is_interim() => {
-                draft.status = None;
-                draft.interim = draft.interim.or(Some((at, number)));
-            }
-            Step::Ended => draft.complete(offset, at, number),
-            Step::Lost => draft.cut(),
-            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
         }
     }
 
@@ -520,59 +390,6 @@ impl Pairing {
             draft.signs.was_closing = self.has_fin;
         }
         self.next_ordinal = self.next_ordinal.saturating_add(1);
-    }
-
-    /// By turns a response is whole when the next turn begins.
-    fn finish_turn(&mut self) {
-        if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-            draft.complete_turn();
-        }
-    }
-
-    /// By turns, with what their first bytes say where the protocol is known.
-    fn spoken_turn(&mut self, by: Side, mark: Mark, data: Data, payload: &[u8]) {
-        let Some(protocol) = self.spoken else {
-            return self.turn_data(by, mark, data);
-        };
-        let begins = self.open.back().is_none_or(Draft::has_response);
-        let line = protocol.asks(payload);
-        if by == Side::Client && begins && line.is_none() && !payload.is_empty() {
-            return self.finish_turn();
-        }
-        self.turn_data(by, mark, data);
-        let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
-            return;
-        };
-        match by {
-            Side::Client if begins => draft.line = line,
-            Side::Server if draft.response.start == data.span.start => {
-                draft.is_error |= protocol.is_error(payload);
-            }
-            _ => {}
-        }
-    }
-
-    fn turn_data(&mut self, by: Side, mark: Mark, data: Data) {
-        if !is_progress(data.arrival) {
-            return;
-        }
-        match by {
-            Side::Client => {
-                let is_new_turn = self.open.back().is_none_or(Draft::has_response);
-                if is_new_turn {
-                    self.finish_turn();
-                    self.begin(data.span.start, mark.at, mark.number);
-                }
-                if let Some(draft) = self.open.back_mut() {
-                    draft.request.end = draft.request.end.max(data.span.end);
-                }
-            }
-            Side::Server => {
-                if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
-                    draft.extend_turn(data.span, mark.at, mark.number);
-                }
-            }
-        }
     }
 }
 

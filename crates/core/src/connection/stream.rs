@@ -60,6 +60,17 @@ impl Stream {
         self.drain(&mut on);
     }
 
+    /// Goes over a stretch that is the next and lies within a body; whether it
+    /// does. Nothing is to be read in it.
+    pub(crate) fn pass(&mut self, span: Span) -> bool {
+        let is_next = self.delivered == Some(span.start) && self.pending.is_empty();
+        let is_body = is_next && self.messages.pass(span.end - span.start);
+        if is_body {
+            self.delivered = Some(span.end);
+        }
+        is_body
+    }
+
     /// The bytes of `span` will not come: the capture missed them.
     pub(crate) fn skip(&mut self, span: Span, mut on: impl FnMut(&mut Parser, u64, Step)) {
         let end = span.end;
@@ -136,7 +147,7 @@ impl Stream {
         let mut missing = length - captured;
         loop {
             let step = self.messages.step(&mut rest, &mut missing);
-            if step == Step::NeedMore {
+            if matches!(step, Step::NeedMore) {
                 break;
             }
             let at = end - missing - rest.len() as u64;

@@ -61,10 +61,7 @@ pub(super) fn command(word: &[u8]) -> Step {
         .take(LONGEST_WORD)
         .collect();
     Step::Head(Head {
-        request: Some(RequestLine {
-            method: word.to_uppercase(),
-            ..RequestLine::default()
-        }),
+        request: Some(RequestLine::new(&word.to_uppercase(), "")),
         ..Head::default()
     })
 }

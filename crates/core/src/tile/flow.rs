@@ -88,7 +88,6 @@ struct Piece {
     small: u32,
     /// Small segments in all.
     partial: u32,
-    queued: Duration,
     /// Where its first mark lies.
     index: usize,
 }
@@ -147,7 +146,7 @@ fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
                 ends_small: data.is_small,
                 small: u32::from(data.is_small),
                 partial: u32::from(data.is_small),
-                queued: mark.queued.possible,
+
                 index,
             }),
         }
@@ -193,10 +192,7 @@ fn is_buffered(pieces: &[Piece], releases: &[bool], mss: u32) -> bool {
 /// message leaves as ACKs let it, and those come at the rate of the queue.
 fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
-    let has_queue = match is_near {
-        true => inflation(trace, sender) >= least_queue(trace, sender),
-        false => middle(pieces.iter().map(|piece| piece.queued)) >= QUEUE,
-    };
+    let has_queue = has_queue(trace, sender);
     if is_near && has_queue {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
         return Some(Even {
@@ -333,6 +329,26 @@ fn inflation(trace: &Trace<'_>, sender: Side) -> Duration {
         }
     }
     middle(trips.into_iter()).saturating_sub(floor)
+}
+
+/// Whether what `sender` sends waits in a queue on its way to its receiver.
+pub(super) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
+    if trace.is_near(sender) {
+        return inflation(trace, sender) >= least_queue(trace, sender);
+    }
+    let span = trace.span(sender);
+    let own = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender && mark.at <= trace.end);
+    let new = own.filter(|mark| {
+        mark.data.is_some_and(|data| {
+            matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)
+                && data.span.start < span.end
+                && data.span.end > span.start
+        })
+    });
+    middle(new.map(|mark| mark.queued.possible)) >= QUEUE
 }
 
 fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {

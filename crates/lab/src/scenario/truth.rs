@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::optional_duration;
+use crate::host::Side;
 
 /// The truth about one service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,10 @@ pub struct Truth {
     /// The share of requests that the fault touches, 0 to 1, where that was designed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
+    /// Why the difference that switching the fault off makes is not what the expected findings
+    /// cost; `None` where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_cost: Option<String>,
 }
 
 /// One finding that must come.
@@ -37,6 +42,22 @@ pub struct Expectation {
     /// Whose fault it is; of several, any one will do, where the lab cannot be told from
     /// another place.
     pub culprit: Vec<Culprit>,
+    /// The ends whose packets cannot show it to anybody.
+    #[serde(default, skip_serializing_if = "Hidden::is_nowhere")]
+    pub hidden: Hidden,
+}
+
+/// Where a cause is in no packet, and why not: never for want of a rule, only where the
+/// packets would be the same without it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hidden {
+    /// Why what the client's host sees does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Why what the server's host sees does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 /// Who has to change something.
@@ -55,7 +76,30 @@ pub enum Culprit {
     Proxy,
 }
 
+impl Hidden {
+    /// Why one end's packets do not show it; `None` if they do.
+    pub fn from(&self, end: Side) -> Option<&str> {
+        match end {
+            Side::Client => self.client.as_deref(),
+            Side::Server => self.server.as_deref(),
+        }
+    }
+
+    fn is_nowhere(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Truth {
+    /// The truth as far as one end's packets can show it. What is hidden from there is
+    /// neither expected nor admitted: who names it all the same has guessed.
+    #[must_use]
+    pub fn seen_from(&self, end: Side) -> Self {
+        let mut seen = self.clone();
+        seen.expected.retain(|one| one.hidden.from(end).is_none());
+        seen
+    }
+
     /// Whether a right diagnosis may hold this cause.
     pub fn admits(&self, cause: &str) -> bool {
         let expected = self

@@ -7,7 +7,7 @@ use clap::Args;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
-use lagtrace_lab::{Family, Helper, Lab, Service};
+use lagtrace_lab::{Family, Helper, Lab, Service, Side};
 use serde_json::{Value, json};
 
 use super::{Choice, HELPER, failed, truth};
@@ -173,11 +173,13 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(service: &Service, url: String, report: Report) -> Diagnosis {
+    // Both ways of asking see what the client sees.
+    let truth = service.truth.seen_from(Side::Client);
     Diagnosis {
         service: service.name.clone(),
         url,
-        misses: Some(truth::misses(&service.truth, &report)),
-        no_rule: truth::without_rule(&service.truth)
+        misses: Some(truth::misses(&truth, &report)),
+        no_rule: truth::without_rule(&truth)
             .into_iter()
             .map(str::to_owned)
             .collect(),

@@ -2,7 +2,7 @@
 
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::wait::Owner;
-use lagtrace_lab::{Culprit, Expectation, Truth};
+use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
@@ -85,6 +85,10 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     if lines.is_empty() {
         lines.push("to be found: nothing".to_owned());
     }
+    for end in [Side::Client, Side::Server] {
+        let reasons = truth.expected.iter().filter_map(|e| e.hidden.from(end));
+        lines.extend(reasons.map(|why| format!("not in the packets of {end}: {why}")));
+    }
     let lists = [
         ("may be found", &truth.allowed),
         ("must not be found", &truth.must_not),
@@ -102,6 +106,9 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     }
     if let Some(fraction) = truth.fraction {
         lines.push(format!("touches {:.0} % of all requests", fraction * 100.0));
+    }
+    if let Some(why) = &truth.no_cost {
+        lines.push(format!("no measure of the cost: {why}"));
     }
     lines
 }
@@ -174,6 +181,7 @@ mod tests {
         Expectation {
             cause: vec![cause.to_owned()],
             culprit: vec![culprit],
+            hidden: lagtrace_lab::Hidden::default(),
         }
     }
 

@@ -33,7 +33,7 @@ fn head(page: &mut Page, group: &Group) {
     let (name, title, no_rule) = match (group.kind, &group.cause) {
         (Kind::Healthy, _) | (_, None) => ("healthy", "nothing is wrong, or it only looks so", ""),
         (Kind::NoRule, Some(cause)) => (cause.as_str(), "", "no rule yet"),
-        (Kind::Known, Some(cause)) => (cause.as_str(), group.title, ""),
+        (Kind::Known | Kind::Hidden, Some(cause)) => (cause.as_str(), group.title, ""),
     };
     page.spans(
         0,

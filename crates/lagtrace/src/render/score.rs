@@ -82,7 +82,7 @@ fn recordings(cases: &[Case]) -> Table {
 
 fn mark(case: &Case) -> Cell {
     match (case.is_wrong(), case.verdict) {
-        (false, Verdict::LeftAlone) if case.kind == Kind::NoRule => dim("–"),
+        (false, Verdict::LeftAlone) if case.kind.is_to_be_left_alone() => dim("–"),
         (false, _) => cell(Tone::Good, "✓"),
         // The cause is right, and something besides is not.
         (true, Verdict::Right) => cell(Tone::Caution, "!"),
@@ -95,7 +95,7 @@ fn expected(case: &Case) -> Cell {
     match case.expected_first() {
         None => dim("healthy"),
         Some(cause) if case.recording.starts_with(cause) => dim("that"),
-        Some(cause) if case.kind == Kind::NoRule => dim(cause),
+        Some(cause) if case.kind.is_to_be_left_alone() => dim(cause),
         Some(cause) => plain(cause),
     }
 }
@@ -179,8 +179,20 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
             of(t.healthy_accused, t.healthy),
         ),
         (
+            "faults hidden from this end: something untrue",
+            of(t.hidden_accused, t.hidden),
+        ),
+        (
             "faults without a rule: accused of another",
             of(t.no_rule_accused, t.no_rule),
+        ),
+        (
+            "  of both, a candidate names the fault",
+            of(t.candidates.named, t.candidates.of),
+        ),
+        (
+            "  and is the likeliest",
+            of(t.candidates.first, t.candidates.of),
         ),
     ];
     if let Some(unknown) = &t.unknown_share {
@@ -220,6 +232,10 @@ fn wrong(page: &mut Page, cases: &[Case]) {
     for (title, kind) in [
         ("Healthy, and accused", Kind::Healthy),
         ("Faults diagnosed wrongly", Kind::Known),
+        (
+            "Hidden from this end, and something untrue was said",
+            Kind::Hidden,
+        ),
     ] {
         let wrong: Vec<_> = cases
             .iter()

@@ -4,6 +4,7 @@ mod compression;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
 pub(super) use self::compression::undo as decompressed;
-use super::{CaptureError, Foreign, count};
+use super::{CaptureError, Foreign, Packets, count};
 
 /// How much is read at once. More than a second-level cache holds would be
 /// read from memory twice.
@@ -115,6 +116,66 @@ impl FileCapture {
             Next::Icmp(error) => Packet::Icmp(error),
             Next::Neighbour(step) => Packet::Neighbour(step),
         })
+    }
+
+    /// Reads the next packets that bear on a flow, as many as one block holds
+    /// and at most `limit` segments of TCP, in place of those in `packets`;
+    /// how many segments there are. At the end there are no packets.
+    pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
+        packets.forget();
+        let mut segments = 0;
+        while packets.is_empty() && segments < limit && !self.is_over {
+            match self.decode_block(packets, limit, &mut segments) {
+                Some(damage) => self.end(Some(damage)),
+                None if packets.is_empty() && segments < limit => self.read_block(),
+                None => {}
+            }
+        }
+        // The bytes go with the packets; what is not yet consumed stays here.
+        packets.bytes.resize(BLOCK, 0);
+        mem::swap(&mut self.buffer, &mut packets.bytes);
+        let rest = packets.bytes.get(self.unread.clone()).unwrap_or_default();
+        self.unread = 0..rest.len();
+        self.buffer[..rest.len()].copy_from_slice(rest);
+        segments
+    }
+
+    /// Decodes what is read, until more is needed, there are `limit` segments,
+    /// or damage is met.
+    #[inline]
+    fn decode_block(
+        &mut self,
+        packets: &mut Packets,
+        limit: u64,
+        segments: &mut u64,
+    ) -> Option<Damage> {
+        while *segments < limit {
+            let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+            let step = self.container.next(unread);
+            self.unread.start += step.consumed;
+            let record = match step.found {
+                Found::Record(record) => record,
+                Found::NeedMore(_) => return None,
+                Found::Damaged(damage) => return Some(damage),
+            };
+            count(&mut self.summary, &record);
+            let point = self.point.0.saturating_add(record.interface);
+            let packet = self.decoder.packet(&record, PointId(point));
+            let payload = match packet {
+                Packet::Tcp(_, payload) => {
+                    *segments += 1;
+                    range_within(&self.buffer, payload)
+                }
+                Packet::Udp(_, payload) => range_within(&self.buffer, payload),
+                Packet::Icmp(_) | Packet::Neighbour(_) => 0..0,
+                Packet::Other => {
+                    self.summary.undecoded += 1;
+                    continue;
+                }
+            };
+            packets.place(packet, payload);
+        }
+        None
     }
 
     /// Hands all segments that are left to `visit`.

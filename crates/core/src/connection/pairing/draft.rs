@@ -1,7 +1,7 @@
 //! An exchange in the making.
 
 use super::Ending;
-use super::http2::Flow;
+use super::http2::Multiplexed;
 use crate::connection::View;
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
@@ -10,7 +10,7 @@ use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side
 use crate::handshake::Handshake;
 use crate::http::{Fields, RequestLine};
 use crate::mark::{Mark, Pace};
-use crate::tile::{Before, Held, Tiling, Trace, tile};
+use crate::tile::{Before, Spare, Tiling, Trace, tile};
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -36,12 +36,8 @@ pub(super) struct Draft {
     pub(super) is_request_torn: bool,
     /// The response says that the request failed.
     pub(super) is_error: bool,
-    /// Its stream of HTTP/2; 0: it is no such.
-    pub(super) stream: u32,
-    /// What the client sent and the server under HTTP/2's flow control.
-    pub(super) flows: [Flow; 2],
-    /// Stretches that one side was held back in by the other's windows there.
-    pub(super) held: Vec<Held>,
+    /// Its part in HTTP/2, if it is such.
+    pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
     /// Where the request's head ends, if it announced its body with
     /// `Expect: 100-continue`.
@@ -90,9 +86,7 @@ impl Draft {
             was_behind,
             is_request_torn: false,
             is_error: false,
-            stream: 0,
-            flows: [Flow::default(); 2],
-            held: Vec::new(),
+            multiplexed: None,
             signs: Signs::default(),
             expects_at: None,
             interim: None,
@@ -105,7 +99,7 @@ impl Draft {
     }
 
     /// The server's bytes up to `end` are no response, unless nothing else comes.
-    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: Mark) {
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: &Mark) {
         let start = match (self.aside, self.response.end > self.response.start) {
             (Some((span, ..)), _) => span.start,
             (None, true) => self.response.start.min(start),
@@ -122,7 +116,7 @@ impl Draft {
     }
 
     pub(super) fn is_head_request(&self) -> bool {
-        self.line.as_ref().is_some_and(|line| line.method == "HEAD")
+        self.line.as_ref().is_some_and(|line| line.is_head)
     }
 
     /// A 1xx response: the real one follows (RFC 9110 §15.2).
@@ -197,9 +191,9 @@ impl Draft {
     /// Where a sender's retransmissions are seen, a response ends when the last
     /// of its bytes that had to be was sent: the copy before was lost behind
     /// this point.
-    fn extend_by_repeats(&mut self, view: &View, marks: &[Mark]) {
+    fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
         let is_near_server = matches!(
-            (view.to_server.floor(), view.to_client.floor()),
+            (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
         );
         if !is_near_server || !matches!(self.outcome, Some(Outcome::Complete(_))) {
@@ -222,62 +216,34 @@ impl Draft {
     /// Closes and tiles it.
     pub(super) fn close(
         mut self,
-        view: &View,
-        marks: &[Mark],
-        torn: &[(Side, Span)],
-        (behind, before): (Option<Timestamp>, Before),
+        around: Around<'_>,
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
+        spare: &mut Spare,
     ) -> Exchange {
+        let view = around.view;
         let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
             Outcome::Complete(None) if self.is_error => Outcome::Failed,
             outcome => outcome,
         };
-        let first = marks.partition_point(|mark| mark.at < self.begin);
-        self.extend_by_repeats(view, marks.get(first..).unwrap_or_default());
-        let trace = Trace {
-            marks: marks.get(first..).unwrap_or_default(),
-            begin: self.begin,
-            end: self.end.max(self.begin),
-            request: self.request,
-            response: self.response,
-            torn,
-            behind,
-            ends_with_fin: self.ends_with_fin,
-            expects_at: self.expects_at,
-            interim: self.interim,
-            to_server: view.to_server,
-            to_client: view.to_client,
-            pipes: [view.request, view.response],
-            before,
+        let marks = around.marks_from(self.begin);
+        self.extend_by_repeats(view, marks);
+        let trace = self.trace(&around, marks);
+        let mut tiling = match outcome {
+            Outcome::Cut => Tiling::default(),
+            _ => tile(&trace, spare),
         };
-        let mut tiling = if outcome == Outcome::Cut {
-            Tiling::default()
-        } else {
-            tile(&trace)
-        };
-        tiling.hold_back(&self.held);
-        let particulars = Particulars {
-            expectation: tiling.expectation,
-            close_wait: tiling.close_wait,
-            missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
-            target: self.line.as_ref().map_or(0, |line| line.fingerprint),
-            redirect: self.fields.location.filter(|_| self.is_redirect()),
-            is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
-        };
+        if let Some(multiplexed) = &self.multiplexed {
+            tiling.hold_back(&multiplexed.held);
+        }
         Exchange {
-            client: view.client,
-            server: view.server,
+            client: view.client(),
+            server: view.server(),
             point: view.point,
             ordinal: self.ordinal,
-            begin: self.begin,
+            begin: trace.begin,
             end: trace.end,
             outcome,
-            request: self.line.map(|line| {
-                format!("{} {}", line.method, line.target)
-                    .trim_end()
-                    .to_owned()
-            }),
             waits: tiling.waits,
             holds: tiling.holds,
             recoveries: tiling.recoveries,
@@ -285,22 +251,74 @@ impl Draft {
             disorder: tiling.disorder,
             travel: tiling.travel,
             narrow: tiling.narrow,
+            drops: tiling.drops,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
-            least_trip: view.to_server.floor(),
+            least_trip: trace.to_server.floor(),
             setup: setup.charge(self.begin, handshake.as_deref()),
             is_revocation: self.is_revocation,
             first_record: self.first_record.map(|span| first_record(&trace, span)),
             handshake,
             closing: Closing {
                 client_asked: self.client_asked,
-                server_asked: self.server_asked || (view.server_finished && !view.client_finished),
+                server_asked: self.server_asked || view.is_left_by_server(),
             },
-            signs: self.signs,
-            particulars,
+            signs: Signs {
+                idle: around.before.ended.map(|end| trace.begin.since(end)),
+                is_request_acked: around.request_acked >= self.request.end,
+                ..self.signs
+            },
+            particulars: Particulars {
+                expectation: tiling.expectation,
+                close_wait: tiling.close_wait,
+                missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+                target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+                redirect: self.fields.location.filter(|_| self.is_redirect()),
+                is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
+            },
+            request: self.line.map(|line| line.text),
         }
+    }
+
+    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark]) -> Trace<'a> {
+        Trace {
+            marks,
+            begin: self.begin,
+            end: self.end.max(self.begin),
+            request: self.request,
+            response: self.response,
+            torn: around.torn,
+            behind: around.behind,
+            ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
+            to_server: around.view.to_server(),
+            to_client: around.view.to_client(),
+            pipes: around.view.pipes(),
+            before: around.before,
+        }
+    }
+}
+
+/// What of a connection an exchange is closed with.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) marks: &'a [Mark],
+    pub(super) torn: &'a [(Side, Span)],
+    /// When the response ended that it was behind.
+    pub(super) behind: Option<Timestamp>,
+    pub(super) before: Before,
+    /// How far the server acknowledged the client's bytes.
+    pub(super) request_acked: u64,
+}
+
+impl<'a> Around<'a> {
+    fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
+        let first = self.marks.partition_point(|mark| mark.at < begin);
+        self.marks.get(first..).unwrap_or_default()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::mark::{Mark, Pace};
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
-use crate::tile::{Before, Tiling, Trace, tile};
+use crate::tile::{Before, Spare, Tiling, Trace, tile};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
 
@@ -106,7 +106,7 @@ impl Flights {
     }
 
     /// A record ended.
-    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: Mark) {
+    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Mark) {
         let side = usize::from(by == Side::Server);
         let has_changed = self.changed.get(side).copied().unwrap_or_default();
         match content {
@@ -150,7 +150,7 @@ impl Flights {
     /// Tiles it. `None` where the capture missed some of it.
     pub(super) fn close(
         &self,
-        view: &View,
+        view: &View<'_>,
         marks: &[Mark],
         torn: &[(Side, Span)],
     ) -> Option<Handshake> {
@@ -184,9 +184,9 @@ impl Flights {
             is_retried: legs.iter().any(|leg| leg.is_retry),
             server_name: self.server_name().map(str::to_owned),
             round_trip: view
-                .to_server
+                .to_server()
                 .floor()
-                .and_then(|to_server| Some(to_server + view.to_client.floor()?)),
+                .and_then(|to_server| Some(to_server + view.to_client().floor()?)),
             legs,
             waits: whole.waits,
             recoveries: whole.recoveries,
@@ -196,7 +196,7 @@ impl Flights {
 
 /// The handshake's waits so far.
 struct Tiled<'a> {
-    view: &'a View,
+    view: &'a View<'a>,
     marks: &'a [Mark],
     torn: &'a [(Side, Span)],
     cursor: Timestamp,
@@ -221,7 +221,7 @@ impl Tiled<'_> {
             end,
             client_think,
             server_think: of_kind(WaitKind::ServerThink) + of_kind(WaitKind::ServerPause),
-            travel: self.view.to_client.floor().unwrap_or_default(),
+            travel: self.view.to_client().floor().unwrap_or_default(),
             spread: SPREAD.into_iter().map(of_kind).sum(),
             longest_gap: Pace::of(self.marks, Side::Server, leg.response, end).longest_gap,
             answer_bytes: leg.response.end - leg.response.start,
@@ -240,7 +240,7 @@ impl Tiled<'_> {
 
     fn tile(&self, leg: &Flight, begin: Timestamp, end: Timestamp) -> Tiling {
         let first = self.marks.partition_point(|mark| mark.at < begin);
-        tile(&Trace {
+        let trace = Trace {
             marks: self.marks.get(first..).unwrap_or_default(),
             begin,
             end,
@@ -251,23 +251,24 @@ impl Tiled<'_> {
             ends_with_fin: false,
             expects_at: None,
             interim: None,
-            to_server: self.view.to_server,
-            to_client: self.view.to_client,
-            pipes: [self.view.request, self.view.response],
+            to_server: self.view.to_server(),
+            to_client: self.view.to_client(),
+            pipes: self.view.pipes(),
             before: Before::default(),
-        })
+        };
+        tile(&trace, &mut Spare::default())
     }
 
     /// The client's time up to its next flight, travel apart.
     fn client(&mut self, until: Timestamp) -> Duration {
         let until = until.max(self.cursor);
         let whole = until.since(self.cursor);
-        let Some(floor) = self.view.to_client.floor() else {
+        let Some(floor) = self.view.to_client().floor() else {
             self.push(until, WaitKind::Unknown, Owner::Unknown, Bound::Observed);
             return Duration::ZERO;
         };
         let travel = floor.min(whole);
-        let bound = Bound::Inferred(self.view.to_client.split_error());
+        let bound = Bound::Inferred(self.view.to_client().split_error());
         let (out, back) = (travel / 2, travel - travel / 2);
         let (from, to) = (self.cursor + out, until - back);
         self.push(from, WaitKind::RoundTrip, Owner::Path, bound);
@@ -278,8 +279,8 @@ impl Tiled<'_> {
 
     /// The last answer's way to the client.
     fn travel(&mut self) {
-        let travel = self.view.to_client.floor().unwrap_or_default();
-        let bound = Bound::Inferred(self.view.to_client.split_error());
+        let travel = self.view.to_client().floor().unwrap_or_default();
+        let bound = Bound::Inferred(self.view.to_client().split_error());
         self.push(
             self.cursor + travel,
             WaitKind::RoundTrip,

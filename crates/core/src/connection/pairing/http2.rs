@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 
 use super::{Draft, Mode, Pairing};
 use crate::connection::View;
-use crate::connection::half::{Arrival, Span};
+use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::http::{RequestLine, Role, fingerprint};
-use crate::mark::{Data, Mark};
-use crate::protocol::http2::{self, Event, Fields, Frame, HEADER, Meaning};
+use crate::mark::Mark;
+use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};
 use crate::protocol::{Protocol, Step};
 use crate::tile::Held;
 use crate::time::Timestamp;
@@ -63,9 +63,34 @@ struct Window {
     released: Option<Timestamp>,
 }
 
-/// One stream's flow control in one direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flow(Window);
+/// One exchange's part in a connection that carries several at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Multiplexed {
+    stream: u32,
+    /// What the client sent and the server under flow control.
+    windows: [Window; 2],
+    /// Stretches that one side was held back in by the other's windows.
+    pub(super) held: Vec<Held>,
+}
+
+impl Multiplexed {
+    fn of(stream: u32) -> Option<Box<Self>> {
+        let it = Self {
+            stream,
+            ..Self::default()
+        };
+        Some(Box::new(it))
+    }
+
+    /// What may still be sent by one side.
+    fn window(&mut self, by: Side) -> &mut Window {
+        let [client, server] = &mut self.windows;
+        match by {
+            Side::Client => client,
+            Side::Server => server,
+        }
+    }
+}
 
 impl Default for Sender {
     fn default() -> Self {
@@ -134,43 +159,14 @@ impl Pairing {
         self.requests.speak(Protocol::Http2, Role::Request);
         self.multiplex = Some(Box::new(Multiplex::new()));
         if let Some(draft) = self.open.back_mut() {
-            draft.stream = 1;
+            draft.multiplexed = Multiplexed::of(1);
             draft.response = Span { start: 0, end: 0 };
-        }
-    }
-
-    pub(super) fn http2_data(
-        &mut self,
-        by: Side,
-        mark: Mark,
-        data: Data,
-        payload: &[u8],
-        view: &View,
-    ) {
-        let stream = match by {
-            Side::Client => &mut self.requests,
-            Side::Server => &mut self.responses,
-        };
-        let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
-        if stream.messages.is_lost() && is_next && http2::begins_frame(payload) {
-            stream.restart(data.span.start);
-        }
-        let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
-        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
-            self.mode = Mode::Turns;
-            self.multiplex = None;
-            return self.turn_data(by, mark, data);
-        }
-        for (offset, step) in steps {
-            self.http2_step(by, offset, step, mark, view);
         }
     }
 
     /// The capture missed bytes.
     pub(super) fn http2_torn(&mut self, by: Side, span: Span) {
-        let steps = self.read(by, |stream, on| stream.skip(span, on));
-        if !steps.is_empty() {
+        if !self.skip(by, span).is_empty() {
             self.lose_streams();
         }
     }
@@ -183,14 +179,8 @@ impl Pairing {
         }
     }
 
-    pub(super) fn http2_step(
-        &mut self,
-        by: Side,
-        offset: u64,
-        step: Step,
-        mark: Mark,
-        view: &View,
-    ) {
+    pub(super) fn http2_step(&mut self, offset: u64, step: Step, mark: &Mark, view: &View<'_>) {
+        let by = mark.by;
         match step {
             Step::Lost => self.lose_streams(),
             Step::Http2(Event::Began(frame)) => {
@@ -206,17 +196,22 @@ impl Pairing {
 
     fn stream(&mut self, id: u32) -> Option<&mut Draft> {
         let mut open = self.open.iter_mut().rev();
-        open.find(|draft| draft.stream == id && draft.is_awaited())
+        open.find(|draft| draft.is_of(id) && draft.is_awaited())
     }
 
-    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: Mark) {
+    fn window(&mut self, stream: u32, by: Side) -> Option<&mut Window> {
+        let multiplexed = self.stream(stream)?.multiplexed.as_mut()?;
+        Some(multiplexed.window(by))
+    }
+
+    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: &Mark) {
         // Streams that a client opens have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
             let (at, number) = self.first_sent(start).unwrap_or((mark.at, mark.number));
             self.begin(start, at, number);
             if let Some(draft) = self.open.back_mut() {
-                draft.stream = frame.stream;
+                draft.multiplexed = Multiplexed::of(frame.stream);
                 draft.was_behind = false;
             }
         }
@@ -246,8 +241,8 @@ impl Pairing {
         frame: Frame,
         meaning: Meaning,
         offset: u64,
-        mark: Mark,
-        view: &View,
+        mark: &Mark,
+        view: &View<'_>,
     ) {
         match meaning {
             Meaning::Headers(fields) => {
@@ -263,8 +258,8 @@ impl Pairing {
             Meaning::InitialWindow(bytes) => self.initial_window(by.peer(), bytes),
             Meaning::WindowUpdate(bytes) => {
                 let trip = match by {
-                    Side::Client => view.to_server,
-                    Side::Server => view.to_client,
+                    Side::Client => view.to_server(),
+                    Side::Server => view.to_client(),
                 };
                 let reaches = mark.at + trip.floor().unwrap_or_default();
                 let credits = &mut self.credits(by.peer());
@@ -304,9 +299,8 @@ impl Pairing {
                 let Fields { method, path, .. } = *fields;
                 let target = path.unwrap_or_default();
                 draft.line = method.map(|method| RequestLine {
-                    method,
                     fingerprint: fingerprint(&target),
-                    target,
+                    ..RequestLine::new(&method, &target)
                 });
                 false
             }
@@ -323,7 +317,7 @@ impl Pairing {
     }
 
     /// The stream's message has come so far.
-    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: Mark) {
+    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Mark) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;
         };
@@ -349,7 +343,7 @@ impl Pairing {
 
     /// Data of a stream begins: whether it could have come sooner but for the
     /// windows, which had no room for it before an update.
-    fn data_began(&mut self, by: Side, frame: Frame, mark: Mark) {
+    fn data_began(&mut self, by: Side, frame: Frame, mark: &Mark) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
@@ -365,17 +359,21 @@ impl Pairing {
         let Some(draft) = self.stream(frame.stream) else {
             return;
         };
-        let held = draft.flow(by).0.held(initial, length);
+        let begin = draft.begin;
+        let Some(multiplexed) = &mut draft.multiplexed else {
+            return;
+        };
+        let held = multiplexed.window(by).held(initial, length);
         let Some((spent, released)) = held.or(with_all.map(|(held, _)| held)) else {
             return;
         };
-        let spent = spent.max(draft.begin);
+        let spent = spent.max(begin);
         let until = match mark.at <= released + REACTION {
             true => mark.at,
             false => released,
         };
-        if until > spent && draft.held.len() < MAX_HELD {
-            draft.held.push(Held {
+        if until > spent && multiplexed.held.len() < MAX_HELD {
+            multiplexed.held.push(Held {
                 from: spent,
                 until,
                 by: by.peer(),
@@ -394,8 +392,8 @@ impl Pairing {
             match stream {
                 0 => sender.connection.give(bytes, at),
                 _ => {
-                    if let Some(draft) = self.stream(stream) {
-                        draft.flow(by).0.give(bytes, at);
+                    if let Some(window) = self.window(stream, by) {
+                        window.give(bytes, at);
                     }
                 }
             }
@@ -405,7 +403,7 @@ impl Pairing {
     /// Since when a sender had nothing more that it might send, when its frame
     /// ended at `offset` in `mark`. A tail that fills no segment was written
     /// with what came before: with more behind it, it would have gone at once.
-    fn spent_since(&self, by: Side, offset: u64, mark: Mark) -> Timestamp {
+    fn spent_since(&self, by: Side, offset: u64, mark: &Mark) -> Timestamp {
         let is_tail = mark
             .data
             .is_some_and(|data| offset.saturating_sub(data.span.start) < SEGMENT);
@@ -418,7 +416,7 @@ impl Pairing {
     }
 
     /// Data of a stream ended: it used up its windows.
-    fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: Mark) {
+    fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Mark) {
         let since = self.spent_since(by, offset, mark);
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
@@ -426,19 +424,18 @@ impl Pairing {
         let sender = multiplex.sender(by);
         let length = i64::from(frame.length);
         sender.connection.take(length, since);
-        if let Some(draft) = self.stream(frame.stream) {
-            draft.flow(by).0.take(length, since);
+        if let Some(window) = self.window(frame.stream, by) {
+            window.take(length, since);
         }
         self.multiplex = Some(multiplex);
     }
 }
 
 impl Draft {
-    fn flow(&mut self, by: Side) -> &mut Flow {
-        let [client, server] = &mut self.flows;
-        match by {
-            Side::Client => client,
-            Side::Server => server,
-        }
+    /// Whether it is that stream.
+    fn is_of(&self, id: u32) -> bool {
+        self.multiplexed
+            .as_ref()
+            .is_some_and(|own| own.stream == id)
     }
 }

@@ -6,10 +6,10 @@
 use super::flights::Flights;
 use super::{Draft, Mode, Pairing};
 use crate::connection::View;
-use crate::connection::half::{Arrival, Span};
+use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::http::{RequestLine, Role};
-use crate::mark::{Data, Mark};
+use crate::mark::Mark;
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
 use crate::protocol::{Protocol, Step};
 use crate::time::Timestamp;
@@ -114,47 +114,19 @@ impl Pairing {
         self.tls = Some(Box::new(Conversation::new(begins_with_hello)));
     }
 
-    pub(super) fn tls_data(
-        &mut self,
-        by: Side,
-        mark: Mark,
-        data: Data,
-        payload: &[u8],
-        view: &View,
-    ) {
-        let stream = match by {
-            Side::Client => &mut self.requests,
-            Side::Server => &mut self.responses,
-        };
-        let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
-        if stream.messages.is_lost() && is_next && tls::begins_record(payload) {
-            stream.restart(data.span.start);
-        }
-        let steps = self.read(by, |stream, on| stream.take(data.span, payload, on));
-        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
-        if is_cut && steps.iter().any(|(_, step)| *step == Step::Lost) {
-            self.mode = Mode::Turns;
-            self.tls = None;
-            return self.turn_data(by, mark, data);
-        }
-        for (offset, step) in steps {
-            self.tls_step(by, offset, step, mark, view);
-        }
-    }
-
     /// The capture missed bytes.
     pub(super) fn tls_torn(&mut self, by: Side, span: Span) {
-        let steps = self.read(by, |stream, on| stream.skip(span, on));
-        let is_lost = steps.iter().any(|(_, step)| *step == Step::Lost);
+        let is_torn = !self.skip(by, span).is_empty();
         if let Some(tls) = &mut self.tls {
             tls.lose();
         }
-        if is_lost || !steps.is_empty() {
+        if is_torn {
             self.cut_awaited();
         }
     }
 
-    fn tls_step(&mut self, by: Side, offset: u64, step: Step, mark: Mark, view: &View) {
+    pub(super) fn tls_step(&mut self, offset: u64, step: Step, mark: &Mark, view: &View<'_>) {
+        let by = mark.by;
         let Some(mut tls) = self.tls.take() else {
             return;
         };
@@ -205,8 +177,8 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: Mark,
-        view: &View,
+        mark: &Mark,
+        view: &View<'_>,
     ) {
         let begin = match by {
             Side::Client => self.first_sent(record.start),
@@ -255,8 +227,8 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: Mark,
-        view: &View,
+        mark: &Mark,
+        view: &View<'_>,
     ) {
         match &mut tls.phase {
             Phase::Handshake(flights) => {
@@ -281,7 +253,7 @@ impl Pairing {
     }
 
     /// The handshake is over: it waits for the first exchange to bear it.
-    fn close_handshake(&mut self, tls: &mut Conversation, view: &View) {
+    fn close_handshake(&mut self, tls: &mut Conversation, view: &View<'_>) {
         let before = core::mem::replace(&mut tls.phase, Phase::Application);
         if let Phase::Handshake(flights) = before {
             let handshake = flights.close(view, self.marks.as_slice(), &self.torn);
@@ -307,7 +279,7 @@ impl Pairing {
         }
     }
 
-    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: Mark) {
+    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: &Mark) {
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
@@ -333,7 +305,7 @@ impl Pairing {
         draft.extend_turn(span, mark.at, mark.number);
     }
 
-    fn response_ended(&mut self, record: Record, mark: Mark) {
+    fn response_ended(&mut self, record: Record, mark: &Mark) {
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
@@ -371,11 +343,7 @@ impl Pairing {
         self.begin(request.start, begin, number);
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.request = request;
-            draft.line = Some(RequestLine {
-                method: "TLS".to_owned(),
-                target: name,
-                fingerprint: 0,
-            });
+            draft.line = Some(RequestLine::new("TLS", &name));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_core::wait::{Owner, WaitKind};
-use lagtrace_lab::{Label, Truth};
+use lagtrace_lab::{Label, Side, Truth};
 use serde::Serialize;
 
 use crate::lab::truth;
@@ -23,6 +23,9 @@ pub(crate) enum End {
 pub(crate) enum Kind {
     /// A fault that this program has a rule for.
     Known,
+    /// A fault that is in none of this end's packets: the right thing to say
+    /// is nothing, or what of it does show.
+    Hidden,
     /// A fault that it has none for: the right thing to say is nothing.
     NoRule,
     /// No fault, or what only looks like one.
@@ -41,7 +44,7 @@ pub(crate) enum Verdict {
     OtherFirst,
     /// Nothing was found where something was to be.
     Missed,
-    /// Nothing was to be found, and nothing was.
+    /// Nothing was to be found, and nothing untrue was.
     LeftAlone,
     /// Nothing was to be found, and a cause was named that is not true.
     Accused,
@@ -67,12 +70,28 @@ pub(crate) struct Case {
     pub(crate) misses: Vec<String>,
     /// The causes that were named and are not true.
     pub(crate) accused: Vec<String>,
+    /// Where the first finding only shows what a fault does: whether the fault
+    /// is among what it says that it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) candidate: Option<Candidacy>,
     /// The part of all requests' time that was not explained, 0 to 1; `None`
     /// without a whole request.
     pub(crate) unknown_share: Option<f64>,
     /// What the expected findings cost; `None` where none was found or the
     /// fault added nothing.
     pub(crate) cost: Option<Cost>,
+}
+
+/// Where the fault is among the candidates of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Candidacy {
+    /// The likeliest.
+    First,
+    /// A later one.
+    Named,
+    /// Not among them.
+    Absent,
 }
 
 /// A finding, in short.
@@ -99,6 +118,14 @@ impl End {
     /// Both, in the order in which they are shown.
     pub(crate) const ALL: [Self; 2] = [Self::Client, Self::Server];
 
+    /// The host of the lab that it is.
+    pub(crate) fn side(self) -> Side {
+        match self {
+            Self::Client => Side::Client,
+            Self::Server => Side::Server,
+        }
+    }
+
     /// Its name, also its capture's.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -116,12 +143,25 @@ impl Kind {
             Some(_) => Self::NoRule,
         }
     }
+
+    /// Whether there is a fault, and naming it is not asked.
+    pub(crate) fn is_to_be_left_alone(self) -> bool {
+        matches!(self, Self::Hidden | Self::NoRule)
+    }
 }
 
 impl Case {
     pub(super) fn new(recording: &str, end: End, label: &Label, report: &Report) -> Self {
-        let truth = &label.truth;
-        let kind = Kind::of(truth);
+        let whole = &label.truth;
+        let truth = &whole.seen_from(end.side());
+        let kind = match Kind::of(truth) {
+            Kind::Healthy if !whole.expected.is_empty() => Kind::Hidden,
+            kind => kind,
+        };
+        let expected = match truth.expected.is_empty() {
+            true => whole,
+            false => truth,
+        };
         let mut accused: Vec<String> = Vec::new();
         for cause in truth::accused(truth, report) {
             if !accused.iter().any(|known| known == cause) {
@@ -132,13 +172,14 @@ impl Case {
             recording: recording.to_owned(),
             end,
             kind,
-            expected: truth.expected.iter().map(|e| e.cause.clone()).collect(),
+            expected: expected.expected.iter().map(|e| e.cause.clone()).collect(),
             found: report.findings.iter().map(Found::from).collect(),
             verdict: verdict(kind, truth, report, !accused.is_empty()),
             misses: truth::misses(truth, report),
             accused,
+            candidate: candidate(kind, expected, report),
             unknown_share: unknown_share(report),
-            cost: cost(label, report),
+            cost: cost(label, truth, report),
         }
     }
 
@@ -202,11 +243,30 @@ fn unknown_share(report: &Report) -> Option<f64> {
     (exchanges.count > 0).then(|| rounded(share))
 }
 
-fn cost(label: &Label, report: &Report) -> Option<Cost> {
+/// Whether a fault that has no finding of its own is among what the first
+/// finding says that it may be.
+fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
+    let mut expected = truth.expected.iter().filter(|_| kind.is_to_be_left_alone());
+    let causes = &expected.next()?.cause;
+    let candidates = &report.findings.first()?.candidates;
+    let rank = candidates
+        .iter()
+        .position(|one| causes.contains(&one.cause));
+    (!candidates.is_empty()).then_some(match rank {
+        Some(0) => Candidacy::First,
+        Some(_) => Candidacy::Named,
+        None => Candidacy::Absent,
+    })
+}
+
+fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
+    if truth.no_cost.is_some() {
+        return None;
+    }
     let with = &label.requests.with;
     let without = label.requests.without.as_ref()?;
     let true_ns = with.mean_ns.checked_sub(without.mean_ns)?;
-    let mut findings = truth::of_expected(&label.truth, report).peekable();
+    let mut findings = truth::of_expected(truth, report).peekable();
     findings.peek()?;
     let total = findings.fold(0_u64, |sum, finding| sum.saturating_add(finding.cost_ns));
     let found_ns = total.checked_div(with.count)?;

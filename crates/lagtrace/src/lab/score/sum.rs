@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::case::{Case, End, Kind, Verdict, rounded};
+use super::case::{Candidacy, Case, End, Kind, Verdict, rounded};
 use super::fresh::Refused;
 
 /// The version of the score's form.
@@ -53,10 +53,17 @@ pub(crate) struct Totals {
     pub(crate) culprit_right: usize,
     /// Of all faults with a rule, those that were accused of something else besides or instead.
     pub(crate) known_accused: usize,
+    /// Faults that this end's packets do not show.
+    pub(crate) hidden: usize,
+    /// Of them, those that were accused of something that is not true, or that
+    /// nobody can tell from here.
+    pub(crate) hidden_accused: usize,
     /// Faults without a rule.
     pub(crate) no_rule: usize,
     /// Of them, those that were accused of something that is not true.
     pub(crate) no_rule_accused: usize,
+    /// What the findings leave open of faults that are hidden or without a rule.
+    pub(crate) candidates: Candidates,
     /// Recordings without a fault.
     pub(crate) healthy: usize,
     /// Of them, those that were accused.
@@ -65,6 +72,17 @@ pub(crate) struct Totals {
     pub(crate) unknown_share: Option<Unknown>,
     /// By how much the costs are off, as a part of the truth.
     pub(crate) cost_error: Option<CostError>,
+}
+
+/// Findings that show what a fault does, and name what it may be.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Candidates {
+    /// Of so many faults.
+    pub(crate) of: usize,
+    /// Those with the fault among them.
+    pub(crate) named: usize,
+    /// Those with the fault as the likeliest.
+    pub(crate) first: usize,
 }
 
 /// Unexplained shares, 0 to 1.
@@ -158,14 +176,29 @@ impl Totals {
             end,
             known: of(Kind::Known),
             first_right: count(&Case::is_first_right),
+            hidden: of(Kind::Hidden),
+            hidden_accused: accused(Kind::Hidden),
             culprit_right: count(&|case| case.verdict == Verdict::Right),
             known_accused: accused(Kind::Known),
             no_rule: of(Kind::NoRule),
             no_rule_accused: accused(Kind::NoRule),
+            candidates: Candidates::of(cases),
             healthy: of(Kind::Healthy),
             healthy_accused: accused(Kind::Healthy),
             unknown_share: Unknown::of(cases),
             cost_error: CostError::of(cases),
+        }
+    }
+}
+
+impl Candidates {
+    fn of(cases: &[&Case]) -> Self {
+        let all = cases.iter().filter_map(|case| case.candidate);
+        let count = |wanted: &[Candidacy]| all.clone().filter(|one| wanted.contains(one)).count();
+        Self {
+            of: all.clone().count(),
+            named: count(&[Candidacy::First, Candidacy::Named]),
+            first: count(&[Candidacy::First]),
         }
     }
 }

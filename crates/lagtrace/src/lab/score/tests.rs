@@ -1,9 +1,9 @@
-use lagtrace_core::report::{Exchanges, Finding, Report, WaitShare};
+use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
 use lagtrace_core::wait::{Owner, WaitKind};
 use lagtrace_lab::Label;
 use serde_json::{Value, json};
 
-use super::case::{Case, End, Verdict};
+use super::case::{Candidacy, Case, End, Kind, Verdict};
 use super::sum::Score;
 use crate::render;
 
@@ -95,6 +95,52 @@ fn each_verdict_is_given_for_what_it_says() {
 }
 
 #[test]
+fn what_an_end_cannot_show_is_neither_missed_nor_guessed() {
+    let far = json!([{"cause": ["proxy-buffering"], "culprit": ["proxy"],
+        "hidden": {"client": "the proxy's other leg is not in the client's packets"}}]);
+    let far = label(&far, &Value::Null);
+    let buffering = ("proxy-buffering", Owner::Proxy, 1);
+    let shows = ("path-distance", Owner::Path, 1);
+    for (end, findings, kind, verdict) in [
+        (End::Client, &[][..], Kind::Hidden, Verdict::LeftAlone),
+        (End::Client, &[shows], Kind::Hidden, Verdict::LeftAlone),
+        (End::Client, &[buffering], Kind::Hidden, Verdict::Accused),
+        (End::Server, &[buffering], Kind::Known, Verdict::Right),
+        (End::Server, &[], Kind::Known, Verdict::Missed),
+    ] {
+        let case = Case::new("it", end, &far, &report(findings));
+        assert_eq!((case.kind, case.verdict), (kind, verdict), "{findings:?}");
+        assert_eq!(case.expected_first(), Some("proxy-buffering"));
+    }
+}
+
+#[test]
+fn a_candidate_is_no_finding_and_counts_by_itself() {
+    let unruled = json!([{"cause": ["no-rule-for-it"], "culprit": ["server"]}]);
+    let unruled = label(&unruled, &Value::Null);
+    let mut report = report(&[("path-distance", Owner::Path, 1)]);
+    let candidates = |names: &[&str]| -> Vec<Candidate> {
+        let named = names.iter().map(|cause| Candidate {
+            cause: (*cause).to_owned(),
+            because: String::new(),
+            decided_by: String::new(),
+        });
+        named.collect()
+    };
+    for (names, wanted) in [
+        (&[][..], None),
+        (&["other"], Some(Candidacy::Absent)),
+        (&["other", "no-rule-for-it"], Some(Candidacy::Named)),
+        (&["no-rule-for-it", "other"], Some(Candidacy::First)),
+    ] {
+        report.findings[0].candidates = candidates(names);
+        let case = Case::new("it", End::Client, &unruled, &report);
+        assert_eq!(case.candidate, wanted, "{names:?}");
+        assert!(!case.is_first_right());
+    }
+}
+
+#[test]
 fn costs_are_held_against_the_clients_clocks() {
     let without = json!({"count": 10, "errors": 0, "mean_ns": 10, "p50_ns": 10, "p99_ns": 10});
     let label = label(&think(), &without);
@@ -106,6 +152,9 @@ fn costs_are_held_against_the_clients_clocks() {
     assert_eq!((cost.found_ns, cost.true_ns), (30, 40));
     assert!((cost.error + 0.25).abs() < 1e-9);
     assert!(case("it", &label, &findings[1..]).cost.is_none());
+    let mut unmeasured = label;
+    unmeasured.truth.no_cost = Some("the fault takes as long without it".to_owned());
+    assert!(case("it", &unmeasured, &findings).cost.is_none());
 }
 
 #[test]

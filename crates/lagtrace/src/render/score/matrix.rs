@@ -97,7 +97,7 @@ fn table(
             dim(own.map_or("", |(key, _)| key)),
             match row.0 {
                 Kind::Known => plain(name(row)),
-                Kind::NoRule | Kind::Healthy => dim(name(row)),
+                Kind::Hidden | Kind::NoRule | Kind::Healthy => dim(name(row)),
             },
         ];
         cells.extend(
@@ -112,7 +112,9 @@ fn table(
 fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell {
     let is_right = match kind {
         Kind::Known => found == expected,
-        Kind::NoRule | Kind::Healthy => found.is_none(),
+        // What shows of it may be said: the list of what is wrong tells.
+        Kind::Hidden if found.is_some() => return plain_or_dot(count),
+        Kind::Hidden | Kind::NoRule | Kind::Healthy => found.is_none(),
     };
     match count {
         0 => dim("·"),
@@ -121,8 +123,16 @@ fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell 
     }
 }
 
+fn plain_or_dot(count: usize) -> Cell {
+    match count {
+        0 => dim("·"),
+        _ => plain(count.to_string()),
+    }
+}
+
 fn name((kind, expected): Row<'_>) -> String {
     match (kind, expected) {
+        (Kind::Hidden, Some(cause)) => format!("{cause} (hidden)"),
         (Kind::NoRule, Some(cause)) => format!("{cause} (no rule)"),
         (_, Some(cause)) => cause.to_owned(),
         (_, None) => "healthy".to_owned(),

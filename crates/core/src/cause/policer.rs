@@ -1,0 +1,226 @@
+//! `policer`: what got through between two losses is what a constant rate
+//! allows, time after time, though nothing spaced it and nothing queued: an
+//! account of tokens that was empty at each loss (after Flach et al., "An
+//! Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §3.1). Losses by
+//! chance keep no account, and a queue that overflows makes its packets wait
+//! and lets them out evenly.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::evidence::{fix, percent, ruled_out};
+use super::limited::bits;
+use super::{Case, Conclusion, Features};
+use crate::event::PointId;
+use crate::exchange::{DropSlot, Drops, Exchange, Side};
+use crate::report::{Evidence, EvidenceKind, Finding};
+
+/// Slots kept of a service: 32 s in which something was lost.
+const MAX_SLOTS: usize = 16_384;
+/// From one loss to another: so long, that a segment more or less …
+const LEAST_WINDOW: Duration = Duration::from_millis(100);
+/// … and a sender's rounds are no large part of it.
+const ROUNDS: u32 = 5;
+const LEAST_SEGMENTS: u64 = 10;
+/// Without anything sent for so long the account fills up again.
+const LONGEST_SILENCE: Duration = Duration::from_millis(60);
+const SILENT_ROUNDS: u32 = 2;
+/// Windows from which on a rate is no chance; Flach et al. want 15 losses.
+const LEAST_WINDOWS: usize = 5;
+/// A window is at the rate if it is off by this share …
+const OFF: f64 = 0.15;
+/// … and this share of the windows are.
+const AT_RATE: f64 = 0.8;
+/// Of what is sent, this share is dropped at least; less may be bad luck.
+const LEAST_LOST: f64 = 0.02;
+/// Of the bytes, this share comes right behind others at least.
+const AT_ONCE: f64 = 0.5;
+/// At a higher rate full segments come as close by themselves.
+const FASTEST: f64 = 10e6;
+
+/// Keeps the path's account.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    server: Account,
+    client: Account,
+}
+
+/// What got through of one side's messages, and what did not.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    slots: BTreeMap<(PointId, i64), (u64, u64)>,
+    at_once: u64,
+    timed: u64,
+    /// Messages that queued, of all.
+    queued: u64,
+    messages: u64,
+    mss: u64,
+    /// The longest round trip.
+    round_trip: Duration,
+}
+
+/// A rate that is kept to.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// Bytes a second.
+    rate: f64,
+    windows: usize,
+    at_rate: usize,
+    /// The part of all bytes that was dropped.
+    lost: f64,
+}
+
+impl super::Rule for Rule {
+    const CONCERNS: Features = Features::DROPS;
+
+    fn observe(&mut self, exchange: &Exchange) {
+        if let Some(drops) = &exchange.drops {
+            let account = match drops.sender {
+                Side::Server => &mut self.server,
+                Side::Client => &mut self.client,
+            };
+            account.take(exchange.point, drops);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.server.merge(other.server);
+        self.client.merge(other.client);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let sides = [(&self.server, "server"), (&self.client, "client")];
+        let mut kept = sides.into_iter().filter_map(|(account, from)| Some((account.allowance()?, from)));
+        let Some((allowance, from)) = kept.next() else {
+            return Conclusion::Nothing;
+        };
+        match case.gathered.losses.finding("policer", case) {
+            Some(finding) => Conclusion::Finding(Box::new(told(finding, allowance, from))),
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+impl Account {
+    fn take(&mut self, point: PointId, drops: &Drops) {
+        for slot in &drops.slots {
+            let sum = self.slots.entry((point, slot.number)).or_default();
+            sum.0 += slot.passed;
+            sum.1 += slot.lost;
+        }
+        self.at_once += drops.at_once;
+        self.timed += drops.timed;
+        self.queued += u64::from(drops.has_queue);
+        self.messages += 1;
+        self.mss = self.mss.max(u64::from(drops.mss));
+        self.round_trip = self.round_trip.max(drops.round_trip);
+        self.settle();
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (key, (passed, lost)) in other.slots {
+            let sum = self.slots.entry(key).or_default();
+            sum.0 += passed;
+            sum.1 += lost;
+        }
+        self.at_once += other.at_once;
+        self.timed += other.timed;
+        self.queued += other.queued;
+        self.messages += other.messages;
+        self.mss = self.mss.max(other.mss);
+        self.round_trip = self.round_trip.max(other.round_trip);
+        self.settle();
+    }
+
+    /// Keeps the earliest, in whatever order their exchanges closed.
+    fn settle(&mut self) {
+        while self.slots.len() > MAX_SLOTS {
+            self.slots.pop_last();
+        }
+    }
+
+    /// The rate that the path keeps to, if it does.
+    fn allowance(&self) -> Option<Allowance> {
+        let mut rates = self.rates();
+        rates.sort_by(f64::total_cmp);
+        let rate = rates.get(rates.len() / 2).copied()?;
+        let at_rate = rates.iter().filter(|other| (*other / rate - 1.0).abs() <= OFF).count();
+        let sum = |of: fn(&(u64, u64)) -> u64| self.slots.values().map(of).sum::<u64>() as f64;
+        let (passed, lost) = (sum(|slot| slot.0), sum(|slot| slot.1));
+        let lost = lost / (passed + lost).max(1.0);
+        let is_kept = rates.len() >= LEAST_WINDOWS && at_rate as f64 >= rates.len() as f64 * AT_RATE;
+        let is_unspaced = self.at_once as f64 >= self.timed as f64 * AT_ONCE;
+        let is_unqueued = self.queued * 2 < self.messages;
+        let is_policed = is_kept && is_unspaced && is_unqueued && lost >= LEAST_LOST && rate <= FASTEST;
+        is_policed.then_some(Allowance { rate, windows: rates.len(), at_rate, lost })
+    }
+
+    /// What got through from one loss to another, in bytes a second.
+    fn rates(&self) -> Vec<f64> {
+        let shortest = LEAST_WINDOW.max(self.round_trip * ROUNDS);
+        let silence = LONGEST_SILENCE.max(self.round_trip * SILENT_ROUNDS);
+        let mut rates = Vec::new();
+        let mut open: Option<(i64, u64)> = None;
+        let mut last: Option<(PointId, i64)> = None;
+        for (&(point, number), &(passed, lost)) in &self.slots {
+            let is_broken =
+                |(at, before): (PointId, i64)| at != point || DropSlot::span(number - before) > silence;
+            if last.is_some_and(is_broken) {
+                open = None;
+            }
+            last = Some((point, number));
+            if let (Some((since, bytes)), true) = (open, lost > 0) {
+                let took = DropSlot::span(number - since);
+                if took >= shortest && bytes >= LEAST_SEGMENTS * self.mss {
+                    rates.push(bytes as f64 / took.as_secs_f64());
+                    open = None;
+                }
+            }
+            open = match open {
+                Some((since, bytes)) => Some((since, bytes + passed)),
+                None if lost > 0 => Some((number, passed)),
+                None => None,
+            };
+        }
+        rates
+    }
+}
+
+fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
+    let rate = bits(allowance.rate);
+    let text = format!(
+        "from one loss to another the path let {rate} of the {from}'s bytes through, in {} of {} \
+         stretches to within {}, and dropped {} of what was sent; what passed was not spaced, and \
+         did not queue",
+        allowance.at_rate,
+        allowance.windows,
+        percent(OFF),
+        percent(allowance.lost),
+    );
+    let count = u64::try_from(allowance.at_rate).unwrap_or(u64::MAX);
+    finding.evidence.insert(0, Evidence::mechanism(EvidenceKind::Wire, text).count(count));
+    finding.summary = format!(
+        "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until an \
+         allowance is used up, then segments are lost in runs. {} of the exchanges had to wait for \
+         something to be sent again.",
+        percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
+    );
+    finding.ruled_out.push(ruled_out(
+        "packet-loss",
+        "losses by chance do not leave the same bytes a second between them",
+    ));
+    finding.ruled_out.push(ruled_out(
+        "bandwidth-limit",
+        "a slow link's queue delays and spaces what it carries; nothing was",
+    ));
+    finding.overturned_by = format!(
+        "segments lost while less than {rate} is sent, or the counters of every policer on the way \
+         at rest"
+    );
+    finding.fix = vec![
+        fix("path", "raise the policer's rate or burst, or have it shape (queue) instead of drop"),
+        fix(from, format!("stay below it: pace or shape to less than {rate} (tc fq maxrate, SO_MAX_PACING_RATE)")),
+        fix("path", "find it: `tc -s filter show`, `police` drops; a cloud's allowance counters (`ethtool -S`)"),
+    ];
+    finding
+}

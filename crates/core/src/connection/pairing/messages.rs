@@ -1,0 +1,255 @@
+//! Reads messages from both directions and makes exchanges of what they say.
+
+use super::{Draft, Mode, Pairing, Scratch};
+use crate::connection::half::{Arrival, Span};
+use crate::connection::stream::Stream;
+use crate::connection::{View, empty_span};
+use crate::exchange::{Foreign, Side};
+use crate::http::{self, Role};
+use crate::mark::{Data, Mark};
+use crate::protocol::{Parser, Protocol, Step, http2, tls};
+use crate::time::Timestamp;
+
+/// Steps with the offsets where they were taken.
+pub(super) type Steps = Vec<(u64, Step)>;
+
+impl Pairing {
+    /// Data of a protocol whose messages' parsers know their ends: HTTP/1.x and
+    /// others like it.
+    pub(super) fn message_data(
+        &mut self,
+        mark: &Mark,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let has_lost_thread = self.requests.messages.is_lost() || self.responses.messages.is_lost();
+        if has_lost_thread && mark.by == Side::Client && self.requests.messages.may_resume(payload)
+        {
+            self.resynchronise(data.span.start, mark.ack);
+        }
+        let is_read = self.direction(mark.by).pass(data.span)
+            || self.read_on(mark, data, payload, view, scratch);
+        if is_read && mark.by == Side::Server {
+            if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
+                draft.last_number = mark.number;
+            }
+        }
+    }
+
+    /// Data in frames or records that say where they end.
+    pub(super) fn framed_data(
+        &mut self,
+        mark: &Mark,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let is_next = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        let begins_one = match self.mode {
+            Mode::Tls => tls::begins_record,
+            _ => http2::begins_frame,
+        };
+        let stream = self.direction(mark.by);
+        if stream.messages.is_lost() && is_next && begins_one(payload) {
+            stream.restart(data.span.start);
+        }
+        self.read_on(mark, data, payload, view, scratch);
+    }
+
+    /// Takes the steps that a segment brings; whether messages are still told
+    /// apart: what the capture cut off its payload may have been their heads.
+    fn read_on(
+        &mut self,
+        mark: &Mark,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let by = mark.by;
+        let steps = &mut scratch.steps;
+        steps.clear();
+        self.read(by, steps, |stream, on| stream.take(data.span, payload, on));
+        let is_lost = has_lost(steps);
+        let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
+        if is_lost && is_cut {
+            self.mode = Mode::Turns;
+            (self.multiplex, self.tls) = (None, None);
+            self.turn_data(mark, data);
+            return false;
+        }
+        let is_answer = by == Side::Server && self.mode == Mode::Http;
+        if is_lost && is_answer && data.arrival == Arrival::InOrder {
+            self.look_for_foreign(payload);
+        }
+        for (offset, step) in steps.drain(..) {
+            match self.mode {
+                Mode::Http2 => self.http2_step(offset, step, mark, view),
+                Mode::Tls => self.tls_step(offset, step, mark, view),
+                _ => self.step(by, offset, step, mark.at, mark.number, false),
+            }
+        }
+        true
+    }
+
+    /// The capture missed the bytes of `span`.
+    pub(super) fn skip(&mut self, by: Side, span: Span) -> Steps {
+        let mut steps = Steps::new();
+        self.read(by, &mut steps, |stream, on| stream.skip(span, on));
+        steps
+    }
+
+    /// A response that does not begin as one.
+    fn look_for_foreign(&mut self, payload: &[u8]) {
+        let is_http = matches!(self.responses.messages, Parser::Http(_));
+        let is_response = !is_http || http::begins_message(Role::Response, payload);
+        if is_response || self.is_orphaned {
+            return;
+        }
+        let is_tls = matches!(payload, [20..=23, 3, 0..=4, ..]);
+        let foreign = if is_tls {
+            Foreign::Tls
+        } else {
+            Foreign::Unknown
+        };
+        let is_due = |draft: &&mut Draft| draft.is_awaited() && draft.status.is_none();
+        if let Some(draft) = self.open.iter_mut().find(is_due) {
+            draft.signs.foreign = Some(foreign);
+        }
+    }
+
+    /// A request begins and nothing before it can be told apart.
+    fn resynchronise(&mut self, request: u64, response: u64) {
+        self.cut_awaited();
+        self.is_orphaned = false;
+        self.requests.restart(request);
+        self.responses.restart(response);
+    }
+
+    fn direction(&mut self, by: Side) -> &mut Stream {
+        match by {
+            Side::Client => &mut self.requests,
+            Side::Server => &mut self.responses,
+        }
+    }
+
+    /// Runs a stream and gathers its steps, telling it which responses have no body.
+    fn read(
+        &mut self,
+        by: Side,
+        steps: &mut Steps,
+        run: impl FnOnce(&mut Stream, &mut dyn FnMut(&mut Parser, u64, Step)),
+    ) {
+        if by == Side::Client {
+            let on = &mut |_: &mut Parser, offset, step| steps.push((offset, step));
+            return run(&mut self.requests, on);
+        }
+        let mut awaited = self
+            .open
+            .iter()
+            .filter(|draft| draft.is_awaited())
+            .map(|draft| draft.is_head_request());
+        let mut has_no_body = awaited.next().unwrap_or(false);
+        let mut changes_protocol = false;
+        let on = &mut |messages: &mut Parser, offset: u64, step: Step| {
+            match &step {
+                Step::Head(head) if head.status == Some(101) => {
+                    changes_protocol = head.upgrades_to_http2;
+                }
+                // What follows a 101 is frames (RFC 7540 §3.2).
+                Step::Ended if changes_protocol => {
+                    changes_protocol = false;
+                    *messages = Protocol::Http2.parser(Role::Response);
+                }
+                Step::Head(_) if has_no_body => messages.no_body(),
+                Step::Ended => has_no_body = awaited.next().unwrap_or(false),
+                _ => {}
+            }
+            steps.push((offset, step));
+        };
+        run(&mut self.responses, on);
+    }
+
+    pub(super) fn step(
+        &mut self,
+        by: Side,
+        offset: u64,
+        step: Step,
+        at: Timestamp,
+        number: u64,
+        torn: bool,
+    ) {
+        match by {
+            Side::Client => self.request_step(offset, step, at, torn),
+            Side::Server => self.response_step(offset, step, at, number, torn),
+        }
+    }
+
+    fn request_step(&mut self, offset: u64, step: Step, at: Timestamp, torn: bool) {
+        match step {
+            Step::Began => {
+                let (begin, number) = self.first_sent(offset).unwrap_or((at, 0));
+                self.begin(offset, begin, number);
+            }
+            Step::Head(head) => {
+                if let Some(draft) = self.open.back_mut() {
+                    draft.client_asked = head.asks_to_close;
+                    draft.expects_at = head.fields.expects_continue.then_some(offset);
+                    draft.line = head.request;
+                }
+            }
+            Step::Ended => {
+                if let Some(draft) = self.open.back_mut() {
+                    draft.request.end = offset;
+                    draft.is_request_torn |= torn;
+                }
+            }
+            Step::Lost => self.cut_awaited(),
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
+        }
+    }
+
+    fn response_step(&mut self, offset: u64, step: Step, at: Timestamp, number: u64, torn: bool) {
+        if matches!(step, Step::Began) {
+            self.is_orphaned = !self.open.iter().any(Draft::is_awaited);
+        }
+        if self.is_orphaned {
+            return;
+        }
+        let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) else {
+            return;
+        };
+        match step {
+            Step::Began => {
+                draft.response = empty_span(offset);
+                draft.signs.has_response = true;
+            }
+            Step::Head(head) if head.status == Some(101) && head.upgrades_to_http2 => {
+                self.upgrade_to_http2();
+            }
+            Step::Head(head) => {
+                draft.status = head.status;
+                draft.is_error |= head.is_error;
+                draft.fields = head.fields;
+                draft.server_asked |= head.asks_to_close;
+                draft.is_revocation |= head.is_revocation;
+            }
+            Step::Ended if torn => draft.cut(),
+            Step::Ended if draft.is_interim() => {
+                draft.status = None;
+                draft.interim = draft.interim.or(Some((at, number)));
+            }
+            Step::Ended => draft.complete(offset, at, number),
+            Step::Lost => draft.cut(),
+            Step::NeedMore | Step::Http2(_) | Step::Tls(_) => {}
+        }
+    }
+}
+
+/// Whether the thread was lost among these steps.
+fn has_lost(steps: &Steps) -> bool {
+    steps.iter().any(|(_, step)| matches!(step, Step::Lost))
+}

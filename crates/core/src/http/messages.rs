@@ -1,0 +1,263 @@
+//! The messages of one direction, byte by byte.
+
+use memchr::memchr;
+
+use super::{Framing, Role, begins_message, head};
+use crate::protocol::{Step, skip};
+
+/// Longest head that is kept; a longer one is no HTTP worth reading.
+const MAX_HEAD: usize = 64 * 1024;
+/// Longest chunk-size line, its extensions included.
+const MAX_CHUNK_LINE: usize = 256;
+
+/// The messages of one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Messages {
+    role: Role,
+    state: State,
+    head: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between messages: stray CRLF are skipped (RFC 9112 §2.2).
+    Between,
+    Head,
+    /// This many body bytes are to come.
+    Length(u64),
+    /// Collecting a chunk-size line in `head`.
+    ChunkSize,
+    /// This many bytes of a chunk and its CRLF are to come.
+    Chunk(u64),
+    /// Collecting the trailer section in `head`.
+    Trailer,
+    /// The body lasts until the connection closes.
+    UntilClose,
+    /// The message's end is due.
+    Ending,
+    Lost,
+}
+
+impl Messages {
+    pub(crate) fn new(role: Role) -> Self {
+        Self {
+            role,
+            state: State::Between,
+            head: Vec::new(),
+        }
+    }
+
+    /// Begins afresh at a message's first byte.
+    pub(crate) fn reset(&mut self) {
+        self.state = State::Between;
+        self.head = Vec::new();
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state == State::Lost
+    }
+
+    /// Body bytes that the message in progress has announced and that are still
+    /// to come, where its length was given.
+    pub(crate) fn awaited_bytes(&self) -> Option<u64> {
+        match self.state {
+            State::Length(left) => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Whether the message in progress ends with the connection.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.state == State::UntilClose
+    }
+
+    /// Goes over `length` bytes at once, if all of them lie within the body and
+    /// do not end it; whether they do.
+    pub(crate) fn pass(&mut self, length: u64) -> bool {
+        match &mut self.state {
+            State::Length(left) | State::Chunk(left) if *left > length => {
+                *left -= length;
+                true
+            }
+            State::UntilClose | State::Lost => true,
+            _ => false,
+        }
+    }
+
+    /// The response whose head was just read has no body: it answers `HEAD`.
+    pub(crate) fn no_body(&mut self) {
+        self.state = State::Ending;
+    }
+
+    /// Goes on with `bytes`, the captured part at their front used up step by
+    /// step; `missing` uncaptured bytes follow them.
+    pub(crate) fn step(&mut self, bytes: &mut &[u8], missing: &mut u64) -> Step {
+        loop {
+            match self.state {
+                State::Lost => {
+                    *bytes = &[];
+                    *missing = 0;
+                    return Step::NeedMore;
+                }
+                State::Ending => {
+                    self.state = State::Between;
+                    return Step::Ended;
+                }
+                _ if bytes.is_empty() && *missing == 0 => return Step::NeedMore,
+                State::UntilClose => {
+                    *bytes = &[];
+                    *missing = 0;
+                }
+                State::Length(left) => {
+                    let left = skip(left, bytes, missing);
+                    self.state = if left == 0 {
+                        State::Ending
+                    } else {
+                        State::Length(left)
+                    };
+                }
+                State::Chunk(left) => {
+                    let left = skip(left, bytes, missing);
+                    self.state = if left == 0 {
+                        State::ChunkSize
+                    } else {
+                        State::Chunk(left)
+                    };
+                }
+                _ if bytes.is_empty() => return self.lose(),
+                State::Between => {
+                    if let Some(step) = self.begin(bytes) {
+                        return step;
+                    }
+                }
+                State::Head => {
+                    if let Some(step) = self.read_head(bytes) {
+                        return step;
+                    }
+                }
+                State::ChunkSize => {
+                    if !self.read_chunk_size(bytes) {
+                        return self.lose();
+                    }
+                }
+                State::Trailer => {
+                    if !self.read_trailer(bytes) {
+                        return self.lose();
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Step {
+        self.state = State::Lost;
+        self.head = Vec::new();
+        Step::Lost
+    }
+
+    fn begin(&mut self, bytes: &mut &[u8]) -> Option<Step> {
+        let stray = bytes
+            .iter()
+            .take_while(|&&byte| byte == b'\r' || byte == b'\n')
+            .count();
+        *bytes = bytes.get(stray..).unwrap_or_default();
+        if bytes.is_empty() {
+            return None;
+        }
+        if !begins_message(self.role, bytes) {
+            return Some(self.lose());
+        }
+        self.head.clear();
+        self.state = State::Head;
+        Some(Step::Began)
+    }
+
+    /// Takes bytes up to the head's empty line; most heads come whole.
+    fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
+        if self.head.is_empty() {
+            if let Some(end) = head::end_of_head(bytes) {
+                let (whole, rest) = bytes.split_at(end);
+                *bytes = rest;
+                return Some(self.finish_head(whole));
+            }
+        }
+        while let Some(newline) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at(newline + 1);
+            *bytes = rest;
+            self.head.extend_from_slice(line);
+            if self.head.len() > MAX_HEAD {
+                return Some(self.lose());
+            }
+            if self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n") {
+                let whole = core::mem::take(&mut self.head);
+                return Some(self.finish_head(&whole));
+            }
+        }
+        self.head.extend_from_slice(bytes);
+        *bytes = &[];
+        (self.head.len() > MAX_HEAD).then(|| self.lose())
+    }
+
+    fn finish_head(&mut self, whole: &[u8]) -> Step {
+        let Some((head, framing)) = head::read(self.role, whole) else {
+            return self.lose();
+        };
+        self.state = match framing {
+            Framing::Empty => State::Ending,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::ChunkSize,
+            Framing::UntilClose => State::UntilClose,
+        };
+        Step::Head(head)
+    }
+
+    /// Reads `chunk-size [ext] CRLF` (RFC 9112 §7.1), and the CRLF before it.
+    fn read_chunk_size(&mut self, bytes: &mut &[u8]) -> bool {
+        let Some(line) = self.take_line(bytes) else {
+            return self.head.len() <= MAX_CHUNK_LINE;
+        };
+        let size = line
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        if size.is_empty() || size.len() > 16 {
+            return false;
+        }
+        let Some(size) = core::str::from_utf8(size)
+            .ok()
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        else {
+            return false;
+        };
+        // The chunk's own CRLF counts with it.
+        self.state = match size {
+            0 => State::Trailer,
+            size => State::Chunk(size.saturating_add(2)),
+        };
+        true
+    }
+
+    fn read_trailer(&mut self, bytes: &mut &[u8]) -> bool {
+        let Some(line) = self.take_line(bytes) else {
+            return self.head.len() <= MAX_HEAD;
+        };
+        if line.trim_ascii().is_empty() {
+            self.state = State::Ending;
+        }
+        true
+    }
+
+    /// One line with its newline, or `None` with what there was put by.
+    fn take_line(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
+        let Some(newline) = memchr(b'\n', bytes) else {
+            self.head.extend_from_slice(bytes);
+            *bytes = &[];
+            return None;
+        };
+        let (line, rest) = bytes.split_at(newline + 1);
+        *bytes = rest;
+        self.head.extend_from_slice(line);
+        Some(core::mem::take(&mut self.head))
+    }
+}
