@@ -23,7 +23,7 @@ use crate::conclude::{self, Evidence};
 use crate::connections::{Collected, ConnectionSink, Wanted};
 use crate::datagram::{Datagram, Neighbour};
 use crate::decode::Packet;
-use crate::event::{Event, EventBody, Note, Phase, TargetId};
+use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::flow::Endpoint;
@@ -219,7 +219,8 @@ impl Analyzer {
         let seen = self.entrance.finish(vantages);
         let mut facts = self.common.facts;
         let max = self.options.max_connections();
-        for (id, text) in remarks(&tallied, seen.points.segments(), max) {
+        let told = remarks(&tallied, seen.points.segments(), max);
+        for (id, text) in told.into_iter().chain(secrets(&facts.captures)) {
             let id = id.to_owned();
             let body = EventBody::Note(Note { id, text });
             facts.observe(Event::here(Timestamp::MAX, Phase::Baseline, body));
@@ -234,6 +235,18 @@ impl Analyzer {
             connections: seen.connections,
         })
     }
+}
+
+/// That captures hold keys, which whoever passes them on should know.
+fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, String)> {
+    let holding = captures.iter().filter(|(_, summary)| summary.secrets > 0);
+    let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        ("decryption-secrets", format!(
+            "{names}: holds decryption secrets (such as the keys of TLS sessions), with which anybody who has the file can read what was encrypted. They are not used here: encrypted traffic is read by its records' sizes and times. A copy made with --annotate has them too; `editcap --discard-all-secrets` removes them."
+        ))
+    })
 }
 
 /// What must be known of a capture's oddities, each with its id.

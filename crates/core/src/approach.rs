@@ -6,6 +6,7 @@
 //! it began. Flows only meet here: what is told apart by flow knows nothing of
 //! this.
 
+pub(crate) mod chain;
 pub(crate) mod elsewhere;
 pub(crate) mod lookup;
 pub(crate) mod neighbour;
@@ -18,6 +19,7 @@ use crate::datagram::{Datagram, Neighbour};
 use crate::dns;
 use crate::segment::{Segment, TcpFlags};
 
+pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
 pub(crate) use lookup::{Lookup, Lost};
 pub(crate) use neighbour::{Search, Silent};
@@ -27,6 +29,8 @@ pub(crate) use neighbour::{Search, Silent};
 pub(crate) struct Approach {
     /// The lookup of its server's name.
     pub(crate) lookup: Option<Lookup>,
+    /// What of its link was asked before that lookup.
+    pub(crate) chain: Option<Chain>,
     /// The search for its next hop's hardware address.
     pub(crate) search: Option<Search>,
     /// The attempt at another address of the same server.
@@ -37,6 +41,7 @@ pub(crate) struct Approach {
 #[derive(Debug, Default)]
 pub(crate) struct Approaches {
     lookups: lookup::Lookups,
+    chains: chain::Chains,
     searches: neighbour::Searches,
     attempts: elsewhere::Attempts,
 }
@@ -46,19 +51,21 @@ impl Approaches {
     pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let source = datagram.flow.source(datagram.direction);
         let destination = datagram.flow.destination(datagram.direction);
-        if source.port != dns::PORT && destination.port != dns::PORT {
-            return;
-        }
-        if let Some(message) = dns::read(payload) {
-            let place = lookup::Place {
-                at: datagram.at,
-                number: datagram.number,
-                point: datagram.point,
-                source,
-                destination,
-                is_stream: false,
-            };
-            self.message(&message, place);
+        let is_of = |port| source.port == port || destination.port == port;
+        let place = lookup::Place {
+            at: datagram.at,
+            number: datagram.number,
+            point: datagram.point,
+            source,
+            destination,
+            is_stream: false,
+        };
+        if is_of(dns::PORT) {
+            if let Some(message) = dns::read(payload) {
+                self.message(&message, place);
+            }
+        } else if is_of(chain::MDNS_PORT) || is_of(chain::LLMNR_PORT) {
+            dns::read_questions(payload, |message| self.chains.take(message, place));
         }
     }
 
@@ -136,12 +143,17 @@ impl Approaches {
             Some(found) => (found.lookup, found.searched),
             None => (None, None),
         };
+        let chain = lookup.as_ref().and_then(|lookup| {
+            self.chains
+                .before(segment.point, source.addr, &lookup.name, lookup.begin)
+        });
         let search = self
             .searches
             .before(segment.point, source.addr, segment.at)
             .or(looked_up_late);
         let approach = Approach {
             lookup,
+            chain,
             search,
             elsewhere,
         };

@@ -182,12 +182,16 @@ causes! {
     nagle_delayed_ack_request "nagle-delayed-ack-request" "Nagle's algorithm on the client waits for the server's delayed ACK";
     nagle_round_trip "nagle-round-trip" "Nagle's algorithm costs a round trip";
     delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
+    autocorking "autocorking" "Small writes leave together, at no cost";
+    ack_thinning "ack-thinning" "One acknowledgement comes for many segments, at no cost";
     server_think "server-think" "The server takes its time before it answers";
     server_pause "server-pause" "The server pauses in the middle of its answer";
+    compression_cost "compression-cost" "The server compresses each response while the client waits";
     slow_request_upload "slow-request-upload" "The client takes its time to send its request";
     expect_continue "expect-continue" "The client waits for leave to send its request's body";
     close_delimited_body "close-delimited-body" "Only the connection's end tells that the response is whole";
     head_of_line_blocking "head-of-line-blocking" "Responses wait behind a slower one on their connection";
+    client_queue "client-queue" "Requests wait in the client for a connection that is free";
     client_think "client-think" "The client pauses between requests that belong together";
     chatty_round_trips "chatty-round-trips" "One action takes many round trips one after the other";
     redirect_chain "redirect-chain" "Redirects lead to redirects";
@@ -234,6 +238,7 @@ causes! {
     split_connection_proxy "split-connection-proxy" "A near proxy hides the way to a far server";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    name_service_chain "name-service-chain" "A name is asked for elsewhere before the resolver is asked";
     dns_retry "dns-retry" "Lookups wait for queries that were lost";
     dns_parallel_query_loss "dns-parallel-query-loss" "Lookups lose the second of two queries sent side by side";
     dns_search_list "dns-search-list" "Lookups try a search list before the name";

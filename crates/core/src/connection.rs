@@ -14,6 +14,7 @@ mod setup;
 mod stream;
 pub(crate) mod transit;
 
+use core::cmp::Ordering;
 use core::net::IpAddr;
 use core::time::Duration;
 
@@ -435,7 +436,15 @@ impl Connection {
     }
 
     /// Who asks: the SYN's sender, else who speaks a request, else the higher port.
+    #[inline]
     fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        if is_syn || (self.client.is_none() && !payload.is_empty()) {
+            self.tell_client(segment, payload);
+        }
+    }
+
+    fn tell_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
             let client = if is_reply {
@@ -444,9 +453,6 @@ impl Connection {
                 segment.direction
             };
             self.client = Some(client);
-            return;
-        }
-        if self.client.is_some() || payload.is_empty() {
             return;
         }
         let (source, destination) = (
@@ -607,12 +613,24 @@ impl Connection {
 
     /// What the segment says of the other side's bytes beyond its
     /// acknowledgement; whether some are missing at its sender's.
+    #[inline]
     fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
         let blocks = segment.options.sack_blocks();
-        let half = self.half_mut(segment.direction.reverse());
-        if blocks.is_empty() && (half.repeats.is_empty() || ack == 0) {
+        let has_repeats = !self.half(segment.direction.reverse()).repeats.is_empty();
+        if blocks.is_empty() && (!has_repeats || ack == 0) {
             return false;
         }
+        self.weigh_answer(segment, blocks, ack, skipped)
+    }
+
+    fn weigh_answer(
+        &mut self,
+        segment: &Segment,
+        blocks: &[(u32, u32)],
+        ack: u64,
+        skipped: u16,
+    ) -> bool {
+        let half = self.half_mut(segment.direction.reverse());
         let mut spans = [empty_span(0); 4];
         for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
             *slot = Span {
@@ -674,7 +692,7 @@ impl Connection {
         Some(Data {
             span,
             arrival,
-            is_small: segment.payload_len % mss != 0,
+            is_small: is_partial(segment.payload_len, mss),
             has_fin: carries_fin(segment),
             was_too_big,
             acked,
@@ -761,6 +779,14 @@ impl<'a> View<'a> {
         self.response.fin.is_some() && self.request.fin.is_none()
     }
 
+    /// Whether any of one side's data was sent again so far.
+    pub(crate) fn has_repeats(&self, sender: Side) -> bool {
+        match sender {
+            Side::Client => self.request.has_repeats,
+            Side::Server => self.response.has_repeats,
+        }
+    }
+
     /// How the client sends, and how the server does.
     pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
         [
@@ -776,6 +802,17 @@ pub(crate) fn is_progress(arrival: Arrival) -> bool {
         arrival,
         Arrival::InOrder | Arrival::PastHole | Arrival::Fill
     )
+}
+
+/// Whether so long a payload is no multiple of the MSS. Most are told without
+/// a division.
+#[inline]
+fn is_partial(payload_len: u32, mss: u32) -> bool {
+    match payload_len.cmp(&mss) {
+        Ordering::Less => payload_len > 0,
+        Ordering::Equal => false,
+        Ordering::Greater => payload_len % mss != 0,
+    }
 }
 
 /// An empty stretch at `offset`.

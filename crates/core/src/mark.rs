@@ -11,6 +11,8 @@ use crate::time::Timestamp;
 
 /// Marks kept for one connection's open exchanges at most.
 const MAX_MARKS: usize = 4096;
+/// Marks of a short exchange.
+const USUAL_MARKS: usize = 8;
 /// Marks nearer together than this are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
@@ -107,6 +109,9 @@ impl Marks {
     pub(crate) fn push(&mut self, mark: Mark) {
         if self.list.len() >= MAX_MARKS {
             self.thin_out();
+        }
+        if self.list.capacity() == 0 {
+            self.list.reserve_exact(USUAL_MARKS);
         }
         self.list.push(mark);
     }

@@ -316,7 +316,9 @@ impl Table {
     /// gives up what has long been idle.
     #[inline]
     fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
-        let is_due = |due: Option<&Due>, after| due.is_some_and(|due| now.since(due.at) > after);
+        let is_due = |due: Option<&Due>, after: Duration| {
+            due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
+        };
         if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
             self.close_ended(now, closed);
         }

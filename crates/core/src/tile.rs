@@ -10,6 +10,7 @@ mod flow;
 mod gap;
 mod narrow;
 mod overlay;
+mod packing;
 mod release;
 mod repair;
 mod stop;
@@ -25,12 +26,12 @@ use crate::connection::repeats::Need;
 use crate::connection::rtt::RoundTrip;
 use crate::delivery::Delivery;
 use crate::exchange::{
-    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Recovery, Side, Travel,
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
 };
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
-use flow::Flow;
+use flow::{Flow, Piece};
 use stop::Stop;
 pub(crate) use stops::Before;
 
@@ -136,6 +137,7 @@ pub(crate) struct Tiling {
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) drops: Option<Box<Drops>>,
+    pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
@@ -150,6 +152,7 @@ pub(crate) struct Spare {
     recoveries: Vec<Recovery>,
     deliveries: Vec<Delivery>,
     stops: Vec<Stop>,
+    pieces: Vec<Piece>,
 }
 
 impl Spare {
@@ -185,9 +188,13 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
         tiling: spare.tiling(),
         flow: Flow::default(),
         stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
     };
     let request_end = tiler.walk(Side::Client);
-    tiler.between(request_end);
+    let first = first_response(trace);
+    if let Some(first) = first {
+        tiler.between(request_end, first);
+    }
     tiler.walk(Side::Server);
     tiler.tiling.close_wait = trace.ends_with_fin.then(|| trace.end.since(tiler.cursor));
     let (kind, owner) = match trace.ends_with_fin {
@@ -195,11 +202,12 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.packing = packing::packing(trace);
     tiler.tiling.harmless_delay = harmless_delay(trace);
-    tiler.tiling.travel = travel(trace, request_end, &tiler.tiling.recoveries);
+    tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
     tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
-    spare.stops = tiler.stops;
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
     tiler.tiling
 }
 
@@ -210,6 +218,7 @@ struct Tiler<'a> {
     /// Of the message that is walked.
     flow: Flow,
     stops: Vec<Stop>,
+    pieces: Vec<Piece>,
 }
 
 impl Tiler<'_> {
@@ -249,7 +258,7 @@ impl Tiler<'_> {
     /// of the last one: when the message was whole here.
     fn walk(&mut self, sender: Side) -> Timestamp {
         let span = self.trace.span(sender);
-        self.flow = Flow::of(self.trace, sender);
+        self.flow = Flow::of(self.trace, sender, &mut self.pieces);
         let mut last: Option<&Mark> = None;
         for (index, mark) in self.trace.marks.iter().enumerate() {
             let Some(data) = mark.data.filter(|_| mark.by == sender) else {
@@ -331,11 +340,8 @@ impl Tiler<'_> {
 
     /// The time from the whole request to the response's first byte: loss of
     /// the request, time behind other responses, travel, and the server.
-    fn between(&mut self, request_end: Timestamp) {
+    fn between(&mut self, request_end: Timestamp, first: &Mark) {
         let trace = self.trace;
-        let Some(first) = first_response(trace) else {
-            return;
-        };
         self.push(
             request_end,
             WaitKind::RequestTransfer,
@@ -373,7 +379,7 @@ impl Tiler<'_> {
     /// the last one left that had to, `None` where that cannot be told.
     fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
-        if !trace.is_near(Side::Client) {
+        if !trace.is_near(Side::Client) || !trace.pipe(Side::Client).has_repeats {
             return Some(request_end);
         }
         let repeat = trace.marks.iter().rev().find(|mark| {
@@ -599,12 +605,16 @@ fn first_response<'a>(trace: &'a Trace<'_>) -> Option<&'a Mark> {
 }
 
 /// What the packets tell of the way.
-fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) -> Travel {
+fn travel(
+    trace: &Trace<'_>,
+    request_end: Timestamp,
+    first: Option<&Mark>,
+    recoveries: &[Recovery],
+) -> Travel {
     let request = trace
         .marks
         .iter()
         .find(|mark| mark.by == Side::Client && mark.data.is_some());
-    let first = first_response(trace);
     let is_clean = recoveries.is_empty() && trace.behind.is_none();
     let reply = first.filter(|first| {
         let whole = first
@@ -612,11 +622,10 @@ fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) ->
             .is_some_and(|d| d.span.start <= trace.response.start);
         is_clean && whole && first.at >= request_end
     });
-    let is_acked_first = trace.marks.iter().any(|mark| {
-        mark.by == Side::Server
-            && mark.data.is_none()
-            && mark.ack >= trace.request.end
-            && first.is_some_and(|first| mark.at < first.at)
+    let until = first.map_or(Timestamp::MIN, |first| first.at);
+    let mut before = trace.marks.iter().take_while(|mark| mark.at < until);
+    let is_acked_first = before.any(|mark| {
+        mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
     });
     let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
     Travel {
@@ -630,15 +639,15 @@ fn travel(trace: &Trace<'_>, request_end: Timestamp, recoveries: &[Recovery]) ->
 
 /// A delayed ACK of the response's last bytes, with nothing left to hold back.
 fn harmless_delay(trace: &Trace<'_>) -> Option<Duration> {
-    let last = trace.marks.iter().rev().find(|mark| {
-        mark.by == Side::Server && mark.data.is_some_and(|d| d.span.end >= trace.response.end)
+    let travel = trace.to_client.floor()?;
+    let end = trace.response.end;
+    let at = trace.marks.iter().rposition(|mark| {
+        mark.by == Side::Server && mark.data.is_some_and(|data| data.span.end >= end)
     })?;
-    let ack = trace.marks.iter().find(|mark| {
-        mark.by == Side::Client && mark.at > last.at && mark.ack >= trace.response.end
-    })?;
-    let delay = ack
-        .at
-        .since(last.at)
-        .saturating_sub(trace.to_client.floor()?);
+    let (last, after) = trace.marks.get(at..)?.split_first()?;
+    let ack = after
+        .iter()
+        .find(|mark| mark.by == Side::Client && mark.at > last.at && mark.ack >= end)?;
+    let delay = ack.at.since(last.at).saturating_sub(travel);
     (ack.data.is_none() && delay >= LEAST_DELAYED_ACK).then_some(delay)
 }

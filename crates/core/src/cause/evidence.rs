@@ -104,6 +104,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "split-connection-proxy" => vec![WaitKind::ServerThink],
         "proxy-buffering" => vec![WaitKind::RequestPause, WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
+        "compression-cost" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],

@@ -6,7 +6,7 @@ use super::Case;
 use crate::timeline::Moment;
 
 /// A request that follows a response sooner than this was only waiting for it.
-const AT_ONCE: Duration = Duration::from_millis(2);
+pub(super) const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// The exchanges of all connections that followed each other, with none
 /// missing: with holes of the capture they fall apart.

@@ -36,7 +36,12 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         Time::Within,
     ),
     // A cork's timer, or a rate that was set, is not the program's own time.
-    ("server-think", &["cork-hold"], Time::Within),
+    (
+        "server-think",
+        &["cork-hold", "compression-cost"],
+        Time::Within,
+    ),
+    ("server-pause", &["compression-cost"], Time::Within),
     ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.

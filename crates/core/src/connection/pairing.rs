@@ -379,6 +379,10 @@ impl Pairing {
             return;
         }
         let was_behind = self.open.iter().any(Draft::is_awaited);
+        if self.open.capacity() == 0 {
+            // Most connections never carry more than one at a time.
+            self.open.reserve_exact(1);
+        }
         self.open.push_back(Draft::new(
             self.next_ordinal,
             offset,

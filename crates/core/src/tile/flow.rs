@@ -37,6 +37,8 @@ const LEAST_BUFFER: u64 = 2;
 /// … and ends more than one write: a buffer is overshot by one, a program that
 /// writes by a timer writes one at a time.
 const LEAST_WRITES: u32 = 2;
+/// One stop that looks so is chance.
+const LEAST_STOPS: usize = 2;
 /// So many small segments in a row, half a round trip from each other at most,
 /// are no two that met by chance.
 const EAGER: u32 = 3;
@@ -73,13 +75,15 @@ pub(super) enum Keeper {
     Sender,
     /// A queue that drains.
     Queue,
+    /// Its program, which writes as it gets on.
+    Program,
     /// Cannot be told.
     Untold,
 }
 
 /// Segments sent at once.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(super) struct Piece {
     start: Timestamp,
     last: Timestamp,
     bytes: u64,
@@ -93,32 +97,31 @@ struct Piece {
 }
 
 impl Flow {
-    /// Looks at the whole message of `sender`.
-    pub(super) fn of(trace: &Trace<'_>, sender: Side) -> Self {
+    /// Looks at the whole message of `sender`; `pieces` is memory to use.
+    pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
             return Self::default();
         }
-        let pieces = pieces(trace, sender);
+        cut(trace, sender, pieces);
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Self::default();
         };
-        if last.start.since(first.start) < NOTABLE {
+        if last.last.since(first.start) < NOTABLE {
             return Self::default();
         }
-        let releases: Vec<bool> = pieces.iter().map(|p| is_released(trace, p)).collect();
         Self {
-            even: even(trace, sender, &pieces),
-            is_buffered: is_buffered(&pieces, &releases, trace.pipe(sender).mss),
+            even: even(trace, sender, pieces),
+            is_buffered: is_buffered(trace, sender, pieces),
             is_eager: trace.whole_trip() > PIECE * 2 && pieces.iter().any(|p| p.small >= EAGER),
             is_closed: closes(trace, sender),
         }
     }
 }
 
-/// The message's segments, those sent at once together.
-fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
+/// Cuts the message into its segments, those sent at once together.
+fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
+    pieces.clear();
     let span = trace.span(sender);
-    let mut pieces: Vec<Piece> = Vec::new();
     for (index, mark) in trace.marks.iter().enumerate() {
         let Some(data) = mark
             .data
@@ -151,7 +154,6 @@ fn pieces(trace: &Trace<'_>, sender: Side) -> Vec<Piece> {
             }),
         }
     }
-    pieces
 }
 
 /// Whether the peer advertised a window of zero.
@@ -174,27 +176,49 @@ fn is_released(trace: &Trace<'_>, piece: &Piece) -> bool {
 /// Partial segments are the ends of writes: with more than one before stops
 /// that ACKs end, and most of those stops being so, it is room for the next
 /// write that each ACK makes.
-fn is_buffered(pieces: &[Piece], releases: &[bool], mss: u32) -> bool {
+fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
+    let mss = u64::from(trace.pipe(sender).mss);
+    let ends_writes = |piece: &Piece| {
+        let is_large = piece.bytes >= LEAST_BUFFER * mss;
+        piece.ends_small && is_large && piece.partial >= LEAST_WRITES
+    };
+    if pieces.iter().filter(|piece| ends_writes(piece)).count() < LEAST_STOPS {
+        return false;
+    }
+    let next = pieces.iter().skip(1);
     let stops = pieces
         .iter()
-        .zip(releases.iter().skip(1))
-        .filter(|(_, released)| **released);
+        .zip(next)
+        .filter(|(_, next)| is_released(trace, next));
     let (mut small, mut all) = (0, 0);
     for (before, _) in stops {
         all += 1;
-        let is_large = before.bytes >= LEAST_BUFFER * u64::from(mss);
-        small += usize::from(before.ends_small && is_large && before.partial >= LEAST_WRITES);
+        small += usize::from(ends_writes(before));
     }
-    small >= 2 && small * 2 > all
+    small >= LEAST_STOPS && small * 2 > all
 }
 
 /// The rate of the pieces, or of the ACKs for them: beside its sender a
 /// message leaves as ACKs let it, and those come at the rate of the queue.
 fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
+    if pieces.len() <= PIECES && !(is_near && trace.marks.len() > PIECES) {
+        // Too few for a rate, and too few ACKs.
+        return None;
+    }
     let has_queue = has_queue(trace, sender);
     if is_near && has_queue {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
+        return Some(Even {
+            rate,
+            longest,
+            keeper: Keeper::Queue,
+        });
+    }
+    if has_queue {
+        // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
+        let by_piece = rate_of(trace, &steps(pieces));
+        let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
         return Some(Even {
             rate,
             longest,
@@ -205,12 +229,12 @@ fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
-    let keeper = if has_queue {
-        Keeper::Queue
-    } else if can_tell && is_kernel && !is_clocked(trace, sender, pieces) {
+    let keeper = if !can_tell || is_clocked(trace, sender, pieces) {
+        Keeper::Untold
+    } else if is_kernel {
         Keeper::Sender
     } else {
-        Keeper::Untold
+        Keeper::Program
     };
     Some(Even {
         rate,
@@ -227,6 +251,34 @@ fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
         .zip(next)
         .map(|(piece, next)| (next.start.since(piece.start), piece.bytes))
         .collect()
+}
+
+/// The time from each new segment to the first that is no part of the same
+/// piece by its own time, and the bytes between.
+fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
+    let span = trace.span(sender);
+    let mut steps = Vec::new();
+    let mut open: Option<(Timestamp, u64)> = None;
+    let own = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender && mark.at <= trace.end);
+    for (at, data) in own.filter_map(|mark| Some((mark.at, mark.data?))) {
+        let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        if !is_new || data.span.start >= span.end || data.span.end <= span.start {
+            continue;
+        }
+        let bytes = data.span.end - data.span.start;
+        match open {
+            Some((since, sum)) if at.since(since) > PIECE => {
+                steps.push((at.since(since), sum));
+                open = Some((at, bytes));
+            }
+            Some((since, sum)) => open = Some((since, sum + bytes)),
+            None => open = Some((at, bytes)),
+        }
+    }
+    steps
 }
 
 /// The time from each acknowledgement to the next, and what that brought.

@@ -113,14 +113,17 @@ fn closed(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Gap {
 /// New data: held, blocked, paused, or simply on its way.
 fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index: usize) -> Gap {
     let sender = mark.by;
-    let between = between(trace, before, index);
-    let Some(first) = before.data else {
+    let (Some(first), Some(second)) = (before.data, mark.data) else {
         return Gap::default();
     };
-    let release = between
+    let gap = mark.at.since(before.at);
+    let may_be_held = may_be_held(trace, sender, first, second);
+    if gap <= FLOW && !may_be_held {
+        return Gap::named(transfer(sender), Owner::Path);
+    }
+    let release = between(trace, before, index)
         .iter()
         .find(|m| m.by == sender.peer() && m.ack >= first.span.end);
-    let gap = mark.at.since(before.at);
     if release.is_none() && gap >= longest_unacknowledged(trace, sender) {
         if flow.is_closed {
             return closed(trace, before, mark, index);
@@ -130,7 +133,10 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
             false => Gap::named(WaitKind::Unknown, Owner::Unknown),
         };
     }
-    let hold = hold(trace, before, mark, release);
+    let hold = match may_be_held {
+        true => hold(trace, before, mark, release),
+        false => None,
+    };
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
     let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let held = by_ack && !flow.is_eager;
@@ -182,22 +188,25 @@ fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] 
     marks.get(start..).unwrap_or_default()
 }
 
-/// A small segment behind a small segment of the same message, and what let it
-/// go. `None` when Nagle's algorithm has no say: a FIN passes it, and so does
-/// data behind a full segment.
-fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
-    let (first, second) = (before.data?, mark.data?);
+/// Whether it is a small segment behind a small segment of the same message:
+/// otherwise Nagle's algorithm has no say. A FIN passes it, and so does data
+/// behind a full segment.
+fn may_be_held(trace: &Trace<'_>, sender: Side, first: Data, second: Data) -> bool {
     // A full segment passes it, however many come with it.
-    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(mark.by).mss);
-    let is_candidate = first.is_small
+    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
+    first.is_small
         && second.is_small
         && is_partial
         && !second.has_fin
         && !second.filled_window
         && second.arrival == Arrival::InOrder
-        && first.span.end == second.span.start;
+        && first.span.end == second.span.start
+}
+
+/// What let such a segment go.
+fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
     let trip = trace.round_trip(mark.by);
-    let travel = trip.floor().filter(|_| is_candidate)?;
+    let travel = trip.floor()?;
     let held = mark.at.since(before.at);
     let Some(ack) = release else {
         let packets = [before.number, 0, mark.number];

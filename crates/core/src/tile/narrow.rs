@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 /// while smaller ones do.
 pub(super) fn narrow(trace: &Trace<'_>, recoveries: &[Recovery]) -> Option<Narrow> {
     match trace.is_near(Side::Server) {
-        true => beside_sender(trace),
+        true if trace.pipe(Side::Server).has_repeats => beside_sender(trace),
+        true => None,
         false => elsewhere(trace, recoveries),
     }
 }

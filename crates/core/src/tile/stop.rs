@@ -74,6 +74,8 @@ pub(super) fn name(
                 stop.limit = Limit::Bottleneck;
                 ((super::gap::transfer(sender), Owner::Path), Some(stop))
             }
+            // An ACK that it meets is chance.
+            Keeper::Program => (super::gap::paused(sender), Some(stop)),
             Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
         };
     }

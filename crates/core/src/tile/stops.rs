@@ -37,6 +37,9 @@ pub(super) fn delivery(
     flow: &Flow,
     stops: &[Stop],
 ) -> Option<Delivery> {
+    if stops.is_empty() {
+        return None;
+    }
     let (limit, stopped) = largest(stops)?;
     let mut held: Duration = stops
         .iter()
@@ -152,7 +155,6 @@ fn largest(stops: &[Stop]) -> Option<(Limit, Duration)> {
     // Of equal ones the first.
     let sums = limits.into_iter().map(|limit| (limit, sum(limit))).rev();
     sums.max_by_key(|&(_, sum)| sum)
-        .filter(|_| !stops.is_empty())
 }
 
 /// The round trips that slow start takes for the message: a sender begins with

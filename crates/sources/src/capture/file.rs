@@ -186,6 +186,16 @@ impl FileCapture {
         self.summary()
     }
 
+    /// Keeps the comments that the file holds on its packets, up to 16 MiB.
+    pub fn keep_comments(&mut self) {
+        self.container.keep_comments();
+    }
+
+    /// The comments on the packet with this number, of those read so far.
+    pub fn comments(&self, packet: u64) -> &[String] {
+        self.container.comments(packet)
+    }
+
     /// The point of its first interface.
     pub fn point(&self) -> PointId {
         self.point
@@ -195,6 +205,7 @@ impl FileCapture {
     pub fn summary(&self) -> CaptureSummary {
         CaptureSummary {
             dropped: self.container.dropped(),
+            secrets: self.container.secrets(),
             ..self.summary.clone()
         }
     }

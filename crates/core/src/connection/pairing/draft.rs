@@ -196,7 +196,8 @@ impl Draft {
             (view.to_server().floor(), view.to_client().floor()),
             (Some(server), Some(client)) if server <= client
         );
-        if !is_near_server || !matches!(self.outcome, Some(Outcome::Complete(_))) {
+        let is_complete = matches!(self.outcome, Some(Outcome::Complete(_)));
+        if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
             return;
         }
         for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
@@ -252,6 +253,7 @@ impl Draft {
             travel: tiling.travel,
             narrow: tiling.narrow,
             drops: tiling.drops,
+            packing: tiling.packing,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,
