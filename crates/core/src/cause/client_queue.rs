@@ -8,12 +8,14 @@
 //! an answer, and from one that thinks in between.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::tally::{Tally, nanos};
 use super::{Case, Conclusion};
+use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -109,7 +111,7 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
 fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
     let slack = AT_ONCE + round_trip(case) / 10;
     let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
-    let mut last: std::collections::BTreeMap<crate::flow::Endpoint, Timestamp> = Default::default();
+    let mut last: BTreeMap<Endpoint, Timestamp> = BTreeMap::new();
     let mut released = Vec::with_capacity(moments.len());
     for moment in moments {
         let before = last.insert(moment.client, moment.end + travel(moment));
@@ -130,13 +132,24 @@ fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
     if gaps.len() < LEAST_LATE || typical < NOTABLE {
         return None;
     }
-    // Over the whole stretch a period is known better than from one gap.
-    let free = || released.iter().enumerate().filter(|(_, is_released)| !**is_released);
-    let (first, last) = (free().next()?.0, free().next_back()?.0);
-    let took = moments.get(last)?.begin.since(moments.get(first)?.begin);
-    let mean = took / u32::try_from(last - first).ok().filter(|&count| count > 0)?;
+    // Over a long stretch a period is known better than from one gap.
+    let marked = moments.iter().zip(released).enumerate();
+    let free: Vec<(usize, Timestamp)> = marked
+        .filter(|(_, (_, is_released))| !**is_released)
+        .map(|(index, (moment, _))| (index, moment.begin))
+        .collect();
+    let far = free.iter().skip(free.len() / 2);
+    let mut means: Vec<Duration> = free
+        .iter()
+        .zip(far)
+        .filter_map(|(&(from, begin), &(to, end))| {
+            Some(end.since(begin) / u32::try_from(to - from).ok().filter(|&count| count > 0)?)
+        })
+        .collect();
+    means.sort_unstable();
+    let mean = quantile(&means, 0.5);
     let is_alike = mean.abs_diff(typical).as_secs_f64() <= typical.as_secs_f64() * OFF;
-    Some(if is_alike { mean } else { typical })
+    is_alike.then_some(mean)
 }
 
 /// When the first request was due, as most of those see it that did not wait.

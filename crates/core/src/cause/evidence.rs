@@ -115,7 +115,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         }
         "pacing" => vec![WaitKind::Paced],
         "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
-        "cork-hold" => vec![WaitKind::ServerThink],
+        "cork-hold" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
@@ -127,7 +127,9 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "mtu-black-hole"
         | "path-member-fault"
         | "spurious-retransmission" => vec![WaitKind::Recovery],
-        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
+        "path-jitter" | "radio-power-save" | "qdisc-dwell" => {
+            vec![WaitKind::RoundTrip, WaitKind::ServerThink]
+        }
         "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
         "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),

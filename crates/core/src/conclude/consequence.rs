@@ -41,7 +41,11 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["cork-hold", "compression-cost"],
         Time::Within,
     ),
-    ("server-pause", &["compression-cost"], Time::Within),
+    (
+        "server-pause",
+        &["cork-hold", "compression-cost"],
+        Time::Within,
+    ),
     ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
@@ -70,9 +74,11 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     // Where the way to the server is late, its answers are.
     (
         "server-think",
-        &["radio-power-save", "path-jitter"],
+        &["radio-power-save", "path-jitter", "qdisc-dwell"],
         Time::Within,
     ),
+    ("path-queueing", &["qdisc-dwell"], Time::Within),
+    ("path-jitter", &["qdisc-dwell"], Time::Within),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
     // Connections that wait to be accepted repeat their requests and look like

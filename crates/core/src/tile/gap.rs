@@ -142,7 +142,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     let held = by_ack && !flow.is_eager;
     let (wait, stop) = if held && gap > FLOW {
         (held_by(sender), None)
-    } else if gap <= flowing {
+    } else if gap <= flowing && !flow.is_drained() {
         ((transfer(sender), Owner::Path), None)
     } else {
         stop::name(trace, flow, (before, mark), index, hold.is_some())
