@@ -1,5 +1,6 @@
 //! Any bytes as a capture file, analysed to the end: no panic, waits that tile
-//! every exchange, a report that can be written, and the same for any seed.
+//! every exchange, a report that can be written, and the same for any seed (of
+//! a part of the inputs: it takes as long again).
 #![no_main]
 
 use lagtrace_core::analyzer::{Analyzer, Options};
@@ -9,7 +10,10 @@ use lagtrace_core::exchange::Exchange;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    assert!(analyse(bytes, 1) == analyse(bytes, 2), "the seed shows");
+    let report = analyse(bytes, 1);
+    if bytes.len() % 4 == 0 {
+        assert!(report == analyse(bytes, 2), "the seed shows");
+    }
 });
 
 fn analyse(bytes: &[u8], hash_seed: u64) -> String {

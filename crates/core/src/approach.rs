@@ -6,6 +6,7 @@
 //! it began. Flows only meet here: what is told apart by flow knows nothing of
 //! this.
 
+pub(crate) mod chain;
 pub(crate) mod elsewhere;
 pub(crate) mod lookup;
 pub(crate) mod neighbour;
@@ -16,23 +17,20 @@ use std::collections::BTreeMap;
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::dns;
-use crate::event::PointId;
-use crate::flow::FlowKey;
 use crate::segment::{Segment, TcpFlags};
-use crate::time::Timestamp;
 
+pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
 pub(crate) use lookup::{Lookup, Lost};
 pub(crate) use neighbour::{Search, Silent};
-
-/// Connections whose approach is remembered until they are made.
-const MAX_WAITING: usize = 1 << 14;
 
 /// What a connection waited for before its first SYN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Approach {
     /// The lookup of its server's name.
     pub(crate) lookup: Option<Lookup>,
+    /// What of its link was asked before that lookup.
+    pub(crate) chain: Option<Chain>,
     /// The search for its next hop's hardware address.
     pub(crate) search: Option<Search>,
     /// The attempt at another address of the same server.
@@ -43,10 +41,9 @@ pub(crate) struct Approach {
 #[derive(Debug, Default)]
 pub(crate) struct Approaches {
     lookups: lookup::Lookups,
+    chains: chain::Chains,
     searches: neighbour::Searches,
     attempts: elsewhere::Attempts,
-    /// By flow, with the time of the SYN.
-    waiting: BTreeMap<(PointId, FlowKey), (Timestamp, Box<Approach>)>,
 }
 
 impl Approaches {
@@ -54,19 +51,21 @@ impl Approaches {
     pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let source = datagram.flow.source(datagram.direction);
         let destination = datagram.flow.destination(datagram.direction);
-        if source.port != dns::PORT && destination.port != dns::PORT {
-            return;
-        }
-        if let Some(message) = dns::read(payload) {
-            let place = lookup::Place {
-                at: datagram.at,
-                number: datagram.number,
-                point: datagram.point,
-                source,
-                destination,
-                is_stream: false,
-            };
-            self.message(&message, place);
+        let is_of = |port| source.port == port || destination.port == port;
+        let place = lookup::Place {
+            at: datagram.at,
+            number: datagram.number,
+            point: datagram.point,
+            source,
+            destination,
+            is_stream: false,
+        };
+        if is_of(dns::PORT) {
+            if let Some(message) = dns::read(payload) {
+                self.message(&message, place);
+            }
+        } else if is_of(chain::MDNS_PORT) || is_of(chain::LLMNR_PORT) {
+            dns::read_questions(payload, |message| self.chains.take(message, place));
         }
     }
 
@@ -75,33 +74,20 @@ impl Approaches {
         self.searches.take(step);
     }
 
-    /// Takes in a segment, most of which are of no interest.
+    /// Takes in a segment, most of which are of no interest; what the
+    /// connection waited for if this is its SYN.
     #[inline]
-    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Option<Box<Approach>> {
         if segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::RST.0) != 0 {
-            self.opening(segment);
-        } else if !payload.is_empty() {
+            return self.opening(segment).map(Box::new);
+        }
+        if !payload.is_empty() {
             let (low, high) = segment.flow.ends();
             if low.port == dns::PORT || high.port == dns::PORT {
                 self.stream(segment, payload);
             }
         }
-    }
-
-    /// What the connection waited for whose first SYN was at `begin`; asked once.
-    pub(crate) fn of(
-        &mut self,
-        point: PointId,
-        flow: FlowKey,
-        begin: Timestamp,
-    ) -> Option<Box<Approach>> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let (at, _) = self.waiting.get(&(point, flow))?;
-        let is_meant = *at == begin;
-        let found = is_meant.then(|| self.waiting.remove(&(point, flow)));
-        found.flatten().map(|(_, approach)| approach)
+        None
     }
 
     /// The hosts that were searched for and never told their address.
@@ -139,15 +125,15 @@ impl Approaches {
         }
     }
 
-    fn opening(&mut self, segment: &Segment) {
+    fn opening(&mut self, segment: &Segment) -> Option<Approach> {
         if segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::RST) {
             self.attempts.answered(segment);
-            return;
+            return None;
         }
         let source = segment.flow.source(segment.direction);
         let destination = segment.flow.destination(segment.direction);
         if destination.port == dns::PORT || !self.attempts.is_first(segment) {
-            return;
+            return None;
         }
         let found = self
             .lookups
@@ -157,18 +143,20 @@ impl Approaches {
             Some(found) => (found.lookup, found.searched),
             None => (None, None),
         };
+        let chain = lookup.as_ref().and_then(|lookup| {
+            self.chains
+                .before(segment.point, source.addr, &lookup.name, lookup.begin)
+        });
         let search = self
             .searches
             .before(segment.point, source.addr, segment.at)
             .or(looked_up_late);
         let approach = Approach {
             lookup,
+            chain,
             search,
             elsewhere,
         };
-        if approach != Approach::default() && self.waiting.len() < MAX_WAITING {
-            let key = (segment.point, segment.flow);
-            self.waiting.insert(key, (segment.at, Box::new(approach)));
-        }
+        (approach != Approach::default()).then_some(approach)
     }
 }

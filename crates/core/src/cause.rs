@@ -5,12 +5,15 @@
 //! evidence that arrives later can retract what earlier evidence suggested.
 
 mod attempts;
+mod bounded;
 mod byte_rate;
 mod candidates;
 mod delays;
 mod disorder;
 pub(crate) mod evidence;
 mod failures;
+mod features;
+mod gathered;
 mod held;
 mod limited;
 mod loss;
@@ -31,6 +34,8 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
+pub(crate) use features::Features;
+pub(crate) use gathered::Gathered;
 use rhythm::Rhythm;
 use upstream::Upstream;
 
@@ -60,6 +65,7 @@ pub(crate) struct Case<'a> {
     /// Which of the run's targets it is; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
+    pub(crate) gathered: &'a Gathered,
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
@@ -83,7 +89,10 @@ impl Case<'_> {
 
 /// One cause's accumulator.
 pub(crate) trait Rule: Default + fmt::Debug {
-    /// An exchange closed.
+    /// Only exchanges with any of these can change what it holds.
+    const CONCERNS: Features = Features::ANY;
+
+    /// An exchange closed, one of those that it concerns.
     fn observe(&mut self, exchange: &Exchange) {
         let _ = exchange;
     }
@@ -109,12 +118,21 @@ macro_rules! causes {
         /// The accumulators of all causes for one service.
         #[derive(Debug, Default)]
         pub(crate) struct Rules {
+            pub(crate) gathered: Gathered,
             $($module: $module::Rule,)*
         }
 
         impl Rules {
             pub(crate) fn observe(&mut self, exchange: &Exchange) {
-                $(self.$module.observe(exchange);)*
+                self.take(exchange, Features::of(exchange));
+            }
+
+            /// Takes in an exchange with these features.
+            fn take(&mut self, exchange: &Exchange, features: Features) {
+                self.gathered.observe(exchange, features);
+                $(if features.has_any(<$module::Rule as Rule>::CONCERNS) {
+                    self.$module.observe(exchange);
+                })*
             }
 
             pub(crate) fn observe_setup(&mut self, setup: &Setup) {
@@ -122,6 +140,7 @@ macro_rules! causes {
             }
 
             pub(crate) fn merge(&mut self, other: Self) {
+                self.gathered.merge(other.gathered);
                 $(self.$module.merge(other.$module);)*
             }
 
@@ -141,17 +160,22 @@ causes! {
     nagle_delayed_ack_request "nagle-delayed-ack-request" "Nagle's algorithm on the client waits for the server's delayed ACK";
     nagle_round_trip "nagle-round-trip" "Nagle's algorithm costs a round trip";
     delayed_ack_harmless "delayed-ack-harmless" "Delayed ACKs that hold nothing back";
+    autocorking "autocorking" "Small writes leave together, at no cost";
+    ack_thinning "ack-thinning" "One acknowledgement comes for many segments, at no cost";
     server_think "server-think" "The server takes its time before it answers";
     server_pause "server-pause" "The server pauses in the middle of its answer";
+    compression_cost "compression-cost" "The server compresses each response while the client waits";
     slow_request_upload "slow-request-upload" "The client takes its time to send its request";
     expect_continue "expect-continue" "The client waits for leave to send its request's body";
     close_delimited_body "close-delimited-body" "Only the connection's end tells that the response is whole";
     head_of_line_blocking "head-of-line-blocking" "Responses wait behind a slower one on their connection";
+    client_queue "client-queue" "Requests wait in the client for a connection that is free";
     client_think "client-think" "The client pauses between requests that belong together";
     chatty_round_trips "chatty-round-trips" "One action takes many round trips one after the other";
     redirect_chain "redirect-chain" "Redirects lead to redirects";
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
+    qdisc_dwell "qdisc-dwell" "Responses wait in the queue of the server's own device";
     packet_loss "packet-loss" "The path loses packets";
     policer "policer" "Something on the path drops what exceeds an allowance";
     retransmission_timeout "retransmission-timeout" "Lost segments wait for a retransmission timer";
@@ -193,6 +217,7 @@ causes! {
     split_connection_proxy "split-connection-proxy" "A near proxy hides the way to a far server";
     connection_not_reused "connection-not-reused" "Each request pays for a connection of its own";
     syn_loss "syn-loss" "Connection attempts are lost and repeated";
+    name_service_chain "name-service-chain" "A name is asked for elsewhere before the resolver is asked";
     dns_retry "dns-retry" "Lookups wait for queries that were lost";
     dns_parallel_query_loss "dns-parallel-query-loss" "Lookups lose the second of two queries sent side by side";
     dns_search_list "dns-search-list" "Lookups try a search list before the name";

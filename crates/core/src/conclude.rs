@@ -17,9 +17,10 @@ pub(crate) use quic::quic_record;
 use crate::approach::Silent;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion};
+use crate::cause::{self, Case, Conclusion, Gathered};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
+use crate::exchange::Outcome;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
 use crate::flow::Endpoint;
@@ -100,9 +101,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
 
 /// The interventions worth trying: none where a request is as quick as the
 /// path allows.
-pub(crate) fn next_experiments(
+pub(crate) fn next_experiments<'a>(
     facts: &Facts,
-    services: &[BTreeMap<Endpoint, Service>],
+    services: impl Iterator<Item = &'a BTreeMap<Endpoint, Service>>,
     targets: &[(TargetId, Endpoint)],
 ) -> Vec<Experiment> {
     let Some(&(_, endpoint)) = targets
@@ -113,10 +114,7 @@ pub(crate) fn next_experiments(
     };
     let load = facts.loads.baseline(TargetId::Subject);
     let mut ledger = Ledger::default();
-    for service in services
-        .iter()
-        .filter_map(|services| services.get(&endpoint))
-    {
+    for service in services.filter_map(|services| services.get(&endpoint)) {
         ledger.merge(service.ledger.clone());
     }
     let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
@@ -189,6 +187,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            gathered: &service.rules.gathered,
             fetches: &fetches,
             facts: &evidence.facts,
             has_packets: from_packets.contains(&endpoint),
@@ -246,11 +245,13 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
     let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
     let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
+    let gathered = Gathered::default();
     let finding = |host: &Silent| {
         let case = Case {
             endpoint: Endpoint::new(host.target, 0),
             target: None,
             ledger: &ledger,
+            gathered: &gathered,
             fetches: &fetches,
             facts: &evidence.facts,
             rhythm: &rhythm,
@@ -335,7 +336,7 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         latency_ns: Figures::from(&ledger.latency),
         waits: ledger.waits.shares(),
         slowest: ledger.slowest.exemplars(),
-        statuses: statuses(&ledger.statuses),
+        statuses: statuses(&ledger.outcomes),
         modes: Vec::new(),
     };
     if let Some(load) = facts.loads.baseline(target) {
@@ -401,12 +402,14 @@ fn setups(ledger: &Ledger) -> Setups {
     }
 }
 
-fn statuses(counts: &BTreeMap<String, u64>) -> Vec<StatusCount> {
-    counts
+fn statuses(outcomes: &BTreeMap<Outcome, u64>) -> Vec<StatusCount> {
+    let mut counts: Vec<StatusCount> = outcomes
         .iter()
-        .map(|(status, &count)| StatusCount {
-            status: status.clone(),
+        .map(|(outcome, &count)| StatusCount {
+            status: outcome.to_string(),
             count,
         })
-        .collect()
+        .collect();
+    counts.sort_by(|a, b| a.status.cmp(&b.status));
+    counts
 }

@@ -14,6 +14,7 @@ mod setup;
 mod stream;
 pub(crate) mod transit;
 
+use core::cmp::Ordering;
 use core::net::IpAddr;
 use core::time::Duration;
 
@@ -25,7 +26,7 @@ use pairing::{Pairing, Scratch};
 use repeats::{Answer, Need};
 pub(crate) use setup::{Setup, SetupOutcome};
 
-use crate::connections::Collected;
+use crate::approach::Approach;
 use crate::event::PointId;
 use crate::exchange::{Exchange, Side};
 use crate::flow::{Direction, Endpoint, FlowKey};
@@ -133,16 +134,18 @@ impl Connection {
         }
     }
 
-    /// The same, with its numbers collected if they are wanted.
-    pub(crate) fn begin(first: &Segment, collected: &mut Collected) -> Self {
-        let watch = |collected: &mut Collected| {
-            let stream = collected.number(first);
-            Box::new(Facts::new(first, stream))
-        };
+    /// The same, with its numbers collected if `stream`, Wireshark's number
+    /// of it, is wanted.
+    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
-            facts: collected.is_wanted().then(|| watch(collected)),
+            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
             ..Self::new(first)
         }
+    }
+
+    /// What came before its first SYN, if that was seen at `at`.
+    pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
+        self.setup.follows(approach, at);
     }
 
     /// Where it was seen, and between whom.
@@ -185,17 +188,22 @@ impl Connection {
             self.take_syn(segment);
             return;
         }
-        if self.setup.is_awaited() && self.is_challenge(segment) {
-            self.setup.challenge();
-            return;
+        let is_set_up = !self.setup.is_open();
+        if !is_set_up {
+            if self.setup.is_awaited() && self.is_challenge(segment) {
+                self.setup.challenge();
+                return;
+            }
+            self.finish_handshake(segment);
         }
-        self.finish_handshake(segment);
         if segment.flags.contains(TcpFlags::RST) {
             self.take_reset(segment, closed);
             return;
         }
         let acked_before = self.half(segment.direction.reverse()).acked;
-        self.follow_handshake(segment, closed);
+        if !is_set_up {
+            self.follow_handshake(segment, closed);
+        }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let mss = self
@@ -433,7 +441,15 @@ impl Connection {
     }
 
     /// Who asks: the SYN's sender, else who speaks a request, else the higher port.
+    #[inline]
     fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        if is_syn || (self.client.is_none() && !payload.is_empty()) {
+            self.tell_client(segment, payload);
+        }
+    }
+
+    fn tell_client(&mut self, segment: &Segment, payload: &[u8]) {
         if segment.flags.contains(TcpFlags::SYN) {
             let is_reply = segment.flags.contains(TcpFlags::ACK);
             let client = if is_reply {
@@ -442,9 +458,6 @@ impl Connection {
                 segment.direction
             };
             self.client = Some(client);
-            return;
-        }
-        if self.client.is_some() || payload.is_empty() {
             return;
         }
         let (source, destination) = (
@@ -605,12 +618,24 @@ impl Connection {
 
     /// What the segment says of the other side's bytes beyond its
     /// acknowledgement; whether some are missing at its sender's.
+    #[inline]
     fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
         let blocks = segment.options.sack_blocks();
-        let half = self.half_mut(segment.direction.reverse());
-        if blocks.is_empty() && (half.repeats.is_empty() || ack == 0) {
+        let has_repeats = !self.half(segment.direction.reverse()).repeats.is_empty();
+        if blocks.is_empty() && (!has_repeats || ack == 0) {
             return false;
         }
+        self.weigh_answer(segment, blocks, ack, skipped)
+    }
+
+    fn weigh_answer(
+        &mut self,
+        segment: &Segment,
+        blocks: &[(u32, u32)],
+        ack: u64,
+        skipped: u16,
+    ) -> bool {
+        let half = self.half_mut(segment.direction.reverse());
         let mut spans = [empty_span(0); 4];
         for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
             *slot = Span {
@@ -672,7 +697,7 @@ impl Connection {
         Some(Data {
             span,
             arrival,
-            is_small: segment.payload_len % mss != 0,
+            is_small: is_partial(segment.payload_len, mss),
             has_fin: carries_fin(segment),
             was_too_big,
             acked,
@@ -782,6 +807,17 @@ pub(crate) fn is_progress(arrival: Arrival) -> bool {
         arrival,
         Arrival::InOrder | Arrival::PastHole | Arrival::Fill
     )
+}
+
+/// Whether so long a payload is no multiple of the MSS. Most are told without
+/// a division.
+#[inline]
+fn is_partial(payload_len: u32, mss: u32) -> bool {
+    match payload_len.cmp(&mss) {
+        Ordering::Less => payload_len > 0,
+        Ordering::Equal => false,
+        Ordering::Greater => payload_len % mss != 0,
+    }
 }
 
 /// An empty stretch at `offset`.

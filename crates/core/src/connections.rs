@@ -158,8 +158,7 @@ impl Collected {
         self.wanted.limit > 0 || self.sink.is_some()
     }
 
-    /// The number of the connection that this segment, the first of it that was
-    /// seen or remembered, belongs to.
+    /// The number of the connection that this segment belongs to.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
         let is_opening = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
         let opening = is_opening.then_some(segment.seq);
@@ -176,25 +175,26 @@ impl Collected {
             .or_insert_with(fresh)
     }
 
-    /// Takes in connections that are followed no further.
-    pub(crate) fn take(&mut self, watched: &mut Vec<Watched>) {
-        for watched in watched.drain(..) {
-            self.keep(Ended::Tcp(watched));
-        }
+    /// Takes in a connection that is followed no further.
+    pub(crate) fn take(&mut self, watched: Watched) {
+        self.keep(Ended::Tcp(watched));
     }
 
-    /// Takes in a datagram, if anybody wants to know.
-    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
-        if !self.is_wanted() {
-            return;
-        }
-        let [_, udp] = self.file(datagram.point);
-        let stream = udp.number(datagram.flow, None);
+    /// Takes in a QUIC connection that is followed no further.
+    pub(crate) fn take_quic(&mut self, flow: Box<quic::Flow>) {
+        self.keep(Ended::Quic(flow));
+    }
+
+    /// Takes in a datagram, if anybody wants to know; what is followed no
+    /// further is to be taken in.
+    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) -> Vec<Box<quic::Flow>> {
         let mut closed = Vec::new();
-        self.quic.take(datagram, payload, stream, &mut closed);
-        for flow in closed {
-            self.keep(Ended::Quic(flow));
+        if self.is_wanted() {
+            let [_, udp] = self.file(datagram.point);
+            let stream = udp.number(datagram.flow, None);
+            self.quic.take(datagram, payload, stream, &mut closed);
         }
+        closed
     }
 
     fn keep(&mut self, ended: Ended) {
@@ -308,8 +308,7 @@ fn of_quic(flow: &quic::Flow, key: Key) -> u64 {
 
 /// Numbers the connections of one capture file as Wireshark does
 /// (`epan/dissectors/packet-tcp.c`): from 0, by their first packets; a SYN with
-/// another sequence number opens another. It is asked about first segments
-/// only, so what it remembers is little of each flow.
+/// another sequence number opens another.
 #[derive(Debug)]
 struct StreamNumbers {
     /// By a hash of the flow: it takes a third of the memory, and collisions

@@ -80,6 +80,38 @@ pub enum Packet<'a> {
     Other,
 }
 
+impl<'a> Packet<'a> {
+    /// When it was seen; `None` for what bears on no flow.
+    pub fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Tcp(segment, _) => Some(segment.at),
+            Self::Udp(header, _) => Some(header.at),
+            Self::Icmp(error) => Some(error.at),
+            Self::Neighbour(step) => Some(step.at),
+            Self::Other => None,
+        }
+    }
+
+    /// What was captured of its payload.
+    pub fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::Tcp(_, payload) | Self::Udp(_, payload) => payload,
+            Self::Icmp(_) | Self::Neighbour(_) | Self::Other => &[],
+        }
+    }
+
+    /// The same with another payload.
+    pub fn with_payload<'b>(&self, payload: &'b [u8]) -> Packet<'b> {
+        match *self {
+            Self::Tcp(segment, _) => Packet::Tcp(segment, payload),
+            Self::Udp(header, _) => Packet::Udp(header, payload),
+            Self::Icmp(error) => Packet::Icmp(error),
+            Self::Neighbour(step) => Packet::Neighbour(step),
+            Self::Other => Packet::Other,
+        }
+    }
+}
+
 /// Reads the headers of a record seen at `point`, without regard to others.
 ///
 /// A first fragment counts as a segment of what it holds; later fragments have

@@ -17,6 +17,8 @@ const MAX_POINTERS: usize = 16;
 const MAX_RECORDS: usize = 64;
 /// Addresses kept of an answer.
 pub(crate) const MAX_ADDRESSES: usize = 16;
+/// Questions looked at in one multicast message.
+const MAX_QUESTIONS: usize = 16;
 /// Messages looked at in one TCP segment.
 const MAX_MESSAGES: usize = 16;
 
@@ -74,6 +76,50 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
             false => Vec::new(),
         },
     })
+}
+
+/// Hands each question of a multicast message to `visit`, as if it had been
+/// asked alone, and of an answer what it answers: multicast DNS asks for
+/// several at once and repeats no question in its answers (RFC 6762 §6).
+pub(crate) fn read_questions(bytes: &[u8], mut visit: impl FnMut(Message)) {
+    let Some(header) = bytes.first_chunk::<HEADER>() else {
+        return;
+    };
+    let [i0, i1, high, _, q0, q1, a0, a1, ..] = *header;
+    if high & 0x78 != 0 {
+        return;
+    }
+    let is_answer = high & 0x80 != 0;
+    let (asked, answers) = (u16::from_be_bytes([q0, q1]), u16::from_be_bytes([a0, a1]));
+    // What is asked and what answers begin alike: with a name and a type.
+    let count = if is_answer { asked.max(answers) } else { asked };
+    let mut at = HEADER;
+    for _ in 0..usize::from(count).min(MAX_QUESTIONS) {
+        let Some(((name, end), kind)) =
+            name(bytes, at).and_then(|n| half(bytes, n.1).map(|k| (n, k)))
+        else {
+            return;
+        };
+        let record = || record(bytes, at).map(|(_, end)| end);
+        let next = if is_answer && asked == 0 {
+            record()
+        } else {
+            Some(end + 4)
+        };
+        visit(Message {
+            id: u16::from_be_bytes([i0, i1]),
+            is_answer,
+            is_truncated: false,
+            code: 0,
+            name,
+            kind: Kind(kind),
+            addresses: Vec::new(),
+        });
+        match next {
+            Some(next) => at = next,
+            None => return,
+        }
+    }
 }
 
 /// Hands every message that lies whole in a TCP segment to `visit` (RFC 1035

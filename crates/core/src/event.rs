@@ -495,6 +495,8 @@ pub struct CaptureSummary {
     pub cut_records: u64,
     /// Records that are no TCP over IP that could be decoded.
     pub undecoded: u64,
+    /// Blocks of decryption secrets, such as keys of TLS sessions, that it holds.
+    pub secrets: u64,
     /// Why the rest could not be read; `None` when it ended properly.
     pub damage: Option<String>,
 }

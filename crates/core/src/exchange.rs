@@ -1,6 +1,7 @@
 //! Exchanges: one request and its response, closed and tiled.
 
 mod drops;
+mod packing;
 mod signs;
 
 use core::fmt;
@@ -12,6 +13,7 @@ use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::time::Timestamp;
 pub use drops::{DropSlot, Drops};
+pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
 use crate::wait::{Owner, Wait, WaitKind};
@@ -56,6 +58,8 @@ pub struct Exchange {
     pub narrow: Option<Narrow>,
     /// What of its messages got through when, where more than one segment did not.
     pub drops: Option<Box<Drops>>,
+    /// What is odd about the response's segments, and harmless.
+    pub packing: Packing,
     /// A delayed ACK that held nothing back, if one was seen in it.
     pub harmless_delay: Option<Duration>,
     /// Number of its first packet.

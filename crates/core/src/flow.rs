@@ -1,6 +1,7 @@
 //! Who talks with whom: endpoints, flows, directions.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
 
 /// One end of a flow.
@@ -14,10 +15,21 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint with its address in canonical form.
+    #[inline]
     pub fn new(addr: IpAddr, port: u16) -> Self {
         Self {
             addr: addr.to_canonical(),
             port,
+        }
+    }
+
+    /// As by `<=`, in one comparison where both addresses are of IPv4.
+    #[inline]
+    fn is_at_most(&self, other: &Self) -> bool {
+        let rank = |address, port| u64::from(u32::from(address)) << 16 | u64::from(port);
+        match (self.addr, other.addr) {
+            (IpAddr::V4(one), IpAddr::V4(two)) => rank(one, self.port) <= rank(two, other.port),
+            _ => self <= other,
         }
     }
 }
@@ -50,7 +62,7 @@ pub enum Transport {
 }
 
 /// A flow's 5-tuple with its ends in fixed order: the same key both ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowKey {
     low: Endpoint,
     high: Endpoint,
@@ -59,8 +71,9 @@ pub struct FlowKey {
 
 impl FlowKey {
     /// The key of a packet from `source` to `destination`, and which way it goes.
+    #[inline]
     pub fn new(transport: Transport, source: Endpoint, destination: Endpoint) -> (Self, Direction) {
-        if source <= destination {
+        if source.is_at_most(&destination) {
             (
                 Self {
                     low: source,
@@ -79,6 +92,25 @@ impl FlowKey {
                 Direction::Backward,
             )
         }
+    }
+
+    /// Which of so many shares the flow belongs to: always the same one.
+    #[inline]
+    pub(crate) fn share(&self, shares: usize) -> usize {
+        let end = |end: &Endpoint| {
+            let address = match end.addr {
+                IpAddr::V4(address) => u64::from(u32::from(address)),
+                IpAddr::V6(address) => {
+                    let bits = u128::from(address);
+                    bits as u64 ^ (bits >> 64) as u64
+                }
+            };
+            address << 16 ^ u64::from(end.port)
+        };
+        // Multiplicative hashing with the golden ratio (Knuth): the high bits.
+        let mixed =
+            (end(&self.low) ^ end(&self.high).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed >> 32) as usize * shares) >> 32
     }
 
     /// Both ends, the lower one first.
@@ -102,6 +134,21 @@ impl FlowKey {
     /// The flow's transport protocol.
     pub fn transport(&self) -> Transport {
         self.transport
+    }
+}
+
+impl Hash for FlowKey {
+    /// In few words: it is hashed for each packet.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match (self.low.addr, self.high.addr) {
+            (IpAddr::V4(low), IpAddr::V4(high)) => {
+                state.write_u64(u64::from(u32::from(low)) << 32 | u64::from(u32::from(high)));
+            }
+            (low, high) => (low, high).hash(state),
+        }
+        let ports = u64::from(self.low.port) << 16 | u64::from(self.high.port);
+        state.write_u64(ports << 8 | u64::from(self.transport == Transport::Udp));
     }
 }
 

@@ -1,29 +1,31 @@
 //! Distributions of durations.
 
-mod octave;
-
 use core::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use octave::Octave;
+use crate::slots::Slots;
 
-/// Bits of a value that a bucket keeps: a value is off by less than 1/1024.
-const SIGNIFICANT_BITS: usize = 10;
-/// What of a value's leading bits is its bucket's index.
-const INDEX: u16 = octave::BUCKETS as u16 - 1;
+/// Bits of a value that a bucket keeps behind the first: a value is off by
+/// less than 1/1024.
+const SIGNIFICANT_BITS: u32 = 10;
+/// Buckets had together: values that occur are near each other.
+const PAGE: usize = 64;
+
+/// How many observations each bucket of a page holds.
+type Page = [u64; PAGE];
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
 /// A value stands for the bucket that holds it: the bucket's upper end, at
-/// most 0.1 % above the true duration. Bounded: about 1,024 buckets for each
-/// power of two that occurs.
+/// most 0.1 % above the true duration. Bounded: 1,024 buckets for each power
+/// of two that occurs.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    /// By how many bits the values have.
-    octaves: Vec<Octave>,
+    /// By the numbers of their buckets.
+    pages: Slots<Page>,
 }
 
 impl PartialEq for Distribution {
@@ -63,14 +65,10 @@ impl Distribution {
         if count == 0 {
             return;
         }
-        let value = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-        let bits = (u64::BITS - value.leading_zeros()) as usize;
-        if self.octaves.len() <= bits {
-            self.octaves.resize_with(bits + 1, Octave::default);
-        }
-        if let Some(octave) = self.octaves.get_mut(bits) {
-            octave.add((value >> unused_bits(bits)) as u16 & INDEX, count);
-        }
+        let bucket = bucket(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
+        let page = self.page(bucket / PAGE);
+        let sum = &mut page[bucket % PAGE];
+        *sum = sum.saturating_add(count);
     }
 
     /// Adds one observation.
@@ -80,22 +78,38 @@ impl Distribution {
 
     /// Adds all of `other`'s observations.
     pub fn merge(&mut self, other: &Self) {
-        if self.is_empty() {
-            self.octaves.clone_from(&other.octaves);
+        if self.pages.is_empty() {
+            self.pages.clone_from(&other.pages);
             return;
         }
-        for (value, count) in other.iter() {
-            self.record_many(Duration::from_nanos(value), count);
+        for (number, theirs) in other.pages.iter() {
+            for (sum, count) in self.page(number).iter_mut().zip(theirs) {
+                *sum = sum.saturating_add(*count);
+            }
         }
     }
 
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
-        for (mine, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
-            for (index, count) in theirs.iter() {
-                mine.subtract(index, count);
+        for (number, theirs) in other.pages.iter() {
+            let mine = self.pages.get_mut(number).into_iter().flatten();
+            for (sum, count) in mine.zip(theirs) {
+                *sum = sum.saturating_sub(*count);
             }
         }
+    }
+
+    /// The same with the observations of `some` replaced by those of `others`.
+    pub(crate) fn with_replaced(&self, some: &Self, others: &Self) -> Self {
+        let mut all = self.clone();
+        all.subtract(some);
+        all.merge(others);
+        all
+    }
+
+    #[inline]
+    fn page(&mut self, number: usize) -> &mut Page {
+        self.pages.get_or_insert_with(number, || [0; PAGE])
     }
 
     /// How many observations there are; saturates.
@@ -106,7 +120,7 @@ impl Distribution {
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.octaves.iter().all(Octave::is_empty)
+        self.iter().next().is_none()
     }
 
     /// The `(value in ns, count)` pairs, ascending.
@@ -115,10 +129,9 @@ impl Distribution {
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        let octaves = self.octaves.iter().enumerate();
-        octaves.flat_map(|(bits, octave)| {
-            let pair = move |(index, count)| (upper_end(bits, index), count);
-            octave.iter().map(pair)
+        self.pages.iter().flat_map(|(number, page)| {
+            let used = page.iter().enumerate().filter(|&(_, &count)| count > 0);
+            used.map(move |(at, &count)| (upper_end(number * PAGE + at), count))
         })
     }
 
@@ -184,19 +197,24 @@ impl Distribution {
     }
 }
 
-/// How many of the lowest bits of a value of `bits` bits its bucket ignores.
-fn unused_bits(bits: usize) -> usize {
-    bits.saturating_sub(SIGNIFICANT_BITS + 1)
+/// The bucket of a value: those below 1,024 have one each, every power of two
+/// beyond that has 1,024.
+#[inline]
+fn bucket(value: u64) -> usize {
+    let bits = u64::BITS - value.leading_zeros();
+    let power = bits.saturating_sub(SIGNIFICANT_BITS);
+    let leading = value >> power.saturating_sub(1);
+    ((power as usize) << SIGNIFICANT_BITS) | (leading as usize & ((1 << SIGNIFICANT_BITS) - 1))
 }
 
-/// Upper end of a bucket of the values with `bits` bits.
-fn upper_end(bits: usize, index: u16) -> u64 {
-    let unused = unused_bits(bits);
-    let leading = match bits > SIGNIFICANT_BITS {
-        true => 1 << SIGNIFICANT_BITS,
-        false => 0,
-    };
-    (leading | u64::from(index)) << unused | ((1 << unused) - 1)
+/// The greatest value of a bucket.
+fn upper_end(bucket: usize) -> u64 {
+    let power = bucket >> SIGNIFICANT_BITS;
+    let index = (bucket & ((1 << SIGNIFICANT_BITS) - 1)) as u64;
+    match power.checked_sub(1) {
+        None => index,
+        Some(unused) => ((1 << SIGNIFICANT_BITS | index) << unused) | ((1 << unused) - 1),
+    }
 }
 
 #[cfg(test)]

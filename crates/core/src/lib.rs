@@ -39,6 +39,7 @@ mod quic;
 pub mod report;
 pub mod segment;
 mod service;
+mod slots;
 mod table;
 mod tile;
 pub mod time;

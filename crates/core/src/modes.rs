@@ -5,7 +5,6 @@
 //! its time went to and a few exchanges to look at.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use crate::cause::tally::{exemplar, nanos};
 use crate::exchange::Exchange;
@@ -13,6 +12,7 @@ use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::report::{Exemplar, Finding, LatencyMode};
 use crate::service::Shares;
+use crate::slots::Slots;
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
@@ -41,7 +41,7 @@ const DOMINANT: f64 = 0.2;
 /// that occurs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bands {
-    bands: BTreeMap<u32, Band>,
+    bands: Slots<Band>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,8 @@ type First = (Timestamp, Endpoint, Exemplar);
 
 impl Bands {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
-        let band = self.bands.entry(index(exchange.latency())).or_default();
+        let number = index(exchange.latency()) as usize;
+        let band = self.bands.get_or_insert_with(number, Band::default);
         band.count += 1;
         band.waits.add(&exchange.waits);
         let (begin, client) = (exchange.begin, exchange.client);
@@ -69,8 +70,8 @@ impl Bands {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        for (index, theirs) in other.bands {
-            let ours = self.bands.entry(index).or_default();
+        for (number, theirs) in other.bands.into_values() {
+            let ours = self.bands.get_or_insert_with(number, Band::default);
             ours.count += theirs.count;
             ours.waits.merge(&theirs.waits);
             let both = ours.first.take().into_iter().chain(theirs.first);
@@ -80,16 +81,16 @@ impl Bands {
 
     /// The modes, fastest first, of exchanges whose latencies are `latency`.
     pub(crate) fn modes(&self, latency: &Distribution, findings: &[Finding]) -> Vec<LatencyMode> {
-        let total: u64 = self.bands.values().map(|band| band.count).sum();
-        let (Some((&first, _)), Some((&last, _))) =
-            (self.bands.first_key_value(), self.bands.last_key_value())
+        let total: u64 = self.bands().map(|(_, band)| band.count).sum();
+        let (Some((first, _)), Some((last, _))) = (self.bands().next(), self.bands().next_back())
         else {
             return Vec::new();
         };
         if total < LEAST_EXCHANGES {
             return Vec::new();
         }
-        let count = |index: u32| self.bands.get(&index).map_or(0, |band| band.count) as f64;
+        let band = |index: u32| self.bands.get(index as usize);
+        let count = |index: u32| band(index).map_or(0, |band| band.count) as f64;
         // The ends are empty, so that a peak at an end is one.
         let counts: Vec<f64> = (first..=last).map(count).collect();
         let least = (LEAST_SHARE * total as f64).max(LEAST_COUNT as f64);
@@ -103,6 +104,12 @@ impl Bands {
         modes
     }
 
+    fn bands(&self) -> impl DoubleEndedIterator<Item = (u32, &Band)> {
+        self.bands
+            .iter()
+            .map(|(number, band)| (number as u32, band))
+    }
+
     fn mode(
         &self,
         peak: u32,
@@ -110,28 +117,27 @@ impl Bands {
         total: u64,
         latency: &Distribution,
     ) -> LatencyMode {
+        let inside = || self.bands().filter(|(index, _)| range.contains(index));
         let mut sum = Band::default();
-        for band in self.bands.range(range.clone()).map(|(_, band)| band) {
+        for (_, band) in inside() {
             sum.count += band.count;
             sum.waits.merge(&band.waits);
         }
         // Those nearest to the peak show it best.
-        let mut near: Vec<(u32, &Band)> = self
-            .bands
-            .range(range.clone())
-            .map(|(&index, band)| (index.abs_diff(peak), band))
+        let mut near: Vec<(u32, &Band)> = inside()
+            .map(|(index, band)| (index.abs_diff(peak), band))
             .collect();
         near.sort_by_key(|&(distance, _)| distance);
         let exemplars = near
             .iter()
             .filter_map(|(_, band)| band.first.as_ref())
             .map(|(_, _, exemplar)| exemplar);
-        let inside = latency
+        let latencies = latency
             .buckets()
             .into_iter()
             .filter(|(ns, _)| range.contains(&index(Duration::from_nanos(*ns))));
-        let inside = Distribution::from_buckets(inside);
-        let at = |quantile| inside.quantile(quantile).map_or(0, nanos);
+        let latencies = Distribution::from_buckets(latencies);
+        let at = |quantile| latencies.quantile(quantile).map_or(0, nanos);
         LatencyMode {
             count: sum.count,
             share: sum.count as f64 / total.max(1) as f64,

@@ -9,7 +9,8 @@ use core::time::Duration;
 use crate::cause::stall_follows_ack;
 use crate::event::{PointId, RequestFailure, RequestSample, TargetId};
 use crate::exchange::{
-    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Particulars, Side, Signs, Travel,
+    Closing, Disorder, Exchange, Hold, HoldRelease, Outcome, Packing, Particulars, Side, Signs,
+    Travel,
 };
 use crate::facts::Facts;
 use crate::flow::Endpoint;
@@ -72,6 +73,7 @@ fn exchange(
         travel: Travel::default(),
         narrow: None,
         drops: None,
+        packing: Packing::default(),
         harmless_delay: None,
         first_packet: 0,
         last_packet: 0,

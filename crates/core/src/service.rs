@@ -56,7 +56,8 @@ pub(crate) struct Ledger {
     pub(crate) waits: Shares,
     pub(crate) slowest: Worst,
     pub(crate) bands: Bands,
-    pub(crate) statuses: BTreeMap<String, u64>,
+    /// How exchanges ended, those cut by the capture aside.
+    pub(crate) outcomes: BTreeMap<Outcome, u64>,
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     pub(crate) setups: SetupLedger,
     /// Requests on connections that had been idle and were dead.
@@ -72,7 +73,8 @@ pub(crate) struct Ledger {
 /// Sums of waits by kind and owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    pub(crate) by_kind: BTreeMap<(WaitKind, Owner), u64>,
+    /// In the order they came: few, so that looking through them is quickest.
+    sums: Vec<((WaitKind, Owner), u64)>,
 }
 
 /// Figures of connections made.
@@ -94,7 +96,7 @@ impl Ledger {
             self.cut += 1;
             return;
         }
-        *self.statuses.entry(outcome.to_string()).or_default() += 1;
+        *self.outcomes.entry(outcome).or_default() += 1;
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
@@ -160,8 +162,8 @@ impl Ledger {
         self.waits.merge(&other.waits);
         self.slowest.merge(other.slowest);
         self.bands.merge(other.bands);
-        for (status, count) in other.statuses {
-            *self.statuses.entry(status).or_default() += count;
+        for (outcome, count) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
         }
         if let Some((begin, end)) = other.span {
             self.extend_span(begin, end);
@@ -173,6 +175,21 @@ impl Ledger {
         }
         self.harmless_delays.merge(&other.harmless_delays);
         self.fetches.merge(other.fetches);
+    }
+
+    /// How many exchanges the capture did not cut.
+    pub(crate) fn uncut(&self) -> u64 {
+        self.outcomes.values().sum()
+    }
+
+    /// How many had a whole response.
+    pub(crate) fn whole(&self) -> u64 {
+        let is_whole = |outcome: &Outcome| matches!(outcome, Outcome::Complete(_));
+        let outcomes = self
+            .outcomes
+            .iter()
+            .filter(|(outcome, _)| is_whole(outcome));
+        outcomes.map(|(_, count)| count).sum()
     }
 
     /// Whether any exchange was seen, whole or not.
@@ -208,33 +225,35 @@ impl Shares {
 
     /// The time that went to this kind, in nanoseconds.
     pub(crate) fn of(&self, kind: WaitKind) -> u64 {
-        let of_kind = self.by_kind.iter().filter(|((k, _), _)| *k == kind);
-        of_kind.fold(0, |sum, (_, &time)| sum.saturating_add(time))
+        let of_kind = self.sums.iter().filter(|((k, _), _)| *k == kind);
+        of_kind.fold(0, |sum, (_, time)| sum.saturating_add(*time))
     }
 
     /// Whether any time went to this kind.
     pub(crate) fn has(&self, kind: WaitKind) -> bool {
-        self.by_kind.keys().any(|&(k, _)| k == kind)
+        self.sums.iter().any(|((k, _), _)| *k == kind)
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (&key, &total) in &other.by_kind {
+        for &(key, total) in &other.sums {
             self.count(key, total);
         }
     }
 
     fn count(&mut self, key: (WaitKind, Owner), time: u64) {
-        let sum = self.by_kind.entry(key).or_default();
-        *sum = sum.saturating_add(time);
+        match self.sums.iter_mut().find(|(of, _)| *of == key) {
+            Some((_, sum)) => *sum = sum.saturating_add(time),
+            None => self.sums.push((key, time)),
+        }
     }
 
     /// Each with its part in the whole, most first.
     pub(crate) fn shares(&self) -> Vec<WaitShare> {
         let total = self.total();
         let mut list: Vec<WaitShare> = self
-            .by_kind
+            .sums
             .iter()
-            .map(|(&(kind, owner), &total_ns)| WaitShare {
+            .map(|&((kind, owner), total_ns)| WaitShare {
                 kind,
                 owner,
                 total_ns,
@@ -248,9 +267,9 @@ impl Shares {
     /// All of them, in nanoseconds; saturates, for a capture's stamps may be
     /// centuries apart.
     pub(crate) fn total(&self) -> u64 {
-        self.by_kind
-            .values()
-            .fold(0, |sum: u64, &time| sum.saturating_add(time))
+        self.sums
+            .iter()
+            .fold(0, |sum: u64, (_, time)| sum.saturating_add(*time))
     }
 }
 

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
+use crate::approach::Approach;
 use crate::connection::{Closed, Connection, Parting};
-use crate::connections::Collected;
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
@@ -50,7 +50,6 @@ pub(crate) struct Table {
     max: usize,
     /// How many of the places are open.
     open: usize,
-    next_id: u64,
     /// Connections that ended, in the order they did.
     ended: VecDeque<Due>,
     /// Graves in the order they were dug.
@@ -73,7 +72,27 @@ pub(crate) struct Tallied {
     pub(crate) copies: u64,
 }
 
+/// What is to be known of a segment besides itself.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// Greater than that of any segment before; that of the first one is the
+    /// connection's.
+    pub(crate) id: u64,
+    /// If the connection's numbers are wanted: Wireshark's number of it.
+    pub(crate) stream: Option<Option<u32>>,
+    /// What came before, if it opens a connection.
+    pub(crate) approach: Option<Box<Approach>>,
+}
+
 impl Tallied {
+    /// Both together.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.evicted += other.evicted;
+        self.one_sided += other.one_sided;
+        self.copies += other.copies;
+    }
+
     fn closed(&mut self, open: &Open) {
         self.connections += 1;
         let [one, other] = open.seen;
@@ -94,7 +113,7 @@ enum Place {
 
 /// A connection and what finds it again.
 #[derive(Debug)]
-struct Open {
+pub(crate) struct Open {
     id: u64,
     hash: u64,
     is_due: bool,
@@ -173,7 +192,6 @@ impl Table {
             hasher,
             max: max.max(1),
             open: 0,
-            next_id: 0,
             ended: VecDeque::new(),
             graves: VecDeque::new(),
             next_sweep: Timestamp::MIN,
@@ -182,14 +200,13 @@ impl Table {
         }
     }
 
-    /// Takes in one segment; what it closed lands in `closed`. Connections'
-    /// numbers are collected if `collected` wants them.
+    /// Takes in one segment; what it closed lands in `closed`.
     #[inline]
     pub(crate) fn take(
         &mut self,
         segment: &Segment,
         payload: &[u8],
-        collected: &mut Collected,
+        arrived: Arrived,
         closed: &mut Closed,
     ) {
         self.settle(segment.at, closed);
@@ -200,21 +217,19 @@ impl Table {
                 if open.connection.is_succeeded_by(segment) {
                     open.connection.give_up(Parting::Succeeded, closed);
                     self.tallied.closed(open);
-                    let connection = Connection::begin(segment, collected);
-                    **open = Open::new(self.next_id, hash, connection);
-                    self.next_id += 1;
+                    let connection = Connection::begin(segment, arrived.stream);
+                    **open = Open::new(arrived.id, hash, connection);
                 }
                 open
             }
             Some(Place::Over(grave)) if !grave.is_succeeded_by(segment) => return,
-            _ => {
-                let connection = Connection::begin(segment, collected);
-                self.begin(connection, segment, payload, hash, closed);
-                return;
-            }
+            _ => return self.begin(segment, payload, arrived, hash, closed),
         };
         if open.take(segment, payload, closed) {
             self.tallied.copies += 1;
+        }
+        if let Some(approach) = arrived.approach {
+            open.connection.follows(approach, segment.at);
         }
         if open.connection.is_over() && !open.is_due {
             open.is_due = true;
@@ -235,41 +250,50 @@ impl Table {
         }
     }
 
-    /// Closes everything, in the order in which it began.
-    pub(crate) fn finish(self, mut each: impl FnMut(Connection)) -> Tallied {
-        let mut tallied = self.tallied;
-        let mut rest: Vec<Box<Open>> = self
-            .places
-            .into_iter()
-            .filter_map(|place| match place {
-                Place::Open(open) => Some(open),
-                Place::Over(_) => None,
-            })
-            .collect();
-        rest.sort_unstable_by_key(|open| open.id);
-        for open in rest {
-            tallied.closed(&open);
-            each(open.connection);
-        }
-        tallied
+    /// Takes out all that is open, in the order in which it began.
+    pub(crate) fn drain(&mut self) -> Vec<Box<Open>> {
+        let places = core::mem::take(&mut self.places);
+        let open = places.into_iter().filter_map(|place| match place {
+            Place::Open(open) => Some(open),
+            Place::Over(_) => None,
+        });
+        let mut list: Vec<_> = open.collect();
+        list.sort_unstable_by_key(|open| open.id);
+        self.open = 0;
+        list
+    }
+
+    /// Closes what was taken out because the capture ended; its id.
+    pub(crate) fn close(&mut self, mut open: Box<Open>, closed: &mut Closed) -> u64 {
+        self.tallied.closed(&open);
+        open.connection.give_up(Parting::CaptureEnded, closed);
+        open.id
+    }
+
+    /// What came of it so far.
+    pub(crate) fn tallied(&self) -> Tallied {
+        self.tallied
     }
 
     /// A connection's first segment.
     fn begin(
         &mut self,
-        connection: Connection,
         segment: &Segment,
         payload: &[u8],
+        arrived: Arrived,
         hash: u64,
         closed: &mut Closed,
     ) {
         if self.open >= self.max {
             self.evict(closed);
         }
-        let mut open = Box::new(Open::new(self.next_id, hash, connection));
-        self.next_id += 1;
+        let connection = Connection::begin(segment, arrived.stream);
+        let mut open = Box::new(Open::new(arrived.id, hash, connection));
         self.open += 1;
         open.take(segment, payload, closed);
+        if let Some(approach) = arrived.approach {
+            open.connection.follows(approach, segment.at);
+        }
         if open.connection.is_over() {
             open.is_due = true;
             self.ended.push_back(Due {
@@ -292,7 +316,9 @@ impl Table {
     /// gives up what has long been idle.
     #[inline]
     fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
-        let is_due = |due: Option<&Due>, after| due.is_some_and(|due| now.since(due.at) > after);
+        let is_due = |due: Option<&Due>, after: Duration| {
+            due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
+        };
         if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
             self.close_ended(now, closed);
         }

@@ -11,6 +11,7 @@ mod flow;
 mod gap;
 mod narrow;
 mod overlay;
+mod packing;
 mod release;
 mod repair;
 mod stop;
@@ -26,7 +27,7 @@ use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::delivery::Delivery;
 use crate::exchange::{
-    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Recovery, Side, Travel,
+    Disorder, Drops, Exchange, Expectation, Hold, Narrow, Packing, Recovery, Side, Travel,
 };
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
@@ -58,6 +59,7 @@ pub(crate) struct Tiling {
     pub(crate) travel: Travel,
     pub(crate) narrow: Option<Narrow>,
     pub(crate) drops: Option<Box<Drops>>,
+    pub(crate) packing: Packing,
     pub(crate) harmless_delay: Option<Duration>,
     pub(crate) expectation: Option<Expectation>,
     /// From the last byte to the FIN that ends the response.
@@ -122,6 +124,7 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.packing = packing::packing(trace);
     tiler.tiling.harmless_delay = harmless_delay(trace);
     tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);

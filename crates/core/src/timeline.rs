@@ -128,6 +128,9 @@ pub(crate) struct Timeline {
     moments: Vec<Moment>,
     /// Whole exchanges, kept or not.
     count: u64,
+    /// What begins later than the last of those kept is not kept; `None`:
+    /// there is room.
+    until: Option<Timestamp>,
 }
 
 impl Timeline {
@@ -136,6 +139,9 @@ impl Timeline {
             return;
         }
         self.count += 1;
+        if self.until.is_some_and(|until| exchange.begin > until) {
+            return;
+        }
         if self.moments.len() >= 2 * MAX_MOMENTS {
             self.keep_earliest();
         }
@@ -173,6 +179,12 @@ impl Timeline {
     fn keep_earliest(&mut self) {
         self.moments.sort_unstable();
         self.moments.truncate(MAX_MOMENTS);
+        let is_full = self.moments.len() == MAX_MOMENTS;
+        self.until = self
+            .moments
+            .last()
+            .filter(|_| is_full)
+            .map(|last| last.begin);
     }
 }
 
@@ -224,6 +236,7 @@ mod tests {
             all[turn % shards].merge(Timeline {
                 moments: vec![moment(n)],
                 count: 1,
+                until: None,
             });
         }
         let mut sum = Timeline::default();

@@ -7,8 +7,10 @@ mod command {
     mod connections;
     mod corpus;
     mod exchanges;
+    mod frames;
     mod interrupts;
     mod lab;
+    mod linear;
     mod privileges;
     mod program;
     mod score;

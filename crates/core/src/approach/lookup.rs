@@ -48,6 +48,8 @@ pub(crate) struct Lookup {
     /// The name that was found at last.
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
+    /// The first query.
+    pub(crate) begin: Timestamp,
     /// From the first query to the last answer before the connection.
     pub(crate) took: Duration,
     /// Time until queries were sent again that had got no answer.

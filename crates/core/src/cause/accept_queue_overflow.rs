@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Outcome};
 use crate::handshakes::{self, Why};
@@ -26,6 +26,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::FIRST;
+
     fn observe(&mut self, exchange: &Exchange) {
         if exchange.ordinal == 0 && matches!(exchange.outcome, Outcome::Complete(_)) {
             self.first.record(exchange.latency());

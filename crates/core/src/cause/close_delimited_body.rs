@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -31,6 +31,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::CLOSE_WAIT;
+
     fn observe(&mut self, exchange: &Exchange) {
         let wait = exchange.particulars.close_wait.unwrap_or_default();
         if wait < NOTABLE {

@@ -2,7 +2,7 @@
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome, Side};
 
@@ -21,6 +21,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::FAILED;
+
     fn observe(&mut self, exchange: &Exchange) {
         let signs = &exchange.signs;
         let is_closed = match exchange.outcome {
@@ -30,7 +32,9 @@ impl super::Rule for Rule {
             _ => false,
         };
         let has_failed = is_closed && !signs.has_response && signs.idle.is_none();
-        self.failures.observe(exchange, has_failed);
+        if has_failed {
+            self.failures.add(exchange);
+        }
     }
 
     fn merge(&mut self, other: Self) {

@@ -2,7 +2,7 @@
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -15,45 +15,40 @@ const SHARE: f64 = 0.5;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    /// Latencies with the setup's cost where one was paid.
-    with_setup: Distribution,
-    without: Distribution,
-    whole: u64,
+    /// Latencies of those that paid for a connection, with its cost.
+    paid: Distribution,
     client_asked: u64,
     server_asked: u64,
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::SETUP.or(Features::CLOSING);
+
     fn observe(&mut self, exchange: &Exchange) {
         if !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
         }
-        self.whole += 1;
         self.client_asked += u64::from(exchange.closing.client_asked);
         self.server_asked += u64::from(exchange.closing.server_asked);
-        let setup = exchange.setup.unwrap_or_default();
-        self.without.record(exchange.latency());
-        self.with_setup.record(exchange.latency() + setup);
-        if exchange.setup.is_some() {
+        if let Some(setup) = exchange.setup {
+            self.paid.record(exchange.latency() + setup);
             self.tally.add(exchange, Cost::exactly(setup), setup);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.with_setup.merge(&other.with_setup);
-        self.without.merge(&other.without);
-        self.whole += other.whole;
+        self.paid.merge(&other.paid);
         self.client_asked += other.client_asked;
         self.server_asked += other.server_asked;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_common = self.tally.affected as f64 >= self.whole as f64 * SHARE;
+        let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
         let is_repeated = self.tally.affected >= evidence::REPEATS;
         // Who reuses connections that are dead is not told to reuse them.
         let is_forced = case.ledger.stale * 2 >= self.tally.affected;
-        if !is_common || !is_repeated || is_forced || !evidence::betters(&self.with_setup, &self.without) {
+        if !is_common || !is_repeated || is_forced || !self.is_material(case) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))
@@ -61,6 +56,11 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    fn is_material(&self, case: &Case<'_>) -> bool {
+        let whole = &case.gathered.bearing.whole;
+        evidence::betters(whole, &whole.with_replaced(&self.paid, &self.tally.before))
+    }
+
     fn culprit(&self) -> Owner {
         if self.client_asked * 2 >= self.tally.affected {
             Owner::Client
@@ -75,13 +75,13 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let culprit = self.culprit();
         let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
-        let total = u64::try_from(self.with_setup.sum_ns()).unwrap_or(u64::MAX).max(1);
+        let total = u64::try_from(case.gathered.bearing.whole.sum_ns()).unwrap_or(u64::MAX).max(1);
         finding.share = self.tally.cost.likely as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} exchanges followed a handshake of their own ({setup}, median); the client \
              asked to close after {}, the server after {}",
-            self.tally.affected, self.whole, self.client_asked, self.server_asked
+            self.tally.affected, case.ledger.whole(), self.client_asked, self.server_asked
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

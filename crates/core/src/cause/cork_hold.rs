@@ -10,10 +10,10 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
-use crate::exchange::Exchange;
-use crate::histogram::Distribution;
+use super::{Case, Conclusion, Features};
+use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
 /// The least retransmission timeout (`TCP_RTO_MIN`), less what rounding takes.
@@ -42,29 +42,26 @@ const LARGEST: u64 = 65_483;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
-    held: Distribution,
     phases: [u64; PARTS],
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features =
+        Features::wait(WaitKind::ServerThink).or(Features::wait(WaitKind::ServerPause));
+
     fn observe(&mut self, exchange: &Exchange) {
-        let think = waited(exchange, WaitKind::ServerThink);
-        if think < LEAST || exchange.response_bytes > LARGEST {
+        let Some((held, until)) = whole(exchange).or_else(|| tail(exchange)) else {
             return;
-        }
-        let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink);
-        let Some(wait) = last else { return };
-        let phase = wait.end.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
+        };
+        let phase = until.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
         if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
             *count += 1;
         }
-        self.held.record(think);
-        self.tally.add(exchange, Cost::exactly(think), Duration::ZERO);
+        self.tally.add(exchange, Cost::exactly(held), Duration::ZERO);
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.held.merge(&other.held);
         for (own, other) in self.phases.iter_mut().zip(other.phases) {
             *own += other;
         }
@@ -80,12 +77,35 @@ impl super::Rule for Rule {
     }
 }
 
+/// How long a response was held that is no more than a partial segment, and
+/// until when.
+fn whole(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
+    let held = waited(exchange, WaitKind::ServerThink);
+    let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
+    (held >= LEAST && exchange.response_bytes <= LARGEST).then_some((held, last.end))
+}
+
+/// The same of the partial segment that ends a response of full ones: the timer
+/// is set when those have been acknowledged, a round trip after they left.
+fn tail(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
+    let pause = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerPause)?;
+    let delivery = exchange.deliveries.iter().find(|delivery| delivery.sender == Side::Server)?;
+    let last = delivery.pauses.last()?;
+    let mss = u64::from(delivery.mss.max(1));
+    let is_tail = last.after.is_multiple_of(mss)
+        && delivery.bytes > last.after
+        && delivery.bytes - last.after < mss
+        && pause.end == exchange.end;
+    let held = pause.duration().saturating_sub(delivery.round_trip);
+    (is_tail && held >= LEAST).then_some((held, pause.end))
+}
+
 impl Rule {
     fn is_timeout(&self, case: &Case<'_>) -> bool {
         let trip = case.ledger.round_trip.unwrap_or_default();
         let band = trip + FROM..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
-            self.held.quantile(part).is_some_and(|held| band.contains(&held))
+            self.tally.saved.quantile(part).is_some_and(|held| band.contains(&held))
         })
     }
 
@@ -100,21 +120,21 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = evidence::finding("cork-hold", Owner::Server, case, &self.tally);
         let text = format!(
-            "{} responses left {} (median) after their requests, the time of the kernel's probe \
-             timer, all on the same phase of its tick",
+            "{} responses, or their last parts, left {} (median) after nothing held them any more, \
+             the time of the kernel's probe timer, all on the same phase of its tick",
             self.tally.affected,
-            median(&self.held)
+            median(&self.tally.saved)
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(self.tally.affected)
-                .median(&self.held),
+                .median(&self.tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
         finding.summary = format!(
             "The server told its kernel that more was to come (TCP_CORK or MSG_MORE), and nothing \
              came: each response waits {} (median) for a timer, {} of all request time.",
-            median(&self.held),
+            median(&self.tally.saved),
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::loss::lost;
+use super::features::Features;
+use super::loss::{Losses, lost};
 use super::tally::{Cost, Tally};
 use crate::exchange::{Disorder, Exchange};
 
@@ -24,6 +25,8 @@ pub(super) struct Disorders {
 }
 
 impl Disorders {
+    pub(super) const CONCERNS: Features = Features::DISORDER.or(Losses::CONCERNS);
+
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let Disorder {
             overtaken,

@@ -2,27 +2,19 @@
 //! has the numbers of what came before (IP identification, TSval); what was
 //! sent again has newer ones.
 
-use super::disorder::Disorders;
 use super::evidence::REPEATS;
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 use crate::report::Remark;
 
 /// Counts copies.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Disorders);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.0.copied < REPEATS {
+        if case.gathered.disorders.copied < REPEATS {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
@@ -32,7 +24,7 @@ impl super::Rule for Rule {
                  older timestamp than what came before: copies, not retransmissions. Captures on \
                  the `any` device, on a bridge or a mirror port show every packet twice; some \
                  links do deliver copies. They cost nothing.",
-                case.endpoint, self.0.copied
+                case.endpoint, case.gathered.disorders.copied
             ),
         })
     }

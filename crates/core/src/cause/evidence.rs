@@ -23,7 +23,7 @@ const OCCASIONS: u64 = 3;
 
 /// Whether removing what `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
-    betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
+    tally.affected > 0 && betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
 }
 
 /// Whether what `tally` counted is more than one exchange's bad luck: in a
@@ -104,6 +104,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "split-connection-proxy" => vec![WaitKind::ServerThink],
         "proxy-buffering" => vec![WaitKind::RequestPause, WaitKind::ServerThink],
         "server-pause" => vec![WaitKind::ServerPause],
+        "compression-cost" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
@@ -114,7 +115,7 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         }
         "pacing" => vec![WaitKind::Paced],
         "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
-        "cork-hold" => vec![WaitKind::ServerThink],
+        "cork-hold" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
         "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
         "packet-loss"
@@ -126,7 +127,9 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         | "mtu-black-hole"
         | "path-member-fault"
         | "spurious-retransmission" => vec![WaitKind::Recovery],
-        "path-jitter" | "radio-power-save" => vec![WaitKind::RoundTrip, WaitKind::ServerThink],
+        "path-jitter" | "radio-power-save" | "qdisc-dwell" => {
+            vec![WaitKind::RoundTrip, WaitKind::ServerThink]
+        }
         "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
         "http2-flow-control" => vec![WaitKind::FlowControl],
         _ => Vec::new(),

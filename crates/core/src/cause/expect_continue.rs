@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -31,6 +31,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::EXPECTATION;
+
     fn observe(&mut self, exchange: &Exchange) {
         let Some(expectation) = exchange.particulars.expectation else {
             return;

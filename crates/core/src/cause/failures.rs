@@ -17,11 +17,12 @@ const SHARE: f64 = 0.05;
 /// … and this many, half of all, if they are few.
 const FEW: u64 = 2;
 
-/// Requests that came to nothing in one way, and all others.
+/// Requests that came to nothing in one way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     pub(super) tally: Tally,
-    others: u64,
+    /// Those of them that the capture cut: no ledger counts them.
+    cut: u64,
     packets: Vec<u64>,
 }
 
@@ -36,22 +37,24 @@ pub(super) struct Kind {
 }
 
 impl Failures {
-    /// Counts an exchange that failed, or did not.
-    pub(super) fn observe(&mut self, exchange: &Exchange, has_failed: bool) {
-        if has_failed {
-            let cost = Cost::exactly(exchange.latency());
-            self.tally.add(exchange, cost, Duration::ZERO);
-            self.packets.push(exchange.first_packet);
-            self.packets.sort_unstable();
-            self.packets.truncate(5);
-        } else if exchange.outcome != Outcome::Cut {
-            self.others += 1;
-        }
+    /// Counts an exchange that failed.
+    pub(super) fn add(&mut self, exchange: &Exchange) {
+        let cost = Cost::exactly(exchange.latency());
+        self.tally.add(exchange, cost, Duration::ZERO);
+        self.cut += u64::from(exchange.outcome == Outcome::Cut);
+        self.packets.push(exchange.first_packet);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
+    }
+
+    /// All requests.
+    fn all(&self, case: &Case<'_>) -> u64 {
+        case.ledger.uncut() + self.cut
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.others += other.others;
+        self.cut += other.cut;
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
         self.packets.truncate(5);
@@ -65,7 +68,7 @@ impl Failures {
         kind: &Kind,
         words: impl FnOnce(&mut Finding),
     ) -> Conclusion {
-        let mut found = self.wire(kind);
+        let mut found = self.wire(case, kind);
         found.extend(probed(case, kind));
         if found.is_empty() {
             return Conclusion::Nothing;
@@ -74,7 +77,7 @@ impl Failures {
         finding.predicted = None;
         finding.affected = Affected {
             exchanges: self.tally.affected,
-            of: self.tally.affected + self.others,
+            of: self.all(case),
         };
         finding.verdict = evidence::judge(&found, repeats(&found), false);
         finding.evidence = found;
@@ -83,8 +86,8 @@ impl Failures {
     }
 
     /// What packets show, if that is more than a single mishap.
-    fn wire(&self, kind: &Kind) -> Vec<Evidence> {
-        let (failed, all) = (self.tally.affected, self.tally.affected + self.others);
+    fn wire(&self, case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
+        let (failed, all) = (self.tally.affected, self.all(case));
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;
         if !is_many && !is_half {

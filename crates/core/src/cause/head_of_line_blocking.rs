@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -23,6 +23,8 @@ const NOTABLE: Duration = Duration::from_millis(5);
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::wait(WaitKind::Behind);
+
     fn observe(&mut self, exchange: &Exchange) {
         let behind = waited(exchange, WaitKind::Behind);
         if behind >= NOTABLE {

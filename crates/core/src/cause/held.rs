@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::evidence;
+use super::features::Features;
 use super::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::histogram::Distribution;
@@ -65,6 +66,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    pub(super) const CONCERNS: Features = Features::HOLDS;
+
     pub(crate) fn observe(&mut self, sender: Side, exchange: &Exchange) {
         let mut held = Duration::ZERO;
         let mut is_released = false;

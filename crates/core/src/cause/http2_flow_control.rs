@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -28,6 +28,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::wait(WaitKind::FlowControl);
+
     fn observe(&mut self, exchange: &Exchange) {
         let held = waited(exchange, WaitKind::FlowControl);
         if held < NOTABLE {

@@ -3,7 +3,7 @@
 use super::attempts::Attempts;
 use super::evidence::{self, fix, percent};
 use super::{Case, Conclusion};
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::Outcome;
 use crate::report::{Affected, Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -12,34 +12,22 @@ const SHARE: f64 = 0.01;
 
 /// Counts responses by whether they are errors.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    errors: u64,
-    all: u64,
-}
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        if let Outcome::Complete(Some(status)) = exchange.outcome {
-            self.all += 1;
-            self.errors += u64::from(is_error(status));
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.errors += other.errors;
-        self.all += other.all;
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let attempts = Attempts::of(case).unwrap_or_default();
         let own: u64 = attempts.statuses.values().sum();
         let own_errors: u64 =
             attempts.statuses.iter().filter(|(status, _)| is_error(**status)).map(|(_, n)| n).sum();
+        let (seen_errors, seen) = seen(case);
         let is_frequent = |errors: u64, all: u64| errors > 0 && errors as f64 >= all as f64 * SHARE;
         let mut found = Vec::new();
-        if is_frequent(self.errors, self.all) && case.has_packets {
-            let text = format!("{} of {} responses seen were errors", self.errors, self.all);
-            found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(self.errors));
+        if is_frequent(seen_errors, seen) && case.has_packets {
+            let text = format!("{seen_errors} of {seen} responses seen were errors");
+            found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));
         }
         if is_frequent(own_errors, own) {
             let list: Vec<String> =
@@ -50,7 +38,7 @@ impl super::Rule for Rule {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let (errors, all) = if own > 0 { (own_errors, own) } else { (self.errors, self.all) };
+        let (errors, all) = if own > 0 { (own_errors, own) } else { (seen_errors, seen) };
         let mut finding = evidence::bare_finding("http-error", Owner::Server, case);
         finding.affected = Affected { exchanges: errors, of: all };
         finding.verdict = evidence::judge(&found, errors, false);
@@ -68,6 +56,16 @@ impl super::Rule for Rule {
         ];
         Conclusion::Finding(Box::new(finding))
     }
+}
+
+/// How many responses of those seen were errors, and all that had a status.
+fn seen(case: &Case<'_>) -> (u64, u64) {
+    let outcomes = case.ledger.outcomes.iter();
+    outcomes.fold((0, 0), |(errors, all), (outcome, &count)| match outcome {
+        Outcome::Complete(Some(status)) if is_error(*status) => (errors + count, all + count),
+        Outcome::Complete(Some(_)) => (errors, all + count),
+        _ => (errors, all),
+    })
 }
 
 fn is_error(status: u16) -> bool {

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::evidence::{self, fix, human, percent};
+use super::features::Features;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
@@ -55,6 +56,9 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
+    pub(super) const CONCERNS: Features =
+        Features::RECOVERIES.or(Features::wait(WaitKind::Recovery));
+
     pub(crate) fn observe(&mut self, exchange: &Exchange) {
         if !exchange.recoveries.is_empty() {
             self.note(exchange);

@@ -1,9 +1,8 @@
 //! `lost-retransmission`: the same bytes were needed a third time, the first repetition
 //! having been lost like the original.
 
-use super::loss::{Kind, Losses, Told, conclude_few};
+use super::loss::{Kind, Told, conclude_few};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 
 const TOLD: Told = Told {
     id: "lost-retransmission",
@@ -18,18 +17,12 @@ const TOLD: Told = Told {
 
 /// Counts losses whose repetition was lost too.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Losses);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(&self.0, case, &TOLD)
+        conclude_few(&case.gathered.losses, case, &TOLD)
     }
 }

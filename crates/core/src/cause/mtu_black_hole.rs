@@ -5,7 +5,7 @@
 use super::evidence::{self, fix, human, ruled_out};
 use super::loss::lost;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
@@ -27,6 +27,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::NARROW;
+
     fn observe(&mut self, exchange: &Exchange) {
         let Some(narrow) = exchange.narrow else {
             return;

@@ -6,7 +6,6 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::Held;
 use super::{Case, Conclusion};
 use crate::event::TargetId;
-use crate::exchange::{Exchange, Side};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
@@ -18,19 +17,13 @@ pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
 
 /// Watches small parts of responses that follow small parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Held);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(Side::Server, exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let held = &self.0;
+        let held = &case.gathered.held_responses;
         // A busy host blurs the times; that acknowledging at once removes the
         // stall is plainer.
         let is_seen = (held.is_by_acknowledgement() || follows_ack(case) == Some(true))

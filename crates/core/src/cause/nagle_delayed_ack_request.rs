@@ -1,26 +1,18 @@
 //! `nagle-delayed-ack-request`.
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::held::Held;
 use super::{Case, Conclusion};
-use crate::exchange::{Exchange, Side};
 use crate::wait::Owner;
 
 /// Watches small parts of requests that follow small parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Held);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(Side::Client, exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let held = &self.0;
+        let held = &case.gathered.held_requests;
         let is_seen = held.is_by_acknowledgement() && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) {
             return Conclusion::Nothing;

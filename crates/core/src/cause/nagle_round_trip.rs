@@ -3,30 +3,22 @@
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::held::Held;
 use super::{Case, Conclusion, nagle_delayed_ack};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::Side;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
 /// Watches both sides' small parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    server: Held,
-    client: Held,
-}
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.server.observe(Side::Server, exchange);
-        self.client.observe(Side::Client, exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.server.merge(other.server);
-        self.client.merge(other.client);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let sides = [(&self.server, Side::Server), (&self.client, Side::Client)];
+        let sides = [
+            (&case.gathered.held_responses, Side::Server),
+            (&case.gathered.held_requests, Side::Client),
+        ];
         for (held, side) in sides {
             // With delayed ACKs among them the larger cause has them all.
             let is_seen = held.is_by_acknowledgement() && !held.is_delayed();

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
 
@@ -27,12 +27,16 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::FAILED;
+
     fn observe(&mut self, exchange: &Exchange) {
         let has_failed = exchange.outcome == Outcome::TimedOut
             && !exchange.signs.has_response
             && exchange.signs.is_request_acked
             && exchange.latency() >= PATIENCE;
-        self.failures.observe(exchange, has_failed);
+        if has_failed {
+            self.failures.add(exchange);
+        }
     }
 
     fn merge(&mut self, other: Self) {

@@ -2,7 +2,7 @@
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Foreign};
 
@@ -21,10 +21,13 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::FOREIGN;
+
     fn observe(&mut self, exchange: &Exchange) {
-        let foreign = exchange.signs.foreign;
-        self.failures.observe(exchange, foreign.is_some());
-        self.tls += u64::from(foreign == Some(Foreign::Tls));
+        if let Some(foreign) = exchange.signs.foreign {
+            self.failures.add(exchange);
+            self.tls += u64::from(foreign == Foreign::Tls);
+        }
     }
 
     fn merge(&mut self, other: Self) {

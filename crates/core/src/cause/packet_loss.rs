@@ -1,29 +1,21 @@
 //! `packet-loss`.
 
 use super::evidence::{fix, human, percent, ruled_out};
-use super::loss::Losses;
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 
 /// Counts losses that many connections share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Losses);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = self.0.finding("packet-loss", case);
-        let Some(mut finding) = found.filter(|_| self.0.is_widespread()) else {
+        let found = case.gathered.losses.finding("packet-loss", case);
+        let Some(mut finding) = found.filter(|_| case.gathered.losses.is_widespread()) else {
             return Conclusion::Nothing;
         };
-        let typical = human(self.0.tally.saved.quantile(0.5).unwrap_or_default());
+        let typical = human(case.gathered.losses.tally.saved.quantile(0.5).unwrap_or_default());
         finding.summary = format!(
             "The path loses packets. {} of the exchanges had to wait for something to be sent \
              again, typically {typical}; short responses have nothing behind them that would \

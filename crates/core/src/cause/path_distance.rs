@@ -23,13 +23,7 @@ impl super::Rule for Rule {
         let Some(trip) = case.ledger.round_trip.filter(|&trip| trip >= NOTABLE) else {
             return Conclusion::Nothing;
         };
-        let travelling: u64 = case
-            .ledger
-            .waits
-            .by_kind
-            .iter()
-            .filter(|((kind, _), _)| *kind == WaitKind::RoundTrip)
-            .fold(0, |sum: u64, (_, &time)| sum.saturating_add(time));
+        let travelling = case.ledger.waits.of(WaitKind::RoundTrip);
         let share = travelling as f64 / case.ledger.total().max(1) as f64;
         if share < SHARE {
             return Conclusion::Nothing;

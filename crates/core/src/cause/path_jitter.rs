@@ -2,29 +2,21 @@
 //! sender's own clock, while most do not, and neither follows the other: no
 //! queue that load fills, no step, and no pause before.
 
-use super::trips::Trips;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::path_queueing::grown_handshakes;
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
 /// Watches round trips that outgrow the least one now and then.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Trips);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let trips = &self.0;
+        let trips = &case.gathered.trips;
         // The way to the server is charged too, but only what came back late,
         // by the server's clock, shows that it was the way.
         let is_seen = trips.tally.affected >= evidence::REPEATS
@@ -37,7 +29,7 @@ impl super::Rule for Rule {
         }
         let tally = &trips.both_ways;
         let mut finding = evidence::finding("path-jitter", Owner::Path, case, tally);
-        let least = human(trips.trips.min().unwrap_or_default());
+        let least = human(trips.least.unwrap_or_default());
         let text = format!(
             "{} answers came {} (median) later than the least round trip of {least}, after their \
              sender's clock says it had sent them; the others did not",

@@ -2,12 +2,9 @@
 //! again and again, while the others to the same server lose nothing. Random
 //! loss spreads: most connections would have lost something.
 
-use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, percent, ruled_out};
-use super::loss::lost;
-use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
@@ -34,7 +31,6 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    tally: Tally,
     connections: BTreeMap<Endpoint, Seen>,
 }
 
@@ -58,20 +54,18 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let is_lossy = !exchange.recoveries.is_empty();
+        let is_full = self.connections.len() >= MAX_CONNECTIONS;
+        let last = self.connections.last_key_value();
+        if is_full && last.is_some_and(|(last, _)| exchange.client > *last) {
+            return;
+        }
         let seen = self.connections.entry(exchange.client).or_default();
         seen.exchanges += 1;
-        seen.lossy += u64::from(is_lossy);
+        seen.lossy += u64::from(!exchange.recoveries.is_empty());
         self.settle();
-        let lost = lost(exchange);
-        if lost > Duration::ZERO {
-            self.tally
-                .add(exchange, Cost::exactly(lost), Duration::ZERO);
-        }
     }
 
     fn merge(&mut self, other: Self) {
-        self.tally.merge(other.tally);
         for (client, other) in other.connections {
             let seen = self.connections.entry(client).or_default();
             seen.exchanges += other.exchanges;
@@ -81,11 +75,11 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let sorted = self.sort();
-        if !sorted.is_telling() || !evidence::is_material(case, &self.tally) {
+        let (sorted, tally) = (self.sort(), &case.gathered.losses.tally);
+        if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("path-member-fault", Owner::Path, case, &self.tally);
+        let mut finding = evidence::finding("path-member-fault", Owner::Path, case, tally);
         let ports: Vec<String> = sorted.bad.iter().map(|e| e.port.to_string()).take(12).collect();
         let text = format!(
             "{} connections lost segments in {} of their exchanges, {} connections with {} \
@@ -98,7 +92,7 @@ impl super::Rule for Rule {
         );
         let mut wire = Evidence::mechanism(EvidenceKind::Wire, text)
             .count(sorted.lossy)
-            .median(&self.tally.saved);
+            .median(&tally.saved);
         wire.display_filter = Some(format!("tcp.port in {{{}}}", ports.join(", ")));
         finding.evidence.push(wire);
         finding.verdict = evidence::judge(&finding.evidence, sorted.lossy, false);

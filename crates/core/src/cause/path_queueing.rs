@@ -3,11 +3,9 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::trips::{Trips, FACTOR, NOTABLE};
+use super::trips::{FACTOR, NOTABLE};
 use super::{Case, Conclusion};
-use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeMethod, TargetId};
-use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -16,85 +14,74 @@ const SHARE: f64 = 0.05;
 
 /// Watches round trips that outgrow the least one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Trips);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    /// A handshake is a round trip too, and the first.
-    fn observe_setup(&mut self, setup: &Setup) {
-        if setup.outcome == Some(SetupOutcome::Established) && setup.retransmissions == 0 {
-            self.0.trips.record(setup.duration());
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let trips = &case.gathered.trips;
         let probed = loaded_probes(case);
-        let is_seen = evidence::is_material(case, &self.0.tally)
-            && evidence::is_repeated(case, &self.0.tally);
+        let is_seen = evidence::is_material(case, &trips.tally)
+            && evidence::is_repeated(case, &trips.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
         // A host that was held up for a moment looks the same; a queue under
         // load delays more, handshakes among it.
-        let share = self.0.tally.affected as f64 / case.ledger.count.max(1) as f64;
+        let share = trips.tally.affected as f64 / case.ledger.count.max(1) as f64;
         if probed.is_none() && share < SHARE {
             return Conclusion::Nothing;
         }
         // What comes and goes, or stays where it went, is no queue.
-        let is_other = !self.0.is_queue(case.ledger.count) || self.0.step().is_some();
+        let is_other = !trips.is_queue(case.ledger.count) || trips.step().is_some();
         if probed.is_none() && is_other {
             return Conclusion::Nothing;
         }
-        if !is_seen && self.0.tally.affected * 2 < case.ledger.count {
+        if !is_seen && trips.tally.affected * 2 < case.ledger.count {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case, probed)))
+        Conclusion::Finding(Box::new(finding(case, probed)))
     }
 }
 
-impl Rule {
-    fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::finding("path-queueing", Owner::Path, case, &self.0.tally);
-        let text = format!(
-            "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
-             more than the least round trip, {}",
-            self.0.tally.affected,
-            median(&self.0.tally.saved),
-            human(self.0.trips.min().unwrap_or_default())
-        );
-        finding.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
-                .count(self.0.tally.affected)
-                .median(&self.0.tally.saved),
-        );
-        finding.evidence.extend(probed);
-        finding.verdict = evidence::judge(&finding.evidence, self.0.tally.affected, false);
-        finding.summary = format!(
-            "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
-             {} of all request time.",
-            human(self.0.trips.min().unwrap_or_default()),
-            median(&self.0.tally.saved),
-            percent(finding.share),
-        );
-        finding.ruled_out.push(ruled_out(
-            "server-think",
-            "the server's kernel answers before its program does, and it was its answers that came late",
-        ));
-        finding.overturned_by =
-            "round trips to other hosts behind the same path staying short meanwhile".to_owned();
-        finding.fix = vec![
-            fix("path", "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate"),
-            fix("server", "pace what it sends (fq, BBR)"),
-        ];
-        finding
-    }
+fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
+    let trips = &case.gathered.trips;
+    // A handshake is a round trip too, and the first.
+    let least = trips.least.into_iter().chain(case.ledger.round_trip).min().unwrap_or_default();
+    let mut finding = evidence::finding("path-queueing", Owner::Path, case, &trips.tally);
+    let text = format!(
+        "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
+         more than the least round trip, {}",
+        trips.tally.affected,
+        median(&trips.tally.saved),
+        human(least)
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(trips.tally.affected)
+            .median(&trips.tally.saved),
+    );
+    finding.evidence.extend(probed);
+    finding.verdict = evidence::judge(&finding.evidence, trips.tally.affected, false);
+    finding.summary = format!(
+        "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
+         {} of all request time.",
+        human(least),
+        median(&trips.tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        "the server's kernel answers before its program does, and it was its answers that came late",
+    ));
+    finding.overturned_by =
+        "round trips to other hosts behind the same path staying short meanwhile".to_owned();
+    finding.fix = vec![
+        fix("path", "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate"),
+        fix("server", "pace what it sends (fq, BBR)"),
+    ];
+    finding
 }
 
 /// How long handshakes, which no program delays, took when idle and under the

@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use super::evidence::{fix, percent, ruled_out};
 use super::limited::bits;
-use super::loss::Losses;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::event::PointId;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -42,7 +41,6 @@ const FASTEST: f64 = 10e6;
 /// Keeps the path's account.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    losses: Losses,
     server: Account,
     client: Account,
 }
@@ -73,8 +71,9 @@ struct Allowance {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::RECOVERIES;
+
     fn observe(&mut self, exchange: &Exchange) {
-        self.losses.observe(exchange);
         if let Some(drops) = &exchange.drops {
             let account = match drops.sender {
                 Side::Server => &mut self.server,
@@ -85,7 +84,6 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.losses.merge(other.losses);
         self.server.merge(other.server);
         self.client.merge(other.client);
     }
@@ -96,7 +94,7 @@ impl super::Rule for Rule {
         let Some((allowance, from)) = kept.next() else {
             return Conclusion::Nothing;
         };
-        match self.losses.finding("policer", case) {
+        match case.gathered.losses.finding("policer", case) {
             Some(finding) => Conclusion::Finding(Box::new(told(finding, allowance, from))),
             None => Conclusion::Nothing,
         }

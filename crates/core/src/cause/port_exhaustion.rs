@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bounded::keep_least;
 use super::evidence::{self, fix};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
@@ -48,10 +49,7 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let port = exchange.client.port;
         if let Some(client) = self.client(exchange.client.addr, port) {
-            client.ended.insert((exchange.end, port));
-            if client.ended.len() > MAX_CONNECTIONS {
-                client.ended.pop_last();
-            }
+            keep_least(&mut client.ended, (exchange.end, port), MAX_CONNECTIONS);
         }
     }
 
@@ -63,10 +61,7 @@ impl super::Rule for Rule {
             return;
         }
         if let Some(client) = self.client(from.addr, from.port) {
-            client.begun.insert((begin, from.port));
-            if client.begun.len() > MAX_CONNECTIONS {
-                client.begun.pop_last();
-            }
+            keep_least(&mut client.begun, (begin, from.port), MAX_CONNECTIONS);
             client.packets.push(setup.first_packet);
             client.packets.sort_unstable();
             client.packets.truncate(5);

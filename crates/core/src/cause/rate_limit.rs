@@ -4,7 +4,7 @@ use super::byte_rate::ByteRate;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -22,6 +22,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::DELIVERIES;
+
     fn observe(&mut self, exchange: &Exchange) {
         self.bytes.observe(exchange);
     }

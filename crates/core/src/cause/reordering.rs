@@ -3,10 +3,8 @@
 //! the sender repeated such segments or what had arrived waited for them. A
 //! retransmission carries newer numbers than what it follows.
 
-use super::disorder::Disorders;
 use super::evidence::{self, fix, human, ruled_out};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -15,19 +13,13 @@ const LOSSES: u64 = 20;
 
 /// Counts segments that others overtook.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Disorders);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let seen = &self.0;
+        let seen = &case.gathered.disorders;
         let is_seen = seen.overtaken >= evidence::REPEATS && seen.overtaken >= seen.resent;
         let is_lossy = seen.losses * 100 > seen.overtaken * LOSSES;
         if !is_seen || is_lossy || !evidence::is_material(case, &seen.tally) {

@@ -1,9 +1,8 @@
 //! `retransmission-timeout`: the repetition came a round trip and 200 ms after the
 //! copy before it, or later, whatever the receiver said meanwhile.
 
-use super::loss::{Kind, Losses, Told, conclude_few};
+use super::loss::{Kind, Told, conclude_few};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 
 const TOLD: Told = Told {
     id: "retransmission-timeout",
@@ -18,18 +17,12 @@ const TOLD: Told = Told {
 
 /// Counts losses that only a timer repaired.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Losses);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(&self.0, case, &TOLD)
+        conclude_few(&case.gathered.losses, case, &TOLD)
     }
 }

@@ -1,29 +1,21 @@
 //! `route-change`: at one instant the round trips of all connections take
 //! another level and keep to it. A queue wavers; a route does not.
 
-use super::trips::Trips;
 use super::evidence::{self, fix, human, ruled_out};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
 /// Watches for a step in the round trips.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Trips);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let tally = &self.0.beyond;
-        let Some(step) = self.0.step() else {
+        let tally = &case.gathered.trips.beyond;
+        let Some(step) = case.gathered.trips.step() else {
             return Conclusion::Nothing;
         };
         if !evidence::is_material(case, tally) {

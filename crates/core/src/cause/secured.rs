@@ -11,48 +11,72 @@ use crate::histogram::Distribution;
 use crate::report::Finding;
 use crate::wait::Owner;
 
-/// Exchanges with what their connections took, and what a cause cost them.
+/// Whole responses with what their connections took.
+#[derive(Debug, Default)]
+pub(crate) struct Bearing {
+    /// Latencies with the setup's time where one was paid.
+    pub(super) whole: Distribution,
+    /// Exchanges that came behind a handshake and had to bear it.
+    pub(super) handshakes: u64,
+}
+
+impl Bearing {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        if matches!(exchange.outcome, Outcome::Complete(_)) {
+            let setup = exchange.setup.unwrap_or_default();
+            self.whole.record(exchange.latency() + setup);
+            let is_secured = exchange.handshake.is_some() && exchange.setup.is_some();
+            self.handshakes += u64::from(is_secured);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.whole.merge(&other.whole);
+        self.handshakes += other.handshakes;
+    }
+}
+
+/// What a cause cost exchanges with their setup's time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secured {
     pub(crate) tally: Tally,
-    /// Latencies with the setup's time where one was paid.
-    whole: Distribution,
-    /// The same without the cause.
-    without: Distribution,
-    /// Exchanges that came behind a handshake and had to bear it.
-    pub(crate) handshakes: u64,
+    /// Latencies of those it touched, with the setup's time …
+    before: Distribution,
+    /// … and the same without the cause.
+    after: Distribution,
 }
 
 impl Secured {
     /// Takes in an exchange, which the cause cost so much; zero: it did not
     /// touch it.
     pub(crate) fn add(&mut self, exchange: &Exchange, cost: Cost) {
-        if !matches!(exchange.outcome, Outcome::Complete(_)) {
+        if cost.likely == 0 || !matches!(exchange.outcome, Outcome::Complete(_)) {
             return;
         }
         let setup = exchange.setup.unwrap_or_default();
         let whole = exchange.latency() + setup;
         let saved = Duration::from_nanos(cost.likely).min(whole);
-        self.whole.record(whole);
-        self.without.record(whole - saved);
-        self.handshakes += u64::from(exchange.handshake.is_some() && exchange.setup.is_some());
-        if cost.likely > 0 {
-            self.tally.add(exchange, cost, setup);
-        }
+        self.before.record(whole);
+        self.after.record(whole - saved);
+        self.tally.add(exchange, cost, setup);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.whole.merge(&other.whole);
-        self.without.merge(&other.without);
-        self.handshakes += other.handshakes;
+        self.before.merge(&other.before);
+        self.after.merge(&other.after);
     }
 
     /// Whether the mean request would be better off: one handshake for many
     /// requests is what TLS costs.
     pub(crate) fn is_material(&self, case: &Case<'_>) -> bool {
+        if self.tally.affected == 0 {
+            return false;
+        }
+        let whole = &case.gathered.bearing.whole;
+        let without = whole.with_replaced(&self.before, &self.after);
         let mean = |of: &Distribution| of.mean().unwrap_or_default();
-        let (before, after) = (mean(&self.whole), mean(&self.without));
+        let (before, after) = (mean(whole), mean(&without));
         let saved = before.saturating_sub(after);
         saved >= MATERIAL_TIME
             && saved.as_secs_f64() >= before.as_secs_f64() * MATERIAL_SHARE
@@ -62,7 +86,7 @@ impl Secured {
     /// A finding whose share is of the time with the setups in it.
     pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
-        let total = u64::try_from(self.whole.sum_ns())
+        let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
             .unwrap_or(u64::MAX)
             .max(1);
         finding.share = (self.tally.cost.likely as f64 / total as f64).min(1.0);

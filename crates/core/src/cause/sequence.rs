@@ -6,7 +6,7 @@ use super::Case;
 use crate::timeline::Moment;
 
 /// A request that follows a response sooner than this was only waiting for it.
-const AT_ONCE: Duration = Duration::from_millis(2);
+pub(super) const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// The exchanges of one connection that followed each other, with none missing.
 pub(super) type Sequence = Vec<Moment>;

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{Held, may_be_released};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, candidates, nagle_delayed_ack};
+use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -22,12 +22,13 @@ pub(crate) struct Rule {
     /// With those that ended near an acknowledgement, which is chance where
     /// Nagle's algorithm is not at work.
     all: Tally,
-    held: Held,
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::wait(WaitKind::ServerPause)
+        .or(Features::wait(WaitKind::ResponseHeld));
+
     fn observe(&mut self, exchange: &Exchange) {
-        self.held.observe(Side::Server, exchange);
         let all = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
         // Nothing followed what the server closed the connection after.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
@@ -44,12 +45,11 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.pauses.merge(other.pauses);
         self.all.merge(other.all);
-        self.held.merge(other.held);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let tried = nagle_delayed_ack::follows_ack(case);
-        let has_held = self.held.is_by_acknowledgement() || tried == Some(true);
+        let has_held = case.gathered.held_responses.is_by_acknowledgement() || tried == Some(true);
         let tally = if has_held { &self.pauses } else { &self.all };
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
@@ -91,7 +91,7 @@ impl Rule {
             median(&tally.saved),
             percent(finding.share),
         );
-        finding.ruled_out.push(ruled_out("nagle-delayed-ack", self.why_not_nagle()));
+        finding.ruled_out.push(ruled_out("nagle-delayed-ack", why_not_nagle(&case.gathered.held_responses)));
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
@@ -104,24 +104,23 @@ impl Rule {
         ];
         finding
     }
+}
 
-    fn why_not_nagle(&self) -> String {
-        let held = &self.held;
-        let released = held.released();
-        if held.eager > released {
-            return format!(
-                "{} small parts left while an earlier one was unacknowledged: Nagle's algorithm \
-                 is off",
-                held.eager
-            );
-        }
-        let spread = human(held.reaction.quantile(0.5).unwrap_or_default());
-        format!(
-            "of {} second parts only {released} left with an acknowledgement (typically {spread} \
-             after it), {} later and {} before: chance, not cause",
-            released + held.late + held.eager,
-            held.late,
+fn why_not_nagle(held: &Held) -> String {
+    let released = held.released();
+    if held.eager > released {
+        return format!(
+            "{} small parts left while an earlier one was unacknowledged: Nagle's algorithm \
+             is off",
             held.eager
-        )
+        );
     }
+    let spread = human(held.reaction.quantile(0.5).unwrap_or_default());
+    format!(
+        "of {} second parts only {released} left with an acknowledgement (typically {spread} \
+         after it), {} later and {} before: chance, not cause",
+        released + held.late + held.eager,
+        held.late,
+        held.eager
+    )
 }

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, median, percent};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::upstream::{Role, claimed};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::{Owner, WaitKind};
@@ -19,6 +19,8 @@ const NOTABLE: Duration = Duration::from_millis(5);
 pub(crate) struct Rule(Tally);
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::wait(WaitKind::RequestPause);
+
     fn observe(&mut self, exchange: &Exchange) {
         // What the client waited for leave to send its body is a cause of its own.
         let expected = exchange.particulars.expectation.filter(|e| !e.is_answered);

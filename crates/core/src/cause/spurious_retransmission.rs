@@ -3,28 +3,20 @@
 //! seen arriving. Where the sender's numbers show that segments overtook each
 //! other, that is the cause, and it is `reordering`'s.
 
-use super::disorder::Disorders;
 use super::evidence::{self, fix, human, ruled_out};
 use super::{Case, Conclusion};
-use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
 /// Counts repetitions that were not needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule(Disorders);
+pub(crate) struct Rule;
 
 impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        self.0.observe(exchange);
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
+    fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let seen = &self.0;
+        let seen = &case.gathered.disorders;
         let is_reordering = seen.overtaken >= seen.resent;
         let is_material = evidence::is_material(case, &seen.tally);
         if seen.resent < evidence::REPEATS || is_reordering || seen.losses > 0 || !is_material {

@@ -4,9 +4,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use super::bounded::keep_least;
 use super::evidence::{self, fix, human, ruled_out};
 use super::tally::{Cost, Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Staleness};
 use crate::histogram::Distribution;
@@ -44,6 +45,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::IDLE;
+
     fn observe(&mut self, exchange: &Exchange) {
         let (Some(idle), Some(staleness)) = (exchange.signs.idle, exchange.staleness()) else {
             return;
@@ -66,19 +69,14 @@ impl super::Rule for Rule {
         };
         self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
-            self.ignored.insert((exchange.client.addr, exchange.begin));
-            if self.ignored.len() > MAX_INSTANTS {
-                self.ignored.pop_last();
-            }
+            let instant = (exchange.client.addr, exchange.begin);
+            keep_least(&mut self.ignored, instant, MAX_INSTANTS);
         }
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
         if let (Some((client, _)), Some(begin)) = (setup.ends, setup.begin) {
-            self.openings.insert((client.addr, begin));
-            if self.openings.len() > MAX_INSTANTS {
-                self.openings.pop_last();
-            }
+            keep_least(&mut self.openings, (client.addr, begin), MAX_INSTANTS);
         }
     }
 

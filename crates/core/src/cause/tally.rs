@@ -21,7 +21,7 @@ pub(crate) struct Tally {
     pub(crate) cost: Cost,
     pub(crate) affected: u64,
     /// Latencies of the exchanges affected.
-    before: Distribution,
+    pub(super) before: Distribution,
     /// The same without the cause.
     after: Distribution,
     /// What each lost.
@@ -111,10 +111,7 @@ impl Tally {
 
     /// The latencies of all exchanges if the cause were gone.
     pub(crate) fn without(&self, all: &Distribution) -> Distribution {
-        let mut rest = all.clone();
-        rest.subtract(&self.before);
-        rest.merge(&self.after);
-        rest
+        all.with_replaced(&self.before, &self.after)
     }
 
     /// Time during which at least one affected exchange ran.
@@ -218,6 +215,12 @@ impl Intervals {
     /// Exchanges close nearly in the order in which they began: as a rule the
     /// last interval grows.
     fn add(&mut self, start: Timestamp, end: Timestamp) {
+        if let Some(last) = self.sorted.last_mut()
+            && (last.0..=last.1).contains(&start)
+        {
+            last.1 = last.1.max(end);
+            return;
+        }
         let until = self.sorted.partition_point(|interval| interval.0 <= end);
         let before = self.sorted.get(..until).unwrap_or_default();
         let touched = before.iter().rev().take_while(|i| i.1 >= start).count();

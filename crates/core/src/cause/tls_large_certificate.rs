@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::Cost;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
 use crate::histogram::Distribution;
@@ -29,6 +29,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::HANDSHAKE;
+
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
         let leg = handshake.and_then(|handshake| stalled(handshake));
@@ -72,7 +74,7 @@ impl Rule {
             "in {} of {} TLS handshakes the server's flight with its certificates, {bytes} bytes \
              (median), stopped in its midst and went on {stall} (median) later, when the client \
              had acknowledged the first part",
-            tally.affected, self.secured.handshakes,
+            tally.affected, case.gathered.bearing.handshakes,
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::server_think::waited;
 use super::tally::Cost;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -28,6 +28,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::FIRST_RECORD;
+
     fn observe(&mut self, exchange: &Exchange) {
         let record = exchange.first_record.filter(|record| is_stalled(exchange, record));
         let cost = record.map_or(Cost::default(), |record| Cost::exactly(record.took));

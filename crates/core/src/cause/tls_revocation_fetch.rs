@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::{Cost, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::handshake::Leg;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -29,6 +29,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::HANDSHAKE;
+
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
         let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
@@ -86,7 +88,7 @@ impl Rule {
             "in {} of {} TLS handshakes the client had the server's certificates and went on {pause} \
              (median) later; in {fetched} of these pauses the same host fetched an OCSP response, \
              a revocation list or an issuer's certificate",
-            tally.affected, self.secured.handshakes,
+            tally.affected, case.gathered.bearing.handshakes,
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

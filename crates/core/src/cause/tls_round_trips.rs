@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::{Secured, version_name};
 use super::tally::{Cost, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
@@ -31,6 +31,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::HANDSHAKE;
+
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
         let extra: Vec<(&Leg, Duration)> = handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
@@ -114,7 +116,7 @@ impl Rule {
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
              {} with a HelloRetryRequest; {} times the client offered to resume a session in vain",
             tally.affected,
-            self.secured.handshakes,
+            case.gathered.bearing.handshakes,
             self.full,
             version_name(self.version),
             self.retried,

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::server_think::waited;
 use super::tally::Cost;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -29,6 +29,8 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
+    const CONCERNS: Features = Features::HANDSHAKE;
+
     fn observe(&mut self, exchange: &Exchange) {
         let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
         let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
@@ -73,7 +75,7 @@ impl Rule {
             "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
              (median) later; behind them it took {} (median) for a request",
             tally.affected,
-            self.secured.handshakes,
+            case.gathered.bearing.handshakes,
             human(self.thinks.quantile(0.5).unwrap_or_default()),
         );
         finding.evidence.push(

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
+use super::features::Features;
 use super::server_think::waited;
 use super::tally::{Cost, Tally, nanos};
 use crate::exchange::Exchange;
-use crate::histogram::Distribution;
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
@@ -41,8 +41,10 @@ pub(super) struct Trips {
     pub(super) both_ways: Tally,
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
-    pub(super) trips: Distribution,
+    pub(super) least: Option<Duration>,
     samples: Vec<Sample>,
+    /// No sample later than this is kept; `None`: there is room.
+    until: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,12 +68,14 @@ pub(super) struct Step {
 }
 
 impl Trips {
+    pub(super) const CONCERNS: Features = Features::wait(WaitKind::RoundTrip);
+
     pub(super) fn observe(&mut self, exchange: &Exchange) {
         let trip = waited(exchange, WaitKind::RoundTrip);
         if trip == Duration::ZERO {
             return;
         }
-        self.trips.record(trip);
+        self.least = self.least.into_iter().chain([trip]).min();
         // Of its own connection: the service's least depends on who came first.
         let least = exchange.least_trip.unwrap_or(trip);
         let late = trip.saturating_sub(least);
@@ -85,6 +89,9 @@ impl Trips {
                 .add(exchange, Cost::exactly(late), Duration::ZERO);
         }
         self.note_both_ways(exchange, late);
+        if self.until.is_some_and(|until| exchange.begin > until) {
+            return;
+        }
         self.samples.push(Sample {
             at: exchange.begin,
             trip: nanos(trip),
@@ -116,7 +123,7 @@ impl Trips {
         self.tally.merge(other.tally);
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
-        self.trips.merge(&other.trips);
+        self.least = self.least.into_iter().chain(other.least).min();
         self.samples.extend(other.samples);
         self.settle();
     }
@@ -124,6 +131,8 @@ impl Trips {
     fn settle(&mut self) {
         self.samples.sort_unstable();
         self.samples.truncate(MAX_SAMPLES);
+        let is_full = self.samples.len() == MAX_SAMPLES;
+        self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
     }
 
     /// The round trips in time order.

@@ -36,7 +36,16 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         Time::Within,
     ),
     // A cork's timer, or a rate that was set, is not the program's own time.
-    ("server-think", &["cork-hold"], Time::Within),
+    (
+        "server-think",
+        &["cork-hold", "compression-cost"],
+        Time::Within,
+    ),
+    (
+        "server-pause",
+        &["cork-hold", "compression-cost"],
+        Time::Within,
+    ),
     ("server-pause", &["rate-limit"], Time::Within),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
@@ -65,9 +74,11 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     // Where the way to the server is late, its answers are.
     (
         "server-think",
-        &["radio-power-save", "path-jitter"],
+        &["radio-power-save", "path-jitter", "qdisc-dwell"],
         Time::Within,
     ),
+    ("path-queueing", &["qdisc-dwell"], Time::Within),
+    ("path-jitter", &["qdisc-dwell"], Time::Within),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
     // Connections that wait to be accepted repeat their requests and look like

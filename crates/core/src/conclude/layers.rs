@@ -47,7 +47,8 @@ fn layer_of(cause: &str) -> &'static str {
         | "dns-parallel-query-loss"
         | "dns-search-list"
         | "dns-slow-resolver"
-        | "dns-tcp-fallback" => "name",
+        | "dns-tcp-fallback"
+        | "name-service-chain" => "name",
         "neighbour-resolution" => "route",
         "connection-refused"
         | "syn-loss"

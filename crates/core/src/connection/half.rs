@@ -114,6 +114,7 @@ struct Timed {
 
 impl Half {
     /// The stream offset of a sequence number, by nearness to what was seen.
+    #[inline]
     pub(crate) fn offset(&mut self, seq: u32) -> u64 {
         let base = *self.base.get_or_insert(seq);
         let near = base.wrapping_add(self.next as u32);
@@ -184,6 +185,7 @@ impl Half {
     }
 
     /// Payload of a full segment from this side, given what its peer offered.
+    #[inline]
     pub(crate) fn mss(&self, peer: &Self) -> u32 {
         let offered = match (self.offered_mss, peer.offered_mss) {
             (Some(own), Some(peer)) => Some(u32::from(own.min(peer))),
@@ -296,6 +298,9 @@ impl Half {
 
     /// Cuts `span` out of the holes; whether it touched one.
     fn fill(&mut self, span: Span) -> bool {
+        if self.holes.is_empty() {
+            return false;
+        }
         let mut touched = false;
         let mut left = Vec::with_capacity(self.holes.len());
         for hole in self.holes.drain(..) {
@@ -353,7 +358,11 @@ impl Half {
     }
 
     /// Holes that the peer has acknowledged will never be filled.
+    #[inline]
     fn drop_acknowledged_holes(&mut self, offset: u64) -> Option<Span> {
+        if self.holes.is_empty() {
+            return None;
+        }
         let mut torn: Option<Span> = None;
         self.holes.retain(|hole| {
             let is_acked = hole.end <= offset;

@@ -48,7 +48,10 @@ impl Numbering {
         let Some(id) = segment.ip.id else {
             return (0, by_stamp);
         };
-        let parts = u16::try_from(segment.payload_len.div_ceil(mss).max(1)).unwrap_or(1);
+        let parts = match segment.payload_len > mss {
+            true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
+            false => 1,
+        };
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));

@@ -155,6 +155,13 @@ impl Setup {
         self.last_packet = syn.number;
     }
 
+    /// What came before the first SYN, which was seen at `at`.
+    pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
+        if self.begin == Some(at) && self.approach.is_none() {
+            self.approach = Some(approach);
+        }
+    }
+
     /// Takes in a SYN/ACK.
     pub(crate) fn answer(&mut self, answer: &Segment) {
         let Some(before) = self.answered else {
@@ -287,14 +294,6 @@ impl Setup {
         push(begin, self.last_syn.min(end), WaitKind::Recovery);
         push(self.last_syn.max(begin), end, WaitKind::Connect);
         Some(self.clone())
-    }
-
-    /// The same with what came before it.
-    pub(crate) fn after(&self, approach: Box<Approach>) -> Self {
-        Self {
-            approach: Some(approach),
-            ..self.clone()
-        }
     }
 
     /// What it took, with the TLS handshake behind it, once, if a request at

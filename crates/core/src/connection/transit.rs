@@ -93,7 +93,10 @@ impl Transit {
         let beyond = lag_ns
             .saturating_sub(self.least_lag_ns)
             .saturating_sub(TICK_NS);
-        let possible = Duration::from_nanos(u64::try_from(beyond).unwrap_or_default());
+        if beyond <= 0 {
+            return Queued::default();
+        }
+        let possible = Duration::from_nanos(beyond.unsigned_abs());
         match self.tick {
             Tick::Unchecked => Queued {
                 known: match is_of_coarse_clock(segment.at.signed_since(begin), sent_ns) {
@@ -110,13 +113,18 @@ impl Transit {
         }
     }
 
+    #[inline]
     fn check_tick(&mut self, at: Timestamp, tsval: u32) {
         let (since, base) = *self.check.get_or_insert((at, tsval));
         let passed = at.since(since);
-        if passed < STRETCH {
-            return;
+        if passed >= STRETCH {
+            self.weigh_tick(passed, tsval.wrapping_sub(base));
+            self.check = Some((at, tsval));
         }
-        let ticked = i64::from(tsval.wrapping_sub(base) as i32) as f64 * TICK_NS as f64;
+    }
+
+    fn weigh_tick(&mut self, passed: Duration, ticks: u32) {
+        let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
         let pace = ticked / passed.as_nanos() as f64;
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
         self.misfits = match ALIKE.contains(&pace) {
@@ -129,7 +137,6 @@ impl Transit {
             1..MISFITS if pace < FASTEST => self.tick,
             _ => Tick::Other,
         };
-        self.check = Some((at, tsval));
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Container {
     offset: u64,
     records: u64,
     damage: Option<Damage>,
+    keeps_comments: bool,
 }
 
 /// What [`Container::next`] did with a buffer.
@@ -83,6 +84,19 @@ impl Container {
         Self::default()
     }
 
+    /// Keeps the comments that the file holds on its packets, up to 16 MiB.
+    pub fn keep_comments(&mut self) {
+        self.keeps_comments = true;
+    }
+
+    /// The comments on the record with this number, from 1, if they are kept.
+    pub fn comments(&self, record: u64) -> &[String] {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.comments().map_or(&[], |list| list.on(record)),
+            _ => &[],
+        }
+    }
+
     /// Finds what stands at the begin of `buffer`, which continues where the
     /// bytes consumed so far ended.
     #[inline]
@@ -138,8 +152,17 @@ impl Container {
         self.records
     }
 
+    /// How many blocks of decryption secrets the file has so far, such as the
+    /// keys of TLS sessions.
+    pub fn secrets(&self) -> u64 {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.secrets(),
+            _ => 0,
+        }
+    }
+
     /// How many packets the capturing program says it lost, from the interface
-    /// statistics of pcapng; `None` where the file does not say.
+    /// statistics and the packets of pcapng; `None` where the file does not say.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),
@@ -152,7 +175,7 @@ impl Container {
             return Advance::NeedMore(4);
         };
         if Pcapng::is_magic(*magic) {
-            self.format = Format::Pcapng(Pcapng::default());
+            self.format = Format::Pcapng(Pcapng::new(self.keeps_comments));
             return Advance::Passed(0);
         }
         if !Pcap::is_magic(*magic) {

@@ -3,8 +3,10 @@
 //! Source: the IETF draft `draft-ietf-opsawg-pcapng` (PCAP Now Generic
 //! Dumpcap File Format).
 
+mod aside;
 mod interface;
 
+pub(super) use self::aside::Comments;
 use self::interface::Interface;
 use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
@@ -25,6 +27,9 @@ const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+/// What an obsolete packet block says that does not know.
+const UNKNOWN_DROPS: u16 = u16::MAX;
 
 /// The state of reading one pcapng file.
 #[derive(Debug, Default)]
@@ -35,6 +40,12 @@ pub(super) struct Pcapng {
     /// Losses of the sections before this one.
     dropped_before: Option<u64>,
     passing: Option<Passing>,
+    /// Packets so far.
+    packets: u64,
+    /// Blocks of decryption secrets so far.
+    secrets: u64,
+    /// What was said about packets; `None` if nobody wants to know.
+    comments: Option<Comments>,
 }
 
 /// A block that is passed over as its bytes come.
@@ -52,6 +63,14 @@ struct Block<'a> {
 }
 
 impl Pcapng {
+    /// A reader that keeps comments, or does not.
+    pub(super) fn new(keeps_comments: bool) -> Self {
+        Self {
+            comments: keeps_comments.then(Comments::default),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn is_magic(bytes: [u8; 4]) -> bool {
         u32::from_le_bytes(bytes) == SECTION_HEADER
     }
@@ -64,11 +83,21 @@ impl Pcapng {
 
     /// Losses reported so far, over all sections and interfaces.
     pub(super) fn dropped(&self) -> Option<u64> {
-        let here = self.interfaces.iter().filter_map(|each| each.dropped);
+        let here = self.interfaces.iter().filter_map(Interface::dropped);
         self.dropped_before
             .into_iter()
             .chain(here)
             .reduce(u64::saturating_add)
+    }
+
+    /// How many blocks of decryption secrets, such as TLS keys, it has so far.
+    pub(super) fn secrets(&self) -> u64 {
+        self.secrets
+    }
+
+    /// The comments on packets so far, if they are kept.
+    pub(super) fn comments(&self) -> Option<&Comments> {
+        self.comments.as_ref()
     }
 
     #[inline]
@@ -92,6 +121,7 @@ impl Pcapng {
             return Err(Fault::BlockLength(total));
         }
         if !is_read(kind) {
+            self.secrets += u64::from(kind == DECRYPTION_SECRETS);
             let left = total - 8;
             self.passing = Some(Passing { total, left });
             return Ok(Advance::Passed(8));
@@ -155,6 +185,8 @@ impl Pcapng {
             }
             PACKET => {
                 let id = u32::from(block.u16(0)?);
+                let lost = Some(block.u16(2)?).filter(|&lost| lost != UNKNOWN_DROPS);
+                self.count_drops(id, lost.unwrap_or_default().into());
                 return self.packet(block, id).map(Some);
             }
             SIMPLE_PACKET => return self.simple_packet(block).map(Some),
@@ -168,20 +200,46 @@ impl Pcapng {
     /// The enhanced packet block; the obsolete packet block differs only in
     /// how wide its interface field is.
     #[inline]
-    fn packet<'a>(&self, block: &Block<'a>, id: u32) -> Result<Frame<'a>, Fault> {
+    fn packet<'a>(&mut self, block: &Block<'a>, id: u32) -> Result<Frame<'a>, Fault> {
         let (number, interface) = self.interface(id)?;
         let ticks = u64::from(block.u32(4)?) << 32 | u64::from(block.u32(8)?);
-        Ok(Frame {
+        let frame = Frame {
             at: Some(interface.instant(ticks)),
             link: interface.link,
             interface: number,
             original_len: block.u32(16)?,
             bytes: block.captured(20, block.u32(12)?)?,
-        })
+        };
+        self.packets += 1;
+        let data_end = 20 + frame.bytes.len().next_multiple_of(4);
+        if block.body.len() > data_end {
+            self.read_packet_options(block, id, data_end);
+        }
+        Ok(frame)
+    }
+
+    /// What is said about a packet; nothing of it is worth a packet, so bad
+    /// options are passed over.
+    #[cold]
+    fn read_packet_options(&mut self, block: &Block<'_>, id: u32, data_end: usize) {
+        let options = block.body.get(data_end..).unwrap_or_default();
+        let aside = aside::read(block.order, options, self.packets, self.comments.as_mut());
+        if block.kind == ENHANCED_PACKET {
+            self.count_drops(id, aside.unwrap_or_default());
+        }
+    }
+
+    /// Losses between a packet and the one before it on its interface.
+    fn count_drops(&mut self, id: u32, lost: u64) {
+        let number = usize::try_from(id).ok();
+        if let Some(interface) = number.and_then(|number| self.interfaces.get_mut(number)) {
+            interface.count_drops(lost);
+        }
     }
 
     /// The simple packet block: of the first interface, without a time.
-    fn simple_packet<'a>(&self, block: &Block<'a>) -> Result<Frame<'a>, Fault> {
+    fn simple_packet<'a>(&mut self, block: &Block<'a>) -> Result<Frame<'a>, Fault> {
+        self.packets += 1;
         let (number, interface) = self.interface(0)?;
         let original_len = block.u32(0)?;
         let snap_len = match interface.snap_len {

@@ -59,6 +59,17 @@ impl Hosts {
         Some(host)
     }
 
+    /// Takes in what another share of the flows showed.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (address, server) in other.servers {
+            let (least, most) = server.ttl;
+            self.take_ttl(address, least);
+            if let Some(host) = self.take_ttl(address, most) {
+                host.nearest = host.nearest.into_iter().chain(server.nearest).min();
+            }
+        }
+    }
+
     /// The least time in which the host answered anything.
     pub(crate) fn nearest(&self, host: IpAddr) -> Option<Duration> {
         let server = self.servers.get(&host).and_then(|server| server.nearest);

@@ -62,6 +62,11 @@ pub(super) struct Piece {
 }
 
 impl Flow {
+    /// Whether a queue lets it through at its rate, however fast that is.
+    pub(super) fn is_drained(&self) -> bool {
+        self.even.is_some_and(|even| even.keeper == Keeper::Queue)
+    }
+
     /// Looks at the whole message of `sender`; `pieces` is memory to use.
     pub(super) fn of(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) -> Self {
         if trace.marks.len() < PIECES || trace.end.since(trace.begin) < NOTABLE {
@@ -71,7 +76,7 @@ impl Flow {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Self::default();
         };
-        if last.start.since(first.start) < NOTABLE {
+        if last.last.since(first.start) < NOTABLE {
             return Self::default();
         }
         Self {

@@ -74,6 +74,8 @@ pub(super) fn name(
                 stop.limit = Limit::Bottleneck;
                 ((super::gap::transfer(sender), Owner::Path), Some(stop))
             }
+            // An ACK that it meets is chance.
+            Keeper::Program => (super::gap::paused(sender), Some(stop)),
             Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
         };
     }
@@ -96,6 +98,11 @@ pub(super) fn name(
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if is_beyond_window(trace, mark, index, second) {
+        return ((WaitKind::Unknown, Owner::Unknown), None);
+    }
+    if mark.queued.possible >= gap {
+        // It was on its way all the time: what came before it queued too, and
+        // whether its sender waited for that or for itself does not show.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(sender), Some(stop))

@@ -24,6 +24,7 @@ pub(crate) enum Aside {
         is_answer: bool,
         port: u16,
         is_stream: bool,
+        asked: Endpoint,
         message: Vec<u8>,
     },
     /// The client asks for the server's hardware address, or is told.
@@ -34,6 +35,11 @@ pub(crate) enum Aside {
 
 fn resolver() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 53)), 53)
+}
+
+/// Everybody on the link who speaks that protocol.
+fn on_link(last: u8, port: u16) -> Endpoint {
+    Endpoint::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, last)), port)
 }
 
 /// Reads the words behind the time; `None` when they are no such packet.
@@ -63,6 +69,7 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
     };
     let (mut port, mut is_stream, mut flags) = (50_000, false, [u8::from(is_answer) << 7, 0]);
     let mut addresses = Vec::new();
+    let mut asked = resolver();
     let mut rest = rest.iter();
     while let Some(&word) = rest.next() {
         match word {
@@ -71,6 +78,8 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
                 port = value.parse().map_err(|_| format!("`{value}` is no port"))?;
             }
             "tcp" => is_stream = true,
+            "mdns" => asked = on_link(251, 5353),
+            "llmnr" => asked = on_link(252, 5355),
             "truncated" => flags[0] |= 2,
             "nxdomain" => flags[1] = 3,
             "none" => {}
@@ -89,6 +98,7 @@ fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
         is_answer,
         port,
         is_stream,
+        asked,
         message,
     })
 }
@@ -126,12 +136,13 @@ impl Aside {
                 is_answer,
                 port,
                 is_stream,
+                asked,
                 message,
             } => {
                 let client = Endpoint::new(wire::client(0).addr, *port);
                 let (source, destination) = match is_answer {
-                    true => (resolver(), client),
-                    false => (client, resolver()),
+                    true => (*asked, client),
+                    false => (client, *asked),
                 };
                 let transport = if *is_stream {
                     Transport::Tcp

@@ -43,7 +43,7 @@
 //!   [body 300] [expect]` (the head's length, and the body's, which it
 //!   announces; `Expect: 100-continue`), `200 len 238 [body 569] [close]
 //!   [location /path]` (a response's status line; without `body`
-//!   it lasts until the connection closes; `ocsp` gives it that type),
+//!   it lasts until the connection closes; `ocsp` gives it that type, `gzip` that coding),
 //!   `data 569`, `text WORDS`. A `len` of
 //!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
 //!   records that `tls.rs` knows, joined by commas, and `http2 WORDS` the frames
@@ -71,12 +71,12 @@
 //!
 //! **What comes before connections**, with the time at which the point sees it:
 //! ```text
-//! TIME ask ID A|AAAA NAME [port N] [tcp]
-//! TIME tell ID A|AAAA NAME [port N] [tcp] ADDRESS … | none | nxdomain | truncated
+//! TIME ask ID A|AAAA NAME [port N] [tcp | mdns | llmnr]
+//! TIME tell ID A|AAAA NAME [port N] [tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
 //! TIME arp ask|tell
 //! TIME icmp unreachable CODE
 //! ```
-//! Queries go to a resolver at 10.77.0.53; the server is 10.77.0.2 and fd77::2.
+//! Queries go to a resolver at 10.77.0.53, or to the link's multicast addresses; the server is 10.77.0.2 and fd77::2.
 //! The client asks for the server's hardware address; the ICMP error speaks of
 //! the connection's SYN.
 //!

@@ -1,71 +1,84 @@
 //! One capture or several, read in time order.
 //!
-//! Files that begin where another one ends are pieces of one capture, as
+//! Files that go on where another one ends are pieces of one capture, as
 //! `tcpdump -C` or `dumpcap -b` leave them, in whatever order they are named:
 //! they count as seen at one point, their packets numbered on. Files that
-//! overlap in time are captures of their own.
+//! overlap in time, or where nothing goes on, are captures of their own.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
+use lagtrace_core::event::Note;
 use lagtrace_core::event::PointId;
 use lagtrace_core::time::Timestamp;
-use lagtrace_sources::capture::FileCapture;
+use lagtrace_sources::capture::{FileCapture, Packets};
 
-use super::ahead;
-use super::batch::{Batch, moved, time_of};
-use crate::interrupt::Interrupt;
+use super::pieces::{Assumed, Trail, are_named_alike};
 
 /// How many packets of a file are read ahead while others are due.
 const AHEAD: usize = 1024;
+/// Packets of several files that are handed on at once,
+const BATCH: usize = 4096;
+/// and the bytes of payload beyond which they are.
+const BATCH_BYTES: usize = 1 << 19;
 /// Stamps of several processors' packets may be out of order by this much
 /// where one file ends and the next begins.
 const DISORDER: Duration = Duration::from_millis(1);
 
-/// Hands at most `limit` segments of each capture to `visit`, and what else
-/// bears on flows between them, in time order across captures that are each in
-/// time order.
-pub(super) fn drain(
-    captures: &mut [FileCapture],
-    limit: u64,
-    threads: NonZeroUsize,
-    interrupt: &Interrupt,
-    mut visit: impl FnMut(&Packet<'_>),
-) {
-    match captures {
-        [only] if threads.get() > 1 => ahead::drain(only, limit, interrupt, visit),
-        [only] => {
-            // Nothing to be merged with: no need to keep anything.
-            let mut left = limit;
-            while left > 0 && !interrupt.is_requested() {
-                let Some(packet) = only.next_packet() else {
-                    break;
-                };
-                left -= u64::from(matches!(packet, Packet::Tcp(..)));
-                visit(&packet);
-            }
+/// The packets of one file or several, each up to a number of segments of TCP,
+/// in time order across captures that are each in time order.
+pub(super) enum Merged<'a> {
+    /// Nothing to be merged with: no need to look at times.
+    One(&'a mut FileCapture, u64),
+    Several(Lanes<'a>),
+}
+
+impl<'a> Merged<'a> {
+    /// At most `limit` segments of each capture, and what else bears on flows
+    /// between them.
+    pub(super) fn new(captures: &'a mut [FileCapture], limit: u64) -> Self {
+        match captures {
+            [only] => Self::One(only, limit),
+            _ => Self::Several(Lanes::new(captures, limit)),
         }
-        _ => {
-            let mut lanes = Lanes::new(captures, limit);
-            while !interrupt.is_requested() && lanes.take(&mut visit) {}
+    }
+
+    /// What was assumed of files that follow each other.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        match self {
+            Self::One(..) => Vec::new(),
+            Self::Several(lanes) => lanes.assumed.notes(),
+        }
+    }
+
+    /// Reads the next packets in place of those in `packets`; none at the end.
+    pub(super) fn next(&mut self, packets: &mut Packets) {
+        match self {
+            Self::One(capture, left) => *left -= capture.next_packets(packets, *left),
+            Self::Several(lanes) => {
+                packets.clear();
+                while packets.len() < BATCH && packets.bytes() < BATCH_BYTES && lanes.take(packets)
+                {
+                }
+            }
         }
     }
 }
 
 /// All files: those to come by when they begin, those under way, those over.
-struct Lanes<'a> {
+pub(super) struct Lanes<'a> {
     /// The next one last.
     to_come: Vec<Lane<'a>>,
     under_way: Vec<Lane<'a>>,
     /// Ended, and continued by none so far.
     over: Vec<Lane<'a>>,
+    assumed: Assumed,
 }
 
 /// One file and what was read of it ahead of its time.
 struct Lane<'a> {
     capture: &'a mut FileCapture,
-    ahead: Batch,
+    ahead: Packets,
     next: usize,
     left: u64,
     /// The time of the last packet handed on.
@@ -74,6 +87,8 @@ struct Lane<'a> {
     points: (u16, u16),
     /// Packets of the pieces before it.
     numbers: u64,
+    /// Where its flows stand, for those that may go on.
+    trail: Trail,
 }
 
 impl<'a> Lanes<'a> {
@@ -87,11 +102,12 @@ impl<'a> Lanes<'a> {
             to_come,
             under_way: Vec::new(),
             over: Vec::new(),
+            assumed: Assumed::default(),
         }
     }
 
     /// Hands on the packet that is due; whether there was one.
-    fn take(&mut self, visit: &mut impl FnMut(&Packet<'_>)) -> bool {
+    fn take(&mut self, into: &mut Packets) -> bool {
         let due = (0..self.under_way.len()).min_by_key(|&index| self.head_of(index));
         let at = due.map(|index| self.head_of(index));
         let first = self.to_come.last().map(Lane::head);
@@ -103,7 +119,8 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        lane.take(visit);
+        // Only what is to come may go on with it.
+        lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
         }
@@ -114,22 +131,37 @@ impl<'a> Lanes<'a> {
         self.under_way.get(index).map_or(Timestamp::MAX, Lane::head)
     }
 
-    /// The next file begins: it goes on with the one that ended last before.
+    /// The next file begins: it goes on with one that ended before, if any.
     fn begin(&mut self) {
         let Some(mut lane) = self.to_come.pop() else {
             return;
         };
+        if lane.ahead.is_empty() {
+            return;
+        }
         let begin = lane.head() + DISORDER;
-        let before = (0..self.over.len())
-            .filter(|&index| self.over.get(index).is_some_and(|over| over.last <= begin))
-            .max_by_key(|&index| self.over.get(index).map(|over| over.last));
-        if let Some(before) = before.map(|index| self.over.remove(index)) {
+        lane.read(AHEAD);
+        let is_before = |index: &usize| self.over.get(*index).is_some_and(|o| o.last <= begin);
+        let mut before: Vec<usize> = (0..self.over.len()).filter(is_before).collect();
+        before.sort_by_key(|&index| {
+            self.over
+                .get(index)
+                .map(|over| std::cmp::Reverse(over.last))
+        });
+        let continued = before.iter().find(|&&index| {
+            self.over
+                .get(index)
+                .is_some_and(|over| lane.continues(over))
+        });
+        if !before.is_empty() {
+            let name = lane.capture.summary().name;
+            self.assumed.tell(&name, continued.is_some());
+        }
+        if let Some(before) = continued.map(|&index| self.over.remove(index)) {
             lane.points.1 = before.points.1;
             lane.numbers = before.numbers + before.capture.summary().packets;
         }
-        if lane.ahead.len() > 0 {
-            self.under_way.push(lane);
-        }
+        self.under_way.push(lane);
     }
 }
 
@@ -138,12 +170,13 @@ impl<'a> Lane<'a> {
         let PointId(point) = capture.point();
         let mut lane = Self {
             capture,
-            ahead: Batch::default(),
+            ahead: Packets::default(),
             next: 0,
             left: limit,
             last: Timestamp::MIN,
             points: (point, point),
             numbers: 0,
+            trail: Trail::default(),
         };
         // The first packet says when it is due; the rest can wait.
         lane.read(1);
@@ -153,19 +186,31 @@ impl<'a> Lane<'a> {
     /// When the next packet was seen; the end of time where there is none.
     fn head(&self) -> Timestamp {
         let packet = self.ahead.at(self.next);
-        let at = packet.map(|packet| time_of(&packet).unwrap_or(self.last));
+        let at = packet.map(|(packet, _)| packet.at().unwrap_or(self.last));
         at.unwrap_or(Timestamp::MAX)
     }
 
-    fn take(&mut self, visit: &mut impl FnMut(&Packet<'_>)) {
-        let Some(packet) = self.ahead.at(self.next) else {
+    /// Whether it is the next piece of the capture that `before` is one of.
+    fn continues(&self, before: &Self) -> bool {
+        let (one, other) = (before.capture.summary().name, self.capture.summary().name);
+        let links = before.capture.link().zip(self.capture.link());
+        links.is_none_or(|(one, other)| one == other)
+            && (self.ahead.segments().any(|(s, _)| before.trail.goes_on(s))
+                || are_named_alike(&one, &other, self.head().since(before.last)))
+    }
+
+    fn take(&mut self, into: &mut Packets, keeps_trail: bool) {
+        let Some((packet, payload)) = self.ahead.at(self.next) else {
             return;
         };
+        if let (Packet::Tcp(segment, _), true) = (packet, keeps_trail) {
+            self.trail.take(segment);
+        }
         self.next += 1;
-        self.last = self.last.max(time_of(&packet).unwrap_or(self.last));
+        self.last = self.last.max(packet.at().unwrap_or(self.last));
         let (own, shown) = self.points;
         let points = |PointId(id): PointId| PointId(id - own + shown);
-        visit(&moved(packet, points, self.numbers));
+        into.push(&moved(*packet, points, self.numbers), payload);
     }
 
     /// Reads on if all that was read is gone; whether there is a packet.
@@ -183,10 +228,28 @@ impl<'a> Lane<'a> {
             match self.capture.next_packet() {
                 Some(packet) => {
                     self.left -= u64::from(matches!(packet, Packet::Tcp(..)));
-                    self.ahead.push(packet);
+                    self.ahead.push(&packet, packet.payload());
                 }
                 None => self.left = 0,
             }
         }
     }
+}
+
+/// The packet as another capture's: seen at another point, numbered on.
+fn moved<'a>(
+    mut packet: Packet<'a>,
+    points: impl Fn(PointId) -> PointId,
+    numbers: u64,
+) -> Packet<'a> {
+    let (point, number) = match &mut packet {
+        Packet::Tcp(segment, _) => (&mut segment.point, &mut segment.number),
+        Packet::Udp(header, _) => (&mut header.point, &mut header.number),
+        Packet::Icmp(error) => (&mut error.point, &mut error.number),
+        Packet::Neighbour(step) => (&mut step.point, &mut step.number),
+        Packet::Other => return packet,
+    };
+    *point = points(*point);
+    *number += numbers;
+    packet
 }

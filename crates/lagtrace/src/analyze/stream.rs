@@ -12,6 +12,7 @@ use lagtrace_core::follow::{Bytes, Samples, WaySamples};
 use lagtrace_core::numbering::StreamNumbers;
 use lagtrace_core::report::ExchangeRecord;
 use lagtrace_core::segment::Segment;
+use lagtrace_sources::capture::Comments;
 use serde_json::{Value, json};
 
 use super::{conclusion, open_one};
@@ -107,6 +108,7 @@ fn document(stream: &Stream, path: &Path) -> Value {
         "packets": stream.segments.len(),
         "is_cut": stream.is_cut,
         "exchanges": exchanges,
+        "comments": stream.comments,
         "samples": {"client": way(client), "server": way(server)},
     })
 }
@@ -119,6 +121,7 @@ fn read(
     interrupt: &Interrupt,
 ) -> Result<Stream> {
     let mut capture = open_one(0, &[path.to_owned()], progress, interrupt)?;
+    capture.keep_comments();
     let exchanges: Arc<Mutex<Vec<Exchange>>> = Arc::default();
     let sink = Arc::clone(&exchanges);
     let mut analyzer = Analyzer::new(conclusion::options(Vec::new())).with_sink(Box::new(
@@ -155,14 +158,13 @@ fn read(
     };
     analyzer.finish();
     let exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(assemble(
-        number,
-        flow,
-        segments,
-        (bytes, samples),
-        exchanges,
-        is_cut,
-    ))
+    let said = |segment: &Segment| {
+        let said = capture.comments(segment.number);
+        (!said.is_empty()).then(|| (segment.number, said.to_vec()))
+    };
+    let comments = segments.iter().filter_map(said).collect();
+    let stream = assemble(number, flow, segments, (bytes, samples), exchanges, is_cut);
+    Ok(Stream { comments, ..stream })
 }
 
 fn assemble(
@@ -197,6 +199,7 @@ fn assemble(
             [one, other]
         },
         exchanges,
+        comments: Comments::new(),
         is_cut: is_cut || has_more,
     }
 }

@@ -8,6 +8,7 @@ use lagtrace_core::follow::{Turn, WaySamples};
 use lagtrace_core::segment::{Segment, TcpFlags};
 use lagtrace_core::time::Timestamp;
 use lagtrace_core::wait::{Wait, WaitKind};
+use lagtrace_sources::capture::Comments;
 
 use super::plot::{Series, plot};
 use super::{Style, quantity, words};
@@ -33,6 +34,8 @@ pub(crate) struct Stream {
     /// The client's and the server's.
     pub(crate) samples: [WaySamples; 2],
     pub(crate) exchanges: Vec<Exchange>,
+    /// What the capture says about its packets, by their numbers.
+    pub(crate) comments: Comments,
     /// Whether it has more than could be kept.
     pub(crate) is_cut: bool,
 }
@@ -211,6 +214,11 @@ fn rung(text: &mut String, stream: &Stream, exchange: &Exchange, segment: &Segme
     };
     let at = quantity::duration(nanos(exchange.begin, segment.at));
     writeln!(text, "{at:>10} {:>10}   {drawn}", segment.number).expect("memory takes all");
+    let said = stream.comments.get(&segment.number);
+    for line in said.into_iter().flatten().flat_map(|said| said.lines()) {
+        let line = super::escape::escape(line);
+        writeln!(text, "{:>21}   ┊ # {line}", "").expect("memory takes all");
+    }
 }
 
 fn label(segment: &Segment) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::corpus::{recording, tshark};
-use super::program::{has_tool, lagtrace, run};
+use super::program::{has_tool, lagtrace, notes, run};
 
 /// Annotates a capture.
 fn annotated(file: &Path, folder: &Path) -> PathBuf {
@@ -109,6 +109,93 @@ fn comments_and_interfaces_that_were_there_stay() {
         if file.to_str().unwrap().contains("pcapng") {
             assert_eq!(tshark(&file, &interfaces), tshark(&output, &interfaces));
         }
+    }
+}
+
+/// The blocks of a little-endian pcapng file: type and body.
+fn blocks(file: &Path) -> Vec<(u32, Vec<u8>)> {
+    let bytes = fs::read(file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut list, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let end = at + word(at + 4) as usize;
+        list.push((word(at), bytes[at + 8..end - 4].to_vec()));
+        at = end;
+    }
+    list
+}
+
+fn append(file: &Path, kind: u32, body: &[u8]) {
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    let block = [&kind.to_le_bytes(), &len[..], body, &len[..]].concat();
+    fs::write(file, [fs::read(file).unwrap(), block].concat()).unwrap();
+}
+
+#[test]
+fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
+    const TEST: &str = "whatever_stands_between_the_packets_stays_and_secrets_are_told";
+    const ENHANCED_PACKET: u32 = 6;
+    if !has_tool(TEST, "editcap") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let before = folder.path().join("before.pcapng");
+    let keys = folder.path().join("keys");
+    fs::write(
+        &keys,
+        format!("CLIENT_RANDOM {} {}\n", "a".repeat(64), "b".repeat(96)),
+    )
+    .unwrap();
+    let client = recording("nagle-delayed-ack-8ms", "client");
+    let stream = ["--stream", "0", "--format", "json"];
+    let stream = lagtrace(
+        ["analyze", client.to_str().unwrap()]
+            .into_iter()
+            .chain(stream),
+    )
+    .json();
+    let hello = format!("{}:hello", stream["exchanges"][0]["first_packet"]);
+    let mut editcap = Command::new("editcap");
+    let secrets = format!("tls,{}", keys.display());
+    run(editcap
+        .args(["-F", "pcapng", "--capture-comment", "from the lab"])
+        .args(["--inject-secrets", &secrets, "-a", &hello])
+        .arg(&client)
+        .arg(&before))
+    .expect(0);
+    // A resolved name, statistics with 7 packets lost, and somebody's own.
+    append(&before, 4, b"\x01\0\x08\0\x0a\0\0\x01one\0\0\0\0\0");
+    append(
+        &before,
+        5,
+        b"\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\x08\0\x07\0\0\0\0\0\0\0\0\0\0\0",
+    );
+    append(&before, 0xbad, b"\x01\0\0\0whatever");
+    let after = annotated(&before, folder.path());
+    let others = |file: &Path| -> Vec<(u32, Vec<u8>)> {
+        let list = blocks(file).into_iter();
+        list.filter(|(kind, _)| *kind != ENHANCED_PACKET).collect()
+    };
+    let kinds: Vec<u32> = others(&before).iter().map(|(kind, _)| *kind).collect();
+    assert!(
+        [4, 5, 10, 0xbad].iter().all(|kind| kinds.contains(kind)),
+        "{kinds:?}"
+    );
+    // Only how long a section is cannot stay as it was.
+    let length_left_open = |mut list: Vec<(u32, Vec<u8>)>| {
+        list[0].1[8..16].fill(0xff);
+        list
+    };
+    assert_eq!(
+        length_left_open(others(&before)),
+        length_left_open(others(&after))
+    );
+    let report = lagtrace(["analyze", after.to_str().unwrap(), "--format", "json"]).json();
+    assert!(notes(&report).contains(&"decryption-secrets"), "{report:#}");
+    assert_eq!(report["capture"]["dropped"], 7);
+    let ladder = lagtrace(["analyze", after.to_str().unwrap(), "--stream", "0"]).expect(0);
+    for said in ["# hello", "# lagtrace: GET /?n=1 begins"] {
+        assert!(ladder.stdout.contains(said), "{said}: {}", ladder.stdout);
     }
 }
 

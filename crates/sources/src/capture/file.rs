@@ -4,18 +4,19 @@ mod compression;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
 use lagtrace_core::datagram::{Datagram, Neighbour};
-use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
+use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
 pub(super) use self::compression::undo as decompressed;
-use super::{CaptureError, Foreign, count};
+use super::{CaptureError, Foreign, Packets, count};
 
 /// How much is read at once. More than a second-level cache holds would be
 /// read from memory twice.
@@ -41,6 +42,8 @@ pub struct FileCapture {
     decoder: Decoder,
     point: PointId,
     is_over: bool,
+    /// How the frames begin, as far as the file's begin tells.
+    link: Option<LinkType>,
     summary: CaptureSummary,
 }
 
@@ -83,6 +86,7 @@ impl FileCapture {
             decoder: Decoder::new(),
             point,
             is_over: false,
+            link: None,
             summary: CaptureSummary {
                 name,
                 ..CaptureSummary::default()
@@ -117,12 +121,87 @@ impl FileCapture {
         })
     }
 
+    /// Reads the next packets that bear on a flow, as many as one block holds
+    /// and at most `limit` segments of TCP, in place of those in `packets`;
+    /// how many segments there are. At the end there are no packets.
+    pub fn next_packets(&mut self, packets: &mut Packets, limit: u64) -> u64 {
+        packets.forget();
+        let mut segments = 0;
+        while packets.is_empty() && segments < limit && !self.is_over {
+            match self.decode_block(packets, limit, &mut segments) {
+                Some(damage) => self.end(Some(damage)),
+                None if packets.is_empty() && segments < limit => self.read_block(),
+                None => {}
+            }
+        }
+        // The bytes go with the packets; what is not yet consumed stays here.
+        packets.bytes.resize(BLOCK, 0);
+        mem::swap(&mut self.buffer, &mut packets.bytes);
+        let rest = packets.bytes.get(self.unread.clone()).unwrap_or_default();
+        self.unread = 0..rest.len();
+        self.buffer[..rest.len()].copy_from_slice(rest);
+        segments
+    }
+
+    /// Decodes what is read, until more is needed, there are `limit` segments,
+    /// or damage is met.
+    #[inline]
+    fn decode_block(
+        &mut self,
+        packets: &mut Packets,
+        limit: u64,
+        segments: &mut u64,
+    ) -> Option<Damage> {
+        while *segments < limit {
+            let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+            let step = self.container.next(unread);
+            self.unread.start += step.consumed;
+            let record = match step.found {
+                Found::Record(record) => record,
+                Found::NeedMore(_) => return None,
+                Found::Damaged(damage) => return Some(damage),
+            };
+            count(&mut self.summary, &record);
+            let point = self.point.0.saturating_add(record.interface);
+            let packet = self.decoder.packet(&record, PointId(point));
+            let payload = match packet {
+                Packet::Tcp(_, payload) => {
+                    *segments += 1;
+                    range_within(&self.buffer, payload)
+                }
+                Packet::Udp(_, payload) => range_within(&self.buffer, payload),
+                Packet::Icmp(_) | Packet::Neighbour(_) => 0..0,
+                Packet::Other => {
+                    self.summary.undecoded += 1;
+                    continue;
+                }
+            };
+            packets.place(packet, payload);
+        }
+        None
+    }
+
     /// Hands all segments that are left to `visit`.
     pub fn for_each(mut self, mut visit: impl FnMut(&Segment, &[u8])) -> CaptureSummary {
         while let Some((segment, payload)) = self.next_segment() {
             visit(&segment, payload);
         }
         self.summary()
+    }
+
+    /// Keeps the comments that the file holds on its packets, up to 16 MiB.
+    pub fn keep_comments(&mut self) {
+        self.container.keep_comments();
+    }
+
+    /// The comments on the packet with this number, of those read so far.
+    pub fn comments(&self, packet: u64) -> &[String] {
+        self.container.comments(packet)
+    }
+
+    /// How the first packet begins, where the first bytes read hold it.
+    pub fn link(&self) -> Option<LinkType> {
+        self.link
     }
 
     /// The point of its first interface.
@@ -134,6 +213,7 @@ impl FileCapture {
     pub fn summary(&self) -> CaptureSummary {
         CaptureSummary {
             dropped: self.container.dropped(),
+            secrets: self.container.secrets(),
             ..self.summary.clone()
         }
     }
@@ -157,7 +237,11 @@ impl FileCapture {
         let mut trial = Container::new();
         let damage = match trial.next(begin).found {
             Found::Damaged(damage) => Some(damage),
-            _ => trial.finish(begin).filter(|_| begin.len() < 4),
+            Found::Record(record) => {
+                self.link = Some(record.link);
+                None
+            }
+            Found::NeedMore(_) => trial.finish(begin).filter(|_| begin.len() < 4),
         };
         match damage.map(|damage| damage.fault) {
             Some(Fault::Empty | Fault::NotCapture) => Err(CaptureError::NotCapture {

@@ -216,6 +216,7 @@ impl Open {
         Lookup {
             name: last.map(|step| step.name.clone()).unwrap_or_default(),
             resolver: self.resolver,
+            begin: self.begin,
             took: self.end.since(self.begin),
             retried,
             lost: self.lost(),

@@ -139,6 +139,7 @@ impl Draft {
             travel: tiling.travel,
             narrow: tiling.narrow,
             drops: tiling.drops,
+            packing: tiling.packing,
             harmless_delay: tiling.harmless_delay,
             first_packet: self.first_number,
             last_packet: self.last_number,

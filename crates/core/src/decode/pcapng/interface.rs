@@ -17,7 +17,9 @@ pub(super) struct Interface {
     /// The most bytes captured of a packet; 0 without limit.
     pub(super) snap_len: u32,
     /// Packets lost here up to the last statistics; `None` before any.
-    pub(super) dropped: Option<u64>,
+    dropped: Option<u64>,
+    /// Packets lost here as the packets themselves say.
+    dropped_between: u64,
     tick: Tick,
     /// To be added to its timestamps.
     offset_seconds: i64,
@@ -40,6 +42,7 @@ impl Interface {
             link,
             snap_len,
             dropped: None,
+            dropped_between: 0,
             tick: Tick::Nanos(1_000),
             offset_seconds: 0,
         }
@@ -52,6 +55,18 @@ impl Interface {
             _ => {}
         })?;
         Ok(self)
+    }
+
+    /// Packets lost here: packets and statistics count the same ones; `None`
+    /// where neither says any.
+    pub(super) fn dropped(&self) -> Option<u64> {
+        let between = Some(self.dropped_between).filter(|&lost| lost > 0);
+        self.dropped.max(between)
+    }
+
+    /// Packets lost here since the packet before.
+    pub(super) fn count_drops(&mut self, lost: u64) {
+        self.dropped_between = self.dropped_between.saturating_add(lost);
     }
 
     /// Statistics are totals since the capture began: the last ones count.
@@ -106,7 +121,7 @@ impl Tick {
     }
 }
 
-fn for_each_option(
+pub(super) fn for_each_option(
     order: ByteOrder,
     mut options: &[u8],
     mut visit: impl FnMut(u16, &[u8]),

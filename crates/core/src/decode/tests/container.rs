@@ -150,6 +150,59 @@ fn pcapng_sections_interfaces_and_losses() {
     );
 }
 
+/// An enhanced packet block with options behind its packet.
+fn with_options(order: Order, interface: u32, options: &[u8]) -> Vec<u8> {
+    let whole = enhanced(order, interface, 0, &[1, 2, 3, 4, 5, 0, 0, 0]);
+    let body = [&whole[8..whole.len() - 4], options].concat();
+    block(order, 6, &body)
+}
+
+#[test]
+fn pcapng_losses_comments_and_secrets() {
+    for order in ORDERS {
+        let lost = |count: u64| option(order, 4, &order.u64(count));
+        let said = |text: &str| option(order, 1, text.as_bytes());
+        let end = option(order, 0, &[]);
+        let mut file = section(order);
+        file.extend(interface(order, 1, 0, &[]));
+        file.extend(interface(order, 1, 0, &[]));
+        file.extend(with_options(
+            order,
+            0,
+            &[said("one"), lost(3), end.clone()].concat(),
+        ));
+        file.extend(enhanced(order, 0, 0, &[0; 5]));
+        file.extend(block(order, 10, &[0; 20]));
+        file.extend(with_options(
+            order,
+            1,
+            &[said("two"), said("three"), lost(4)].concat(),
+        ));
+        // Cut within an option: what stands before it counts.
+        let cut = [lost(5), vec![1, 0, 0xff, 0xff]].concat();
+        file.extend(with_options(order, 1, &cut));
+        // The totals of statistics cover what packets said, and may be more.
+        file.extend(statistics(order, 0, 2));
+        for (is_kept, comments) in [(false, [0, 0, 0, 0]), (true, [1, 0, 2, 0])] {
+            let mut container = Container::new();
+            if is_kept {
+                container.keep_comments();
+            }
+            let mut begin = 0;
+            loop {
+                let step = container.next(&file[begin..]);
+                begin += step.consumed;
+                if !matches!(step.found, Found::Record(_)) {
+                    break;
+                }
+            }
+            assert_eq!(container.finish(&[]), None);
+            assert_eq!((container.dropped(), container.secrets()), (Some(12), 1));
+            assert_eq!([1, 2, 3, 4].map(|n| container.comments(n).len()), comments);
+        }
+    }
+}
+
 #[test]
 fn pcapng_simple_and_obsolete_packets() {
     let order = Order::Big;

@@ -41,6 +41,8 @@ pub(in crate::tile) enum Keeper {
     Sender,
     /// A queue that drains.
     Queue,
+    /// Its program, which writes as it gets on.
+    Program,
     /// Cannot be told.
     Untold,
 }
@@ -49,8 +51,10 @@ pub(in crate::tile) enum Keeper {
 /// message leaves as ACKs let it, and those come at the rate of the queue.
 pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
-    if pieces.len() <= PIECES && !(is_near && trace.marks.len() > PIECES) {
-        // Too few for a rate, and too few ACKs.
+    // A rate shows in pieces, in a queue's ACKs, or in the segments behind it.
+    let by = if is_near { sender.peer() } else { sender };
+    let told = trace.marks.iter().filter(|mark| mark.by == by).count();
+    if pieces.len() <= PIECES && told <= PIECES {
         return None;
     }
     let has_queue = has_queue(trace, sender);
@@ -62,16 +66,26 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
             keeper: Keeper::Queue,
         });
     }
+    if has_queue {
+        // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
+        let by_piece = rate_of(trace, &steps(pieces));
+        let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
+        return Some(Even {
+            rate,
+            longest,
+            keeper: Keeper::Queue,
+        });
+    }
     let (rate, longest) = rate_of(trace, &steps(pieces))?;
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
-    let keeper = if has_queue {
-        Keeper::Queue
-    } else if can_tell && is_kernel && !is_clocked(trace, sender, pieces) {
+    let keeper = if !can_tell || is_clocked(trace, sender, pieces) {
+        Keeper::Untold
+    } else if is_kernel {
         Keeper::Sender
     } else {
-        Keeper::Untold
+        Keeper::Program
     };
     Some(Even {
         rate,
@@ -88,6 +102,34 @@ fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
         .zip(next)
         .map(|(piece, next)| (next.start.since(piece.start), piece.bytes))
         .collect()
+}
+
+/// The time from each new segment to the first that is no part of the same
+/// piece by its own time, and the bytes between.
+fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
+    let span = trace.span(sender);
+    let mut steps = Vec::new();
+    let mut open: Option<(Timestamp, u64)> = None;
+    let own = trace
+        .marks
+        .iter()
+        .filter(|mark| mark.by == sender && mark.at <= trace.end);
+    for (at, data) in own.filter_map(|mark| Some((mark.at, mark.data?))) {
+        let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
+        if !is_new || data.span.start >= span.end || data.span.end <= span.start {
+            continue;
+        }
+        let bytes = data.span.end - data.span.start;
+        match open {
+            Some((since, sum)) if at.since(since) > PIECE => {
+                steps.push((at.since(since), sum));
+                open = Some((at, bytes));
+            }
+            Some((since, sum)) => open = Some((since, sum + bytes)),
+            None => open = Some((at, bytes)),
+        }
+    }
+    steps
 }
 
 /// The time from each acknowledgement to the next, and what that brought.

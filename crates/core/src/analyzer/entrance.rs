@@ -1,0 +1,175 @@
+//! What sees every packet before flows are told apart.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Sink;
+use super::points::{Points, Vantages};
+use super::shard::{News, Shard, Told, Worker};
+use crate::approach::{Approach, Approaches, Silent};
+use crate::connections::{Collected, ConnectionSink};
+use crate::datagram::{Datagram, Neighbour};
+use crate::icmp::IcmpError;
+use crate::report::Connections;
+use crate::segment::Segment;
+
+/// Where all packets pass in their order, and what closed is told in it.
+pub struct Entrance {
+    shards: usize,
+    /// Packets so far.
+    packets: u64,
+    points: Points,
+    /// What connections followed; the only place where flows meet.
+    approaches: Approaches,
+    /// Connections one by one, if they are wanted.
+    collected: Collected,
+    sink: Option<Sink>,
+    /// What is still to be told, in the order in which it happened.
+    told: VecDeque<Told>,
+}
+
+/// A segment's way in: which worker it belongs to, and what is to be known of
+/// it that its flow alone does not say.
+#[derive(Debug)]
+pub struct Admission {
+    shard: usize,
+    /// Its number among all packets, from 1.
+    pub(super) ordinal: u64,
+    /// Wireshark's number of its connection, if that is wanted.
+    pub(super) stream: Option<u32>,
+    /// What came before, if it opens a connection.
+    pub(super) approach: Option<Box<Approach>>,
+}
+
+impl Admission {
+    /// The index of the worker that is to take the segment.
+    pub fn shard(&self) -> usize {
+        self.shard
+    }
+}
+
+/// What it amounts to in the end.
+pub(super) struct Seen {
+    pub(super) points: Points,
+    pub(super) resolvers: BTreeMap<IpAddr, Duration>,
+    pub(super) silent: Vec<Silent>,
+    pub(super) connections: Option<Connections>,
+}
+
+impl Entrance {
+    pub(super) fn new(shards: usize, collected: Collected) -> Self {
+        Self {
+            shards,
+            packets: 0,
+            points: Points::default(),
+            approaches: Approaches::default(),
+            collected,
+            sink: None,
+            told: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn set_sink(&mut self, sink: Sink) {
+        self.sink = Some(sink);
+    }
+
+    pub(super) fn set_connection_sink(&mut self, sink: ConnectionSink) {
+        self.collected.set_sink(sink);
+    }
+
+    /// Packets that came by so far: the number of the last one.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// A TCP segment and as much of its payload as was captured.
+    #[inline]
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8]) -> Admission {
+        self.packets += 1;
+        self.points.count(segment);
+        let approach = self.approaches.segment(segment, payload);
+        let stream = match self.collected.is_wanted() {
+            true => self.collected.number(segment),
+            false => None,
+        };
+        Admission {
+            shard: segment.flow.share(self.shards),
+            ordinal: self.packets,
+            stream,
+            approach,
+        }
+    }
+
+    /// What a router or host says about a packet; the index of the worker that
+    /// is to hear it.
+    pub fn icmp(&mut self, error: &IcmpError) -> usize {
+        self.packets += 1;
+        error.flow.share(self.shards)
+    }
+
+    /// A UDP datagram and as much of its payload as was captured.
+    pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
+        self.packets += 1;
+        self.approaches.datagram(datagram, payload);
+        for flow in self.collected.datagram(datagram, payload) {
+            self.told.push_back(Told {
+                ordinal: self.packets,
+                news: News::Quic(flow),
+            });
+        }
+    }
+
+    /// A step of the search for a hardware address.
+    pub fn neighbour(&mut self, step: &Neighbour) {
+        self.packets += 1;
+        self.approaches.neighbour(step);
+    }
+
+    /// Hears what the worker has to tell. All workers have taken the same
+    /// packets when they are heard.
+    pub fn gather(&mut self, worker: &mut Worker<'_>) {
+        self.hear(worker.shard());
+    }
+
+    pub(super) fn hear(&mut self, shard: &mut Shard) {
+        if shard.has_told() {
+            self.told.extend(shard.told.drain(..));
+            self.told.make_contiguous().sort_by_key(|told| told.ordinal);
+        }
+    }
+
+    /// Tells what closed up to packet `last`, in the order in which it did.
+    pub fn deliver(&mut self, last: u64) {
+        while self.told.front().is_some_and(|told| told.ordinal <= last) {
+            match self.told.pop_front().map(|told| told.news) {
+                Some(News::Exchange(exchange)) => {
+                    if let Some(sink) = &mut self.sink {
+                        sink(&exchange);
+                    }
+                }
+                Some(News::Connection(watched)) => self.collected.take(watched),
+                Some(News::Quic(flow)) => self.collected.take_quic(flow),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, vantages: Vantages) -> Seen {
+        self.points.finish(vantages);
+        Seen {
+            points: self.points,
+            resolvers: self.approaches.resolvers(),
+            silent: self.approaches.silent(),
+            connections: self.collected.finish(),
+        }
+    }
+}
+
+impl core::fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Entrance")
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,182 @@
+//! What each observation point delivered.
+
+use std::collections::BTreeMap;
+
+use crate::event::{CaptureSummary, PointId};
+use crate::report::{Capture, CapturePoint};
+use crate::segment::Segment;
+use crate::time::Timestamp;
+
+/// Where connections were seen from, by point: at the client, at the server,
+/// between the two, and untold.
+pub(super) type Vantages = BTreeMap<PointId, [u64; 4]>;
+
+/// The points of all sources.
+#[derive(Debug, Default)]
+pub(super) struct Points {
+    all: BTreeMap<PointId, Point>,
+    /// The point of the last segment: most are of the same.
+    current: Option<(PointId, Point)>,
+}
+
+/// What one observation point delivered.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    segments: u64,
+    bytes: u64,
+    first: Timestamp,
+    last: Timestamp,
+    vantages: [u64; 4],
+}
+
+impl Points {
+    #[inline]
+    pub(super) fn count(&mut self, segment: &Segment) {
+        match &mut self.current {
+            Some((id, point)) if *id == segment.point => point.count(segment),
+            _ => self.change(segment),
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, segment: &Segment) {
+        self.all.extend(self.current.take());
+        let point = self.all.remove(&segment.point);
+        let mut point = point.unwrap_or_else(|| Point::new(segment.at));
+        point.count(segment);
+        self.current = Some((segment.point, point));
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self, vantages: Vantages) {
+        self.all.extend(self.current.take());
+        for (id, counts) in vantages {
+            if let Some(point) = self.all.get_mut(&id) {
+                for (sum, count) in point.vantages.iter_mut().zip(counts) {
+                    *sum += count;
+                }
+            }
+        }
+    }
+
+    /// Segments in all.
+    pub(super) fn segments(&self) -> u64 {
+        self.all.values().map(|point| point.segments).sum()
+    }
+
+    /// What was seen at the points of the source whose first one this is:
+    /// each has those up to the next one's first.
+    fn of_source(&self, first: PointId, sources: &[(PointId, CaptureSummary)]) -> Option<Point> {
+        let starts = sources.iter().map(|&(start, _)| start);
+        let next = starts.filter(|&start| start > first).min();
+        let of_source = self
+            .all
+            .iter()
+            .filter(|&(&id, _)| id >= first && next.is_none_or(|next| id < next));
+        of_source.map(|(_, point)| *point).reduce(Point::with)
+    }
+
+    /// What `sources` delivered, each with its first point; `None` where there
+    /// was neither a source nor a segment.
+    pub(super) fn describe(&self, sources: &[(PointId, CaptureSummary)]) -> Option<Capture> {
+        if self.all.is_empty() && sources.is_empty() {
+            return None;
+        }
+        let points = || self.all.values();
+        let described: Vec<CapturePoint> = match sources.is_empty() {
+            true => points().map(|point| point.describe(None)).collect(),
+            false => sources
+                .iter()
+                .map(|(first, summary)| match self.of_source(*first, sources) {
+                    Some(point) => point.describe(Some(summary)),
+                    None => Point::unseen(summary),
+                })
+                .collect(),
+        };
+        let first = points().map(|point| point.first).min().unwrap_or_default();
+        let last = points().map(|point| point.last).max().unwrap_or_default();
+        let summaries = || sources.iter().map(|(_, summary)| summary);
+        let dropped = summaries().filter_map(|summary| summary.dropped);
+        Some(Capture {
+            packets: described.iter().map(|point| point.packets).sum(),
+            bytes: match sources.is_empty() {
+                true => points().map(|point| point.bytes).sum(),
+                false => summaries().map(|summary| summary.bytes).sum(),
+            },
+            start_ns: first.as_nanos(),
+            end_ns: last.as_nanos(),
+            dropped: dropped.reduce(|a, b| a + b),
+            truncated: summaries().map(|summary| summary.cut_records).sum(),
+            points: described,
+        })
+    }
+}
+
+impl Point {
+    fn new(at: Timestamp) -> Self {
+        Self {
+            segments: 0,
+            bytes: 0,
+            first: at,
+            last: at,
+            vantages: [0; 4],
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, segment: &Segment) {
+        self.segments += 1;
+        self.bytes += u64::from(segment.payload_len);
+        self.first = self.first.min(segment.at);
+        self.last = self.last.max(segment.at);
+    }
+
+    /// Both together.
+    fn with(self, other: Self) -> Self {
+        let mut vantages = self.vantages;
+        for (sum, count) in vantages.iter_mut().zip(other.vantages) {
+            *sum += count;
+        }
+        Self {
+            segments: self.segments + other.segments,
+            bytes: self.bytes + other.bytes,
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            vantages,
+        }
+    }
+
+    fn describe(&self, summary: Option<&CaptureSummary>) -> CapturePoint {
+        CapturePoint {
+            name: summary.map(|s| s.name.clone()).unwrap_or_default(),
+            packets: summary.map_or(self.segments, |s| s.packets),
+            undecoded: summary.map_or(0, |s| s.undecoded),
+            connections: self.vantages.iter().sum(),
+            vantage: self.vantage().to_owned(),
+            damage: summary.and_then(|s| s.damage.clone()),
+        }
+    }
+
+    fn unseen(summary: &CaptureSummary) -> CapturePoint {
+        CapturePoint {
+            name: summary.name.clone(),
+            packets: summary.packets,
+            undecoded: summary.undecoded,
+            connections: 0,
+            vantage: "unknown".to_owned(),
+            damage: summary.damage.clone(),
+        }
+    }
+
+    /// Where most connections say the point stands.
+    fn vantage(&self) -> &'static str {
+        let [client, server, neither, _] = self.vantages;
+        let most = client.max(server).max(neither);
+        match most {
+            0 => "unknown",
+            _ if client == most => "client",
+            _ if server == most => "server",
+            _ => "middle",
+        }
+    }
+}

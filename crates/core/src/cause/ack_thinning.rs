@@ -1,0 +1,52 @@
+//! `ack-thinning`: a note, never a finding. A receiver acknowledges every
+//! second full segment at least (RFC 5681 §4.2); where one acknowledgement
+//! comes for many, the receiver's offload or something on the way left out the
+//! others. It makes senders burst, and holds nothing.
+
+use super::evidence::REPEATS;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::Remark;
+
+/// Segments for one acknowledgement from which on it is worth a word.
+const MANY: u32 = 4;
+
+/// Counts responses that were acknowledged rarely.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rule {
+    rarely: u64,
+    all: u64,
+    /// The largest number of segments, median of its response.
+    most: u32,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        if let Some(stride) = exchange.packing.stride {
+            let is_rare = stride >= MANY;
+            self.merge(Self { rarely: is_rare.into(), all: 1, most: stride });
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.rarely += other.rarely;
+        self.all += other.all;
+        self.most = self.most.max(other.most);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.rarely < REPEATS || self.rarely * 2 < self.all {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Note(Remark {
+            id: "ack-thinning".to_owned(),
+            text: format!(
+                "{}: {} of {} larger responses were acknowledged once for {MANY} segments or more \
+                 (up to {} at the median of a response): the client's offload (GRO), or a modem or \
+                 radio link on the way, leaves acknowledgements out. The server sends in larger \
+                 bursts; nothing waits for them.",
+                case.endpoint, self.rarely, self.all, self.most
+            ),
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! `autocorking`: a note, never a finding. The kernel lets small writes gather
+//! while a segment of theirs is still in the device's queue, and holds nothing
+//! when that is empty (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
+
+use super::evidence::REPEATS;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::Remark;
+
+/// Counts responses whose small writes left together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rule {
+    responses: u64,
+    writes: u64,
+    segments: u64,
+    /// The least write.
+    write: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        if let Some(gathered) = exchange.packing.gathered {
+            self.merge(Self {
+                responses: 1,
+                writes: gathered.writes,
+                segments: gathered.segments,
+                write: gathered.write,
+            });
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.write = match self.responses {
+            0 => other.write,
+            _ if other.responses == 0 => self.write,
+            _ => self.write.min(other.write),
+        };
+        self.responses += other.responses;
+        self.writes += other.writes;
+        self.segments += other.segments;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.responses < REPEATS {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Note(Remark {
+            id: "autocorking".to_owned(),
+            text: format!(
+                "{}: {} responses were written in small pieces (of {} bytes), and {} writes left in \
+                 {} segments although none waited for an acknowledgement: the server's kernel \
+                 gathers them while its device is busy. That costs nothing; larger writes would \
+                 spare the server the work.",
+                case.endpoint, self.responses, self.write, self.writes, self.segments
+            ),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! `client-queue`.
+//!
+//! What waits inside a client never shows as such. But a client that asks by
+//! its own schedule shows that schedule whenever a connection is free; when
+//! all are busy its requests leave late, each with the response that made room,
+//! and as many of them in a row as were missed, until it is back in time. That
+//! the count comes out right tells it from a client that asks whenever it has
+//! an answer, and from one that thinks in between.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::evidence::{self, fix, human, percent, ruled_out};
+use super::rhythm::quantile;
+use super::sequence::{AT_ONCE, round_trip};
+use super::tally::{Tally, nanos};
+use super::{Case, Conclusion};
+use crate::flow::Endpoint;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
+use crate::timeline::Moment;
+use crate::wait::Owner;
+
+/// Shorter waits are a client's ordinary work.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// Requests in time and late ones that must be seen.
+const LEAST_IN_TIME: usize = 10;
+const LEAST_LATE: usize = 5;
+/// A request is in time if it is off by this part of the schedule's period.
+const OFF: f64 = 0.1;
+/// Of those that found a connection free, this share are in time; of those
+/// that were late, this share left with a response.
+const MOST: f64 = 0.9;
+
+/// Looks for schedules that requests fall behind of.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+/// What was late, and by how much.
+#[derive(Debug)]
+struct Queue {
+    period: Duration,
+    in_time: usize,
+    late: Vec<Duration>,
+}
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let queue = case.has_packets.then(|| queue(case)).flatten();
+        match queue.filter(|queue| matters(case, queue)) {
+            Some(queue) => Conclusion::Finding(Box::new(finding(case, &queue))),
+            None => Conclusion::Nothing,
+        }
+    }
+}
+
+fn matters(case: &Case<'_>, queue: &Queue) -> bool {
+    let sum: Duration = queue.late.iter().sum();
+    let lost = sum.as_secs_f64() * case.rhythm.weight * 1e9;
+    lost >= case.ledger.total() as f64 * evidence::MATERIAL_SHARE
+}
+
+/// The schedule of the host that asks most, if it falls behind.
+fn queue(case: &Case<'_>) -> Option<Queue> {
+    let mut moments = case.rhythm.moments.clone();
+    moments.sort_unstable_by_key(|moment| (moment.client.addr, moment.begin, *moment));
+    moments
+        .chunk_by(|a, b| a.client.addr == b.client.addr)
+        .filter_map(|of_host| schedule(case, of_host))
+        .max_by_key(|queue| queue.late.iter().sum::<Duration>())
+}
+
+/// Holds one host's requests against the schedule that most of them keep.
+fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
+    if moments.len() < LEAST_IN_TIME + LEAST_LATE {
+        return None;
+    }
+    let released = released(case, moments);
+    let period = period(moments, &released)?;
+    let origin = origin(moments, &released, period)?;
+    let (mut in_time, mut in_time_free, mut free) = (0, 0, 0);
+    let (mut late, mut with_response) = (Vec::new(), 0);
+    for (index, (moment, &is_released)) in moments.iter().zip(&released).enumerate() {
+        let due = origin + period * u32::try_from(index).unwrap_or(u32::MAX);
+        let behind = moment.begin.signed_since(due);
+        let is_in_time = behind.unsigned_abs() as f64 <= nanos(period) as f64 * OFF;
+        let is_late = behind >= NOTABLE.as_nanos() as i64 && !is_in_time;
+        in_time += usize::from(is_in_time);
+        free += usize::from(!is_released);
+        in_time_free += usize::from(!is_released && is_in_time);
+        if is_late {
+            late.push(moment.begin.since(due));
+            with_response += usize::from(is_released);
+        } else if !is_in_time && behind < 0 {
+            // Sooner than due: this is no schedule.
+            return None;
+        }
+    }
+    late.sort_unstable();
+    let most = |part: usize, of: usize| part as f64 >= of as f64 * MOST;
+    let is_kept = in_time >= LEAST_IN_TIME
+        && late.len() >= LEAST_LATE
+        && most(in_time_free, free)
+        && most(with_response, late.len());
+    is_kept.then_some(Queue { period, in_time, late })
+}
+
+/// Which requests left right with the response before on their connection.
+fn released(case: &Case<'_>, moments: &[Moment]) -> Vec<bool> {
+    let slack = AT_ONCE + round_trip(case) / 10;
+    let travel = |before: &Moment| round_trip(case).saturating_sub(before.to_server);
+    let mut last: BTreeMap<Endpoint, Timestamp> = BTreeMap::new();
+    let mut released = Vec::with_capacity(moments.len());
+    for moment in moments {
+        let before = last.insert(moment.client, moment.end + travel(moment));
+        released.push(before.is_some_and(|end| moment.begin.since(end) <= slack));
+    }
+    released
+}
+
+/// The time between two requests neither of which waited for a response.
+fn period(moments: &[Moment], released: &[bool]) -> Option<Duration> {
+    let pairs = moments.windows(2).zip(released.windows(2));
+    let mut gaps: Vec<Duration> = pairs
+        .filter(|(_, released)| released.iter().all(|&is_released| !is_released))
+        .filter_map(|(pair, _)| Some(pair.get(1)?.begin.since(pair.first()?.begin)))
+        .collect();
+    gaps.sort_unstable();
+    let typical = quantile(&gaps, 0.5);
+    if gaps.len() < LEAST_LATE || typical < NOTABLE {
+        return None;
+    }
+    // Over a long stretch a period is known better than from one gap.
+    let marked = moments.iter().zip(released).enumerate();
+    let free: Vec<(usize, Timestamp)> = marked
+        .filter(|(_, (_, is_released))| !**is_released)
+        .map(|(index, (moment, _))| (index, moment.begin))
+        .collect();
+    let far = free.iter().skip(free.len() / 2);
+    let mut means: Vec<Duration> = free
+        .iter()
+        .zip(far)
+        .filter_map(|(&(from, begin), &(to, end))| {
+            Some(end.since(begin) / u32::try_from(to - from).ok().filter(|&count| count > 0)?)
+        })
+        .collect();
+    means.sort_unstable();
+    let mean = quantile(&means, 0.5);
+    let is_alike = mean.abs_diff(typical).as_secs_f64() <= typical.as_secs_f64() * OFF;
+    is_alike.then_some(mean)
+}
+
+/// When the first request was due, as most of those see it that did not wait.
+fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Timestamp> {
+    let mut origins: Vec<Timestamp> = moments
+        .iter()
+        .zip(released)
+        .enumerate()
+        .filter(|(_, (_, is_released))| !**is_released)
+        .map(|(index, (moment, _))| moment.begin - period * u32::try_from(index).unwrap_or(u32::MAX))
+        .collect();
+    origins.sort_unstable();
+    origins.get(origins.len() / 2).copied()
+}
+
+fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
+    let mut finding = evidence::finding("client-queue", Owner::Client, case, &Tally::default());
+    let weight = case.rhythm.weight;
+    let sum: Duration = queue.late.iter().sum();
+    let cost = (nanos(sum) as f64 * weight).round() as u64;
+    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
+    finding.wall_ns = nanos(sum);
+    let total = case.ledger.total().saturating_add(cost).max(1);
+    finding.share = (cost as f64 / total as f64).min(1.0);
+    finding.affected.exchanges = (queue.late.len() as f64 * weight).round() as u64;
+    finding.predicted = None;
+    let median = human(quantile(&queue.late, 0.5));
+    let text = format!(
+        "{} requests left every {}; {} left {median} (median) after they were due, each with the \
+         response that made a connection free, until none was missing",
+        queue.in_time,
+        human(queue.period),
+        queue.late.len(),
+    );
+    let count = queue.late.len() as u64;
+    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
+    finding.verdict = evidence::judge(&finding.evidence, count, false);
+    finding.summary = format!(
+        "The client wants to ask every {} and has all its connections busy when a response is late: \
+         requests wait inside it for {median} (median), {} of all their time. No exchange shows \
+         that, the users wait for it all the same.",
+        human(queue.period),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        "client-think",
+        "the client asks by its schedule as soon as it has caught up",
+    ));
+    finding.overturned_by =
+        "the client's own stamps showing that it decided to ask no sooner than it did".to_owned();
+    finding.fix = vec![
+        fix("client", "a larger pool of connections, or HTTP/2 with many streams on one"),
+        fix("server", "what makes some responses late: the others behind them pay for it"),
+        fix("client", "measure latency from when a request was due, not from when it left"),
+    ];
+    finding
+}

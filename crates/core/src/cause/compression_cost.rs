@@ -1,0 +1,185 @@
+//! `compression-cost`.
+//!
+//! A response that is compressed while it is sent has a content coding and no
+//! length. That its server waits for itself is its compressor's doing if the
+//! same target without the coding comes much sooner; or, less surely, if the
+//! server stops again and again between parts that come at a constant rate:
+//! what computes before it answers waits once, before its first byte.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::server_think::waited;
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::delivery::{Delivery, Limit};
+use crate::exchange::{Exchange, Side};
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::{Owner, WaitKind};
+
+/// Shorter times of its own are a server's ordinary work.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// Pauses within a response from which on it is a way of working.
+const LEAST_PAUSES: u32 = 3;
+/// Targets compared: those with the lowest fingerprints.
+const MAX_TARGETS: usize = 64;
+/// Plain and compressed responses of the same targets that are compared.
+const LEAST_COMPARED: u64 = 5;
+/// Compressed ones take so many times longer, or it is not the compressor.
+const FACTOR: u32 = 2;
+
+/// Watches responses that are compressed while they are sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    tally: Tally,
+    /// Of these, so many stopped again and again at a constant rate.
+    steady: u64,
+    targets: BTreeMap<u64, Compared>,
+}
+
+/// One target's own times: without coding and with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compared {
+    plain: (u64, Duration),
+    encoded: (u64, Duration),
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let is_encoded = exchange.particulars.is_encoded_on_the_fly;
+        // Without a coded response there is nothing to compare.
+        if !is_encoded && exchange.particulars.target == 0 {
+            return;
+        }
+        let own = own_time(exchange);
+        self.compare(exchange.particulars.target, is_encoded, own);
+        if !is_encoded || own < NOTABLE {
+            return;
+        }
+        self.tally.add(exchange, Cost::exactly(own), Duration::ZERO);
+        let is_steady = |delivery: &Delivery| {
+            let is_own = delivery.sender == Side::Server && delivery.limit == Limit::Program;
+            is_own && delivery.stops >= LEAST_PAUSES && delivery.rate.is_some()
+        };
+        self.steady += u64::from(exchange.deliveries.iter().any(is_steady));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.steady += other.steady;
+        for (target, other) in other.targets {
+            let own = self.targets.entry(target).or_default();
+            for (own, other) in [(&mut own.plain, other.plain), (&mut own.encoded, other.encoded)] {
+                own.0 += other.0;
+                own.1 += other.1;
+            }
+        }
+        self.settle();
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = &self.tally;
+        if !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+            return Conclusion::Nothing;
+        }
+        let compared = self.compared();
+        let is_told = match compared {
+            Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + NOTABLE,
+            None => self.steady * 2 >= tally.affected,
+        };
+        match is_told {
+            true => Conclusion::Finding(Box::new(self.finding(case, compared))),
+            false => Conclusion::Nothing,
+        }
+    }
+}
+
+/// What the server took for itself, before its response and within it.
+fn own_time(exchange: &Exchange) -> Duration {
+    let pauses = waited(exchange, WaitKind::ServerPause);
+    let pauses = pauses.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
+    waited(exchange, WaitKind::ServerThink) + pauses
+}
+
+impl Rule {
+    fn compare(&mut self, target: u64, is_encoded: bool, own: Duration) {
+        if target == 0 {
+            return;
+        }
+        let is_full = self.targets.len() >= MAX_TARGETS;
+        let is_beyond = || self.targets.last_key_value().is_some_and(|(last, _)| target > *last);
+        if is_full && is_beyond() {
+            return;
+        }
+        let compared = self.targets.entry(target).or_default();
+        let of = if is_encoded { &mut compared.encoded } else { &mut compared.plain };
+        of.0 += 1;
+        of.1 += own;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self.targets.len() > MAX_TARGETS {
+            self.targets.pop_last();
+        }
+    }
+
+    /// The mean own times without coding and with it, of targets that were
+    /// asked for both ways.
+    fn compared(&self) -> Option<(Duration, Duration)> {
+        let both = || self.targets.values().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
+        let mean = |of: fn(&Compared) -> (u64, Duration)| {
+            let count: u64 = both().map(|compared| of(compared).0).sum();
+            let sum: Duration = both().map(|compared| of(compared).1).sum();
+            (count >= LEAST_COMPARED).then(|| sum.div_f64(count as f64))
+        };
+        mean(|compared| compared.plain).zip(mean(|compared| compared.encoded))
+    }
+
+    fn finding(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Finding {
+        let tally = &self.tally;
+        let mut finding = evidence::finding("compression-cost", Owner::Server, case, tally);
+        let text = match compared {
+            Some((plain, encoded)) => format!(
+                "the server takes {} (mean) for itself for a compressed response, {} for the same \
+                 target without compression",
+                human(encoded),
+                human(plain)
+            ),
+            None => format!(
+                "{} of {} responses that were compressed while they were sent came in parts at a \
+                 constant rate, the server waiting for itself between them",
+                self.steady, tally.affected
+            ),
+        };
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, compared.is_none());
+        finding.summary = format!(
+            "The server compresses each response while the client waits, and is slower at that than \
+             the network: {} (median) for {} of {} requests, {} of all request time.",
+            median(&tally.saved),
+            finding.affected.exchanges,
+            finding.affected.of,
+            percent(finding.share),
+        );
+        finding.ruled_out.push(ruled_out(
+            "bandwidth-limit",
+            "each part came through at once; between them nothing was under way",
+        ));
+        finding.overturned_by =
+            "the same request with `Accept-Encoding: identity` taking as long: then it is what \
+             makes the content"
+                .to_owned();
+        finding.fix = vec![
+            fix("server", "compress beforehand and send that (nginx: gzip_static on; brotli_static on)"),
+            fix("server", "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster"),
+            fix("server", "cache the compressed response; leave out what does not shrink"),
+        ];
+        finding
+    }
+}

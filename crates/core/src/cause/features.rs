@@ -1,0 +1,96 @@
+//! What an exchange has that a rule may ask for: found out once, so that a
+//! rule is not asked about exchanges that cannot change what it holds.
+
+use crate::exchange::{Disorder, Exchange, Outcome};
+use crate::wait::WaitKind;
+
+/// A set of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Features(u64);
+
+/// The bits from here on are kinds of wait.
+const WAITS: u32 = 32;
+
+impl Features {
+    /// What every exchange has.
+    pub(crate) const ANY: Self = Self(1);
+    /// Losses repaired within it.
+    pub(crate) const RECOVERIES: Self = Self(1 << 1);
+    /// Segments out of order or more than once.
+    pub(crate) const DISORDER: Self = Self(1 << 2);
+    /// Small parts that followed small parts.
+    pub(crate) const HOLDS: Self = Self(1 << 3);
+    /// Messages that stood still.
+    pub(crate) const DELIVERIES: Self = Self(1 << 4);
+    /// Full segments that do not get through.
+    pub(crate) const NARROW: Self = Self(1 << 5);
+    /// It is the first of its connection.
+    pub(crate) const FIRST: Self = Self(1 << 6);
+    /// It bears what its connection's making took.
+    pub(crate) const SETUP: Self = Self(1 << 7);
+    /// It comes behind a TLS handshake.
+    pub(crate) const HANDSHAKE: Self = Self(1 << 8);
+    /// Its response began with a TLS record.
+    pub(crate) const FIRST_RECORD: Self = Self(1 << 9);
+    /// Either end asked to close the connection.
+    pub(crate) const CLOSING: Self = Self(1 << 10);
+    /// Its connection had been silent before it.
+    pub(crate) const IDLE: Self = Self(1 << 11);
+    /// Only the connection's end told that it was whole.
+    pub(crate) const CLOSE_WAIT: Self = Self(1 << 12);
+    /// Its request announced its body and waited for leave.
+    pub(crate) const EXPECTATION: Self = Self(1 << 13);
+    /// It has no whole response.
+    pub(crate) const FAILED: Self = Self(1 << 14);
+    /// What came back is another protocol's.
+    pub(crate) const FOREIGN: Self = Self(1 << 15);
+
+    /// A wait of this kind.
+    pub(crate) const fn wait(kind: WaitKind) -> Self {
+        Self(1 << (WAITS + kind as u32))
+    }
+
+    /// Both together.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of `others` is among them.
+    pub(crate) const fn has_any(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Those of `exchange`.
+    pub(crate) fn of(exchange: &Exchange) -> Self {
+        let (particulars, signs) = (&exchange.particulars, &exchange.signs);
+        let closing = exchange.closing;
+        let tests = [
+            (!exchange.recoveries.is_empty(), Self::RECOVERIES),
+            (is_disordered(&exchange.disorder), Self::DISORDER),
+            (!exchange.holds.is_empty(), Self::HOLDS),
+            (!exchange.deliveries.is_empty(), Self::DELIVERIES),
+            (exchange.narrow.is_some(), Self::NARROW),
+            (exchange.ordinal == 0, Self::FIRST),
+            (exchange.setup.is_some(), Self::SETUP),
+            (exchange.handshake.is_some(), Self::HANDSHAKE),
+            (exchange.first_record.is_some(), Self::FIRST_RECORD),
+            (closing.client_asked || closing.server_asked, Self::CLOSING),
+            (signs.idle.is_some(), Self::IDLE),
+            (particulars.close_wait.is_some(), Self::CLOSE_WAIT),
+            (particulars.expectation.is_some(), Self::EXPECTATION),
+            (
+                !matches!(exchange.outcome, Outcome::Complete(_)),
+                Self::FAILED,
+            ),
+            (signs.foreign.is_some(), Self::FOREIGN),
+        ];
+        let those = tests.into_iter().filter(|(is_there, _)| *is_there);
+        let those = those.map(|(_, feature)| feature);
+        let waits = exchange.waits.iter().map(|wait| Self::wait(wait.kind));
+        those.chain(waits).fold(Self::ANY, Self::or)
+    }
+}
+
+fn is_disordered(disorder: &Disorder) -> bool {
+    *disorder != Disorder::default()
+}

@@ -1,0 +1,50 @@
+//! What several rules look at, gathered once for all of them.
+
+use super::disorder::Disorders;
+use super::features::Features;
+use super::held::Held;
+use super::loss::Losses;
+use super::secured::Bearing;
+use super::trips::Trips;
+use crate::exchange::{Exchange, Side};
+
+/// It, for one service.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(super) losses: Losses,
+    pub(super) disorders: Disorders,
+    /// Small parts of responses.
+    pub(super) held_responses: Held,
+    /// Small parts of requests.
+    pub(super) held_requests: Held,
+    pub(super) trips: Trips,
+    pub(super) bearing: Bearing,
+}
+
+impl Gathered {
+    pub(super) fn observe(&mut self, exchange: &Exchange, features: Features) {
+        if features.has_any(Losses::CONCERNS) {
+            self.losses.observe(exchange);
+        }
+        if features.has_any(Disorders::CONCERNS) {
+            self.disorders.observe(exchange);
+        }
+        if features.has_any(Held::CONCERNS) {
+            self.held_responses.observe(Side::Server, exchange);
+            self.held_requests.observe(Side::Client, exchange);
+        }
+        if features.has_any(Trips::CONCERNS) {
+            self.trips.observe(exchange);
+        }
+        self.bearing.observe(exchange);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.losses.merge(other.losses);
+        self.disorders.merge(other.disorders);
+        self.held_responses.merge(other.held_responses);
+        self.held_requests.merge(other.held_requests);
+        self.trips.merge(other.trips);
+        self.bearing.merge(&other.bearing);
+    }
+}

@@ -1,0 +1,85 @@
+//! `name-service-chain`: the same name is asked for on the link (multicast DNS,
+//! LLMNR), nobody answers, and only then the resolver is asked. What a library
+//! does before its first packet does not show; this does.
+
+use super::delays::Delays;
+use super::evidence::{self, fix, ruled_out};
+use super::{Case, Conclusion};
+use crate::connection::Setup;
+use crate::report::Finding;
+use crate::wait::Owner;
+
+/// Watches lookups that came after questions to the link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    lookups: u64,
+    delays: Delays,
+    llmnr: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe_setup(&mut self, setup: &Setup) {
+        let Some(approach) = setup.approach.as_ref().filter(|a| a.lookup.is_some()) else {
+            return;
+        };
+        self.lookups += 1;
+        if let Some(chain) = &approach.chain {
+            self.delays.add(chain.took, &chain.packets);
+            self.llmnr += u64::from(chain.is_llmnr);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lookups += other.lookups;
+        self.delays.merge(&other.delays);
+        self.llmnr += other.llmnr;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if self.delays.count() == 0 || !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>) -> Finding {
+        let mut finding = self.delays.finding("name-service-chain", Owner::Client, case);
+        finding.affected.of = self.lookups;
+        let is_llmnr = self.llmnr * 2 > self.delays.count();
+        let how = if is_llmnr { "LLMNR" } else { "multicast DNS" };
+        let text = format!(
+            "before {} of {} lookups the client asked its link for the same name by {how}, nobody \
+             answered, and its resolver was asked only {} (median) later",
+            self.delays.count(),
+            self.lookups,
+            self.delays.median()
+        );
+        finding.evidence.push(self.delays.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.delays.count(), false);
+        finding.summary = format!(
+            "The client looks for the name of {} on its own link first ({how}) and waits {} (median) \
+             for nobody before it asks its resolver.",
+            case.endpoint,
+            self.delays.median(),
+        );
+        finding.ruled_out = vec![ruled_out(
+            "dns-slow-resolver",
+            "the resolver had not been asked yet",
+        )];
+        finding.overturned_by =
+            "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf".to_owned();
+        finding.fix = match is_llmnr {
+            true => vec![
+                fix("client", "`LLMNR=no` in /etc/systemd/resolved.conf (Windows: the policy that turns off multicast name resolution)"),
+                fix("client", "ask for the full name, with its domain: only single labels go to the link"),
+            ],
+            false => vec![
+                fix("client", "`hosts: files dns` in /etc/nsswitch.conf, or `mdns4_minimal [NOTFOUND=return]`, which asks the link for .local only"),
+                fix("client", "no names below .local for hosts that the resolver knows"),
+            ],
+        };
+        finding
+    }
+}

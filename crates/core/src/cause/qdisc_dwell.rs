@@ -1,0 +1,85 @@
+//! `qdisc-dwell`: beside the server, so near that no queue of a path lies
+//! between, its segments come later than its own clock says it made them. The
+//! kernel stamps a segment (TSval) before it hands it to the device's queue,
+//! and a capture at the host sees it behind that (`dev_queue_xmit_nit()` in
+//! `net/core/dev.c`). A program that is late writes later, and is stamped later.
+
+use core::time::Duration;
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::tally::{Cost, Tally};
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind};
+use crate::wait::Owner;
+
+/// A kernel answers a capture at its own host in microseconds; a switch and a
+/// wire are further.
+const BESIDE: Duration = Duration::from_micros(200);
+/// What hosts begin with: a router would have taken one off.
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+/// Less is a tick of either clock.
+const NOTABLE: Duration = Duration::from_millis(5);
+/// A clock that was set makes all later segments late by the same; a queue
+/// grows and drains.
+const STEADY: Duration = Duration::from_millis(1);
+
+/// Watches responses that leave later than they were made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule(Tally);
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        let [_, queued] = exchange.travel.queued;
+        let is_beside = exchange.least_trip.is_some_and(|trip| trip <= BESIDE);
+        if queued >= NOTABLE && is_beside && INITIAL_TTLS.contains(&exchange.travel.ttl) {
+            self.0.add(exchange, Cost::exactly(queued), Duration::ZERO);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let tally = &self.0;
+        let at = |part| tally.saved.quantile(part).unwrap_or_default();
+        let is_steady = at(0.9).saturating_sub(at(0.1)) < STEADY;
+        if is_steady || !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding("qdisc-dwell", Owner::Server, case, tally);
+        let text = format!(
+            "{} responses left the server's device {} (median) after its kernel had made them, by \
+             its own clock, seen beside it ({} away)",
+            tally.affected,
+            median(&tally.saved),
+            human(BESIDE),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(tally.affected)
+                .median(&tally.saved)
+                .packets(&evidence::answers(&finding.exemplars)),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "Responses wait in the queue of the server's own device for {} (median), behind what \
+             else it sends: {} of all request time. The network has not had them yet.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        finding.ruled_out = vec![
+            ruled_out("server-think", "the responses were made, and stamped, before that time"),
+            ruled_out("path-queueing", "the packets were seen as they left the host"),
+        ];
+        finding.overturned_by =
+            "`tc -s qdisc` on the server without a backlog while it happens".to_owned();
+        finding.fix = vec![
+            fix("server", "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)"),
+            fix("server", "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over"),
+            fix("server", "pace the bulk below the device's or the shaper's rate (fq, BBR)"),
+        ];
+        Conclusion::Finding(Box::new(finding))
+    }
+}

@@ -1,0 +1,58 @@
+//! What an enhanced packet block says beside its packet: comments, losses.
+
+use std::collections::BTreeMap;
+
+use super::interface::for_each_option;
+use crate::decode::byte_order::ByteOrder;
+
+const OPT_COMMENT: u16 = 1;
+const EPB_DROPCOUNT: u16 = 4;
+/// Bytes of comments that are kept of one file.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Comments by the number of their packet, from 1.
+#[derive(Debug, Default)]
+pub(in crate::decode) struct Comments {
+    list: BTreeMap<u64, Vec<String>>,
+    /// Bytes kept.
+    len: usize,
+}
+
+impl Comments {
+    /// Those on the packet with this number.
+    pub(in crate::decode) fn on(&self, packet: u64) -> &[String] {
+        self.list.get(&packet).map_or(&[], Vec::as_slice)
+    }
+
+    fn keep(&mut self, packet: u64, comment: &[u8]) {
+        // An entry of the map takes memory too, whatever it holds.
+        self.len = self.len.saturating_add(comment.len() + 64);
+        if self.len <= MAX_BYTES {
+            let comment = String::from_utf8_lossy(comment).into_owned();
+            self.list.entry(packet).or_default().push(comment);
+        }
+    }
+}
+
+/// Reads a packet's options: its comments are kept, if that is wanted; how many
+/// packets were lost before it is returned, if that is said.
+pub(super) fn read(
+    order: ByteOrder,
+    options: &[u8],
+    packet: u64,
+    mut comments: Option<&mut Comments>,
+) -> Option<u64> {
+    let mut lost = None;
+    let each = |code, value: &[u8]| match code {
+        OPT_COMMENT => {
+            if let Some(comments) = &mut comments {
+                comments.keep(packet, value);
+            }
+        }
+        EPB_DROPCOUNT => lost = order.u64(value, 0),
+        _ => {}
+    };
+    // What stands before a damaged option is good.
+    let _ = for_each_option(order, options, each);
+    lost
+}

@@ -1,0 +1,97 @@
+//! A map from small numbers that lie near each other.
+
+/// Values by number: finding one is finding its place. Takes memory for each
+/// value, and a word for each number from the least to the greatest.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<T> {
+    /// The number of the first place.
+    first: usize,
+    places: Vec<Option<Box<T>>>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            places: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&T> {
+        let place = number.checked_sub(self.first)?;
+        self.places.get(place)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, number: usize) -> Option<&mut T> {
+        let place = number.checked_sub(self.first)?;
+        self.places.get_mut(place)?.as_deref_mut()
+    }
+
+    /// The value at `number`; where there is none, what `make` makes.
+    #[inline]
+    pub(crate) fn get_or_insert_with(&mut self, number: usize, make: impl FnOnce() -> T) -> &mut T {
+        let place = match number.checked_sub(self.first) {
+            Some(place) if place < self.places.len() => place,
+            _ => self.make_room(number),
+        };
+        self.places[place].get_or_insert_with(|| Box::new(make()))
+    }
+
+    /// The values with their numbers, ascending.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> + '_ {
+        let places = self.places.iter().enumerate();
+        places.filter_map(|(place, value)| Some((self.first + place, value.as_deref()?)))
+    }
+
+    /// The same for good.
+    pub(crate) fn into_values(self) -> impl Iterator<Item = (usize, T)> {
+        let places = self.places.into_iter().enumerate();
+        places.filter_map(move |(place, value)| Some((self.first + place, *value?)))
+    }
+
+    /// Makes a place for `number`, and says where.
+    #[cold]
+    fn make_room(&mut self, number: usize) -> usize {
+        if self.is_empty() {
+            self.first = number;
+        }
+        let before = self.first.saturating_sub(number);
+        self.places.splice(0..0, (0..before).map(|_| None));
+        self.first -= before;
+        let place = number - self.first;
+        if place >= self.places.len() {
+            self.places.resize_with(place + 1, || None);
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_again_wherever_they_were_put() {
+        let mut slots = Slots::default();
+        for number in [7, 3, 12, 3] {
+            *slots.get_or_insert_with(number, || 0) += number;
+        }
+        let all: Vec<_> = slots
+            .iter()
+            .map(|(number, &value)| (number, value))
+            .collect();
+        assert_eq!(all, [(3, 6), (7, 7), (12, 12)]);
+        assert_eq!(
+            (slots.get(3), slots.get(8), slots.get(0)),
+            (Some(&6), None, None)
+        );
+        assert_eq!(slots.get_mut(13), None);
+        assert_eq!(slots.into_values().last(), Some((12, 12)));
+    }
+}

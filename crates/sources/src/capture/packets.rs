@@ -1,0 +1,104 @@
+//! Packets in bulk, with their bytes as they were read.
+
+use std::fmt;
+use std::ops::Range;
+
+use lagtrace_core::decode::Packet;
+use lagtrace_core::segment::Segment;
+
+/// Packets in their order, each with the place of its payload.
+#[derive(Default)]
+pub struct Packets {
+    /// Without their payloads.
+    list: Vec<(Packet<'static>, Range<usize>)>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Packets {
+    /// The packets, their payloads beside them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Packet<'static>, &[u8])> {
+        let bytes = self.bytes.as_slice();
+        self.list.iter().map(|(packet, payload)| {
+            let payload = bytes.get(payload.clone()).unwrap_or_default();
+            (packet, payload)
+        })
+    }
+
+    /// Packet `index` and its payload.
+    #[inline]
+    pub fn at(&self, index: usize) -> Option<(&Packet<'static>, &[u8])> {
+        let (packet, payload) = self.list.get(index)?;
+        Some((packet, self.bytes.get(payload.clone()).unwrap_or_default()))
+    }
+
+    /// The packets with their payloads.
+    pub fn whole(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.iter()
+            .map(|(packet, payload)| packet.with_payload(payload))
+    }
+
+    /// The segments of TCP among them, and what was captured of their payloads.
+    pub fn segments(&self) -> impl Iterator<Item = (&Segment, &[u8])> {
+        self.iter().filter_map(|(packet, payload)| match packet {
+            Packet::Tcp(segment, _) => Some((segment, payload)),
+            _ => None,
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many bytes are kept for them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The memory that they and their bytes take.
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + self.list.len() * size_of::<(Packet<'static>, Range<usize>)>()
+    }
+
+    /// Keeps a packet, with a copy of its payload.
+    pub fn push(&mut self, packet: &Packet<'_>, payload: &[u8]) {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(payload);
+        self.list.push((bare(*packet), begin..self.bytes.len()));
+    }
+
+    /// Forgets all packets and keeps the memory.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+    }
+
+    /// Forgets all packets and lets their bytes be.
+    pub(super) fn forget(&mut self) {
+        self.list.clear();
+    }
+
+    /// Keeps a packet whose payload is to be at `payload` of its bytes.
+    #[inline]
+    pub(super) fn place(&mut self, packet: Packet<'_>, payload: Range<usize>) {
+        self.list.push((bare(packet), payload));
+    }
+}
+
+/// The packet without its payload.
+#[inline]
+fn bare(packet: Packet<'_>) -> Packet<'static> {
+    packet.with_payload(&[])
+}
+
+impl fmt::Debug for Packets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (packets, bytes) = (self.list.len(), self.bytes.len());
+        write!(f, "{packets} packets, {bytes} bytes")
+    }
+}
