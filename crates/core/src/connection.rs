@@ -770,12 +770,12 @@ impl<'a> View<'a> {
     }
 
     /// From the point to the server and back.
-    pub(crate) fn to_server(&self) -> rtt::RoundTrip {
+    pub(crate) fn to_server(self) -> rtt::RoundTrip {
         self.request.to_peer
     }
 
     /// From the point to the client and back.
-    pub(crate) fn to_client(&self) -> rtt::RoundTrip {
+    pub(crate) fn to_client(self) -> rtt::RoundTrip {
         self.response.to_peer
     }
 

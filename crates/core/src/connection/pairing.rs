@@ -5,6 +5,7 @@
 //! heads the capture cut off. A hole in the capture cuts the exchanges it
 //! touches and never shifts the pairing.
 
+mod closing;
 mod draft;
 mod flights;
 mod http2;
@@ -14,20 +15,19 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use draft::{Around, Draft};
+use draft::Draft;
 use messages::Steps;
 
+use super::View;
 use super::half::{Arrival, Span};
 use super::repeats::Need;
-use super::setup::Setup;
 use super::stream::Stream;
-use super::{Closed, View};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::Role;
 use crate::mark::{Data, Mark, Marks};
 use crate::protocol::Protocol;
-use crate::tile::{Before, Spare};
+use crate::tile::Spare;
 use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
@@ -291,66 +291,6 @@ impl Pairing {
         self.torn = Vec::new();
         self.open = VecDeque::new();
         self.tls = None;
-    }
-
-    /// Whether an exchange is over that was not handed out.
-    pub(crate) fn has_closed(&self) -> bool {
-        self.first_closed().is_some()
-    }
-
-    /// Tiles and hands out the exchanges that are closed.
-    pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
-        while let Some(draft) = self.first_closed().and_then(|at| self.open.remove(at)) {
-            let before = Before {
-                ended: self.last_end,
-                flight: self.most_in_flight,
-                kept: self.kept_window,
-            };
-            let around = Around {
-                view,
-                marks: self.marks.as_slice(),
-                torn: &self.torn,
-                behind: self.last_end.filter(|_| draft.was_behind),
-                before,
-                request_acked: self.request_acked,
-            };
-            let spare = &mut closed.scratch.spare;
-            let exchange = draft.close(around, setup, self.handshake.take(), spare);
-            self.last_end = Some(exchange.end);
-            for delivery in &exchange.deliveries {
-                if delivery.sender == Side::Server {
-                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
-                    // A window that is used doubles each round trip (RFC 5681 §3.1).
-                    let grown = self.kept_window.saturating_mul(2);
-                    self.kept_window = grown.max(delivery.most_in_flight);
-                }
-            }
-            closed.exchanges.push(exchange);
-        }
-    }
-
-    /// Forgets the marks that nothing open needs.
-    pub(crate) fn forget(&mut self) {
-        let first = self.open.front().map(|front| front.begin);
-        match first.or_else(|| self.handshake_begin()) {
-            Some(begin) => self.marks.forget_before(begin),
-            None => {
-                self.marks.clear();
-                self.torn.clear();
-            }
-        }
-    }
-
-    /// Which exchange is over: the first in their order, but for HTTP/2.
-    fn first_closed(&self) -> Option<usize> {
-        let is_settled = |draft: &Draft| {
-            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
-        };
-        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
-        match self.mode {
-            Mode::Http2 => self.open.iter().position(is_over),
-            _ => self.open.front().filter(|first| is_over(first)).map(|_| 0),
-        }
     }
 
     fn cut_awaited(&mut self) {

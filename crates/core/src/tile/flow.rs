@@ -1,5 +1,7 @@
 //! Whether a message's bytes came at a constant rate, and who kept it.
 
+mod rate;
+
 use core::time::Duration;
 
 use super::Trace;
@@ -7,6 +9,8 @@ use super::release::bare_release;
 use crate::connection::half::Arrival;
 use crate::exchange::Side;
 use crate::time::Timestamp;
+use rate::even;
+pub(super) use rate::{Even, Keeper, has_queue};
 
 /// Messages that took less long to send are not looked into.
 const NOTABLE: Duration = Duration::from_millis(5);
@@ -15,22 +19,6 @@ const NOTABLE: Duration = Duration::from_millis(5);
 const PIECE: Duration = Duration::from_micros(500);
 /// Pieces from which on a rate can be told.
 const PIECES: usize = 6;
-/// A piece is at the rate if it is off by this share: a token bucket and a
-/// kernel's pacing timer (`tcp_pacing_check()`) are exact, hosts are not.
-const OFF: f64 = 0.2;
-/// Of the time, this share must be at the rate; the rest is slow start's.
-const SHARE: f64 = 0.7;
-/// Pieces that come a round trip apart are a window's, whatever their rate.
-const ROUND: core::ops::RangeInclusive<f64> = 0.75..=1.25;
-/// Pieces that leave this shortly after an ACK's arrival are clocked by it.
-const CLOCKED: Duration = Duration::from_micros(150);
-/// Of a sender that paces, few pieces meet an ACK so closely.
-const CLOCKED_SHARE: f64 = 0.7;
-/// Of a kernel's pieces, this share ends with a full segment.
-const FULL_SHARE: f64 = 0.8;
-/// A queue delays by at least this, beyond a tick of the sender's stamps.
-const QUEUE: Duration = Duration::from_millis(2);
-
 /// The least send buffer holds about so many full segments (`SOCK_MIN_SNDBUF`);
 /// less before a stop is a program's own piece, which met an ACK by chance.
 const LEAST_BUFFER: u64 = 2;
@@ -56,29 +44,6 @@ pub(super) struct Flow {
     pub(super) is_eager: bool,
     /// Its receiver closed its window meanwhile.
     pub(super) is_closed: bool,
-}
-
-/// A constant rate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Even {
-    /// Bytes a second.
-    pub(super) rate: f64,
-    /// The longest gap that fits it.
-    pub(super) longest: Duration,
-    pub(super) keeper: Keeper,
-}
-
-/// Who keeps a rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeper {
-    /// Its sender's kernel.
-    Sender,
-    /// A queue that drains.
-    Queue,
-    /// Its program, which writes as it gets on.
-    Program,
-    /// Cannot be told.
-    Untold,
 }
 
 /// Segments sent at once.
@@ -201,221 +166,4 @@ fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
         small += usize::from(ends_writes(before));
     }
     small >= LEAST_STOPS && small * 2 > all
-}
-
-/// The rate of the pieces, or of the ACKs for them: beside its sender a
-/// message leaves as ACKs let it, and those come at the rate of the queue.
-fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
-    let is_near = trace.is_near(sender);
-    if pieces.len() <= PIECES && !(is_near && trace.marks.len() > PIECES) {
-        // Too few for a rate, and too few ACKs.
-        return None;
-    }
-    let has_queue = has_queue(trace, sender);
-    if is_near && has_queue {
-        let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
-        return Some(Even {
-            rate,
-            longest,
-            keeper: Keeper::Queue,
-        });
-    }
-    if has_queue {
-        // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
-        let by_piece = rate_of(trace, &steps(pieces));
-        let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
-        return Some(Even {
-            rate,
-            longest,
-            keeper: Keeper::Queue,
-        });
-    }
-    let (rate, longest) = rate_of(trace, &steps(pieces))?;
-    let full = pieces.iter().filter(|piece| !piece.ends_small).count();
-    let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
-    let can_tell = is_near || trace.pipe(sender).has_clock;
-    let keeper = if !can_tell || is_clocked(trace, sender, pieces) {
-        Keeper::Untold
-    } else if is_kernel {
-        Keeper::Sender
-    } else {
-        Keeper::Program
-    };
-    Some(Even {
-        rate,
-        longest,
-        keeper,
-    })
-}
-
-/// The time from each piece to the next, and the piece's bytes.
-fn steps(pieces: &[Piece]) -> Vec<(Duration, u64)> {
-    let next = pieces.iter().skip(1);
-    pieces
-        .iter()
-        .zip(next)
-        .map(|(piece, next)| (next.start.since(piece.start), piece.bytes))
-        .collect()
-}
-
-/// The time from each new segment to the first that is no part of the same
-/// piece by its own time, and the bytes between.
-fn data_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
-    let span = trace.span(sender);
-    let mut steps = Vec::new();
-    let mut open: Option<(Timestamp, u64)> = None;
-    let own = trace
-        .marks
-        .iter()
-        .filter(|mark| mark.by == sender && mark.at <= trace.end);
-    for (at, data) in own.filter_map(|mark| Some((mark.at, mark.data?))) {
-        let is_new = matches!(data.arrival, Arrival::InOrder | Arrival::PastHole);
-        if !is_new || data.span.start >= span.end || data.span.end <= span.start {
-            continue;
-        }
-        let bytes = data.span.end - data.span.start;
-        match open {
-            Some((since, sum)) if at.since(since) > PIECE => {
-                steps.push((at.since(since), sum));
-                open = Some((at, bytes));
-            }
-            Some((since, sum)) => open = Some((since, sum + bytes)),
-            None => open = Some((at, bytes)),
-        }
-    }
-    steps
-}
-
-/// The time from each acknowledgement to the next, and what that brought.
-fn ack_steps(trace: &Trace<'_>, sender: Side) -> Vec<(Duration, u64)> {
-    let span = trace.span(sender);
-    let mut steps = Vec::new();
-    let mut last: Option<(Timestamp, u64)> = None;
-    let acks = trace
-        .marks
-        .iter()
-        .filter(|mark| mark.by == sender.peer() && mark.ack > span.start);
-    for mark in acks {
-        match last {
-            Some((at, ack)) if mark.ack > ack && mark.at.since(at) > PIECE => {
-                steps.push((mark.at.since(at), mark.ack - ack));
-                last = Some((mark.at, mark.ack));
-            }
-            None => last = Some((mark.at, mark.ack)),
-            _ => {}
-        }
-    }
-    steps
-}
-
-/// The rate that most of the time is at, and the longest step that fits it.
-fn rate_of(trace: &Trace<'_>, steps: &[(Duration, u64)]) -> Option<(f64, Duration)> {
-    if steps.len() < PIECES {
-        return None;
-    }
-    let mut rates: Vec<(f64, Duration)> = steps
-        .iter()
-        .map(|&(took, bytes)| (bytes as f64 / took.as_secs_f64().max(1e-9), took))
-        .collect();
-    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let whole: Duration = rates.iter().map(|rate| rate.1).sum();
-    let mut passed = Duration::ZERO;
-    let rate = rates.iter().find(|rate| {
-        passed += rate.1;
-        passed * 2 >= whole
-    })?;
-    let rate = rate.0;
-    let at_rate: Vec<Duration> = rates
-        .iter()
-        .filter(|other| (other.0 / rate - 1.0).abs() <= OFF)
-        .map(|other| other.1)
-        .collect();
-    let time: Duration = at_rate.iter().sum();
-    let is_most = time.as_secs_f64() >= whole.as_secs_f64() * SHARE;
-    if at_rate.len() < PIECES || !is_most {
-        return None;
-    }
-    let typical = middle(at_rate.iter().copied()).as_secs_f64();
-    let trip = trace.whole_trip().as_secs_f64();
-    let is_round = trip > 0.0 && ROUND.contains(&(typical / trip));
-    let longest = at_rate.iter().max().copied()?;
-    (!is_round).then_some((rate, longest))
-}
-
-/// Whether most pieces leave with an ACK, to the microsecond.
-fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
-    let trip = trace.round_trip(sender);
-    let travel = trip.floor().unwrap_or_default();
-    let slack = CLOCKED + trip.error();
-    let met = pieces.iter().filter(|piece| {
-        let target = piece.start - travel;
-        let from = trace.marks.partition_point(|mark| mark.at < target - slack);
-        let before = trace
-            .marks
-            .get(from..piece.index)
-            .unwrap_or_default()
-            .iter();
-        let mut near = before.take_while(|mark| mark.at <= target + slack);
-        near.any(|mark| mark.by == sender.peer() && mark.is_news)
-    });
-    met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
-}
-
-/// How much longer than the least round trip the receiver's ACKs take to come,
-/// beside the sender: the median.
-fn inflation(trace: &Trace<'_>, sender: Side) -> Duration {
-    let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
-    let span = trace.span(sender);
-    let mut sent: Vec<(u64, Timestamp)> = Vec::new();
-    let mut trips: Vec<Duration> = Vec::new();
-    let mut next = 0;
-    for mark in trace.marks {
-        match mark.data {
-            Some(data) if mark.by == sender && data.arrival == Arrival::InOrder => {
-                sent.push((data.span.end, mark.at));
-            }
-            None if mark.by == sender.peer() && mark.is_news && mark.ack > span.start => {
-                let upto = sent.partition_point(|&(end, _)| end <= mark.ack);
-                if upto > next {
-                    let last = sent.get(upto - 1).map(|&(_, at)| mark.at.since(at));
-                    trips.extend(last);
-                    next = upto;
-                }
-            }
-            _ => {}
-        }
-    }
-    middle(trips.into_iter()).saturating_sub(floor)
-}
-
-/// Whether what `sender` sends waits in a queue on its way to its receiver.
-pub(super) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
-    if trace.is_near(sender) {
-        return inflation(trace, sender) >= least_queue(trace, sender);
-    }
-    let span = trace.span(sender);
-    let own = trace
-        .marks
-        .iter()
-        .filter(|mark| mark.by == sender && mark.at <= trace.end);
-    let new = own.filter(|mark| {
-        mark.data.is_some_and(|data| {
-            matches!(data.arrival, Arrival::InOrder | Arrival::PastHole)
-                && data.span.start < span.end
-                && data.span.end > span.start
-        })
-    });
-    middle(new.map(|mark| mark.queued.possible)) >= QUEUE
-}
-
-fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
-    let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
-    QUEUE.max(floor / 8)
-}
-
-/// The median.
-fn middle(times: impl Iterator<Item = Duration>) -> Duration {
-    let mut list: Vec<Duration> = times.collect();
-    list.sort_unstable();
-    list.get(list.len() / 2).copied().unwrap_or_default()
 }

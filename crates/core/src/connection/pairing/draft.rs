@@ -2,23 +2,18 @@
 
 use super::Ending;
 use super::http2::Multiplexed;
-use crate::connection::View;
-use crate::connection::half::{Arrival, Span};
-use crate::connection::repeats::Need;
-use crate::connection::setup::Setup;
-use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
-use crate::handshake::Handshake;
+use crate::connection::half::Span;
+use crate::exchange::{Outcome, Side, Signs};
 use crate::http::{Fields, RequestLine};
-use crate::mark::{Mark, Pace};
-use crate::tile::{Before, Spare, Tiling, Trace, tile};
+use crate::mark::Mark;
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
 #[derive(Debug)]
 pub(super) struct Draft {
-    ordinal: u32,
+    pub(super) ordinal: u32,
     pub(super) begin: Timestamp,
-    first_number: u64,
+    pub(super) first_number: u64,
     pub(super) request: Span,
     pub(super) response: Span,
     pub(super) end: Timestamp,
@@ -125,7 +120,7 @@ impl Draft {
     }
 
     /// A status that sends the client elsewhere (RFC 9110 §15.4).
-    fn is_redirect(&self) -> bool {
+    pub(super) fn is_redirect(&self) -> bool {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
@@ -186,151 +181,5 @@ impl Draft {
             (_, true) => Outcome::Reset,
             _ => Outcome::Closed,
         });
-    }
-
-    /// Where a sender's retransmissions are seen, a response ends when the last
-    /// of its bytes that had to be was sent: the copy before was lost behind
-    /// this point.
-    fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
-        let is_near_server = matches!(
-            (view.to_server().floor(), view.to_client().floor()),
-            (Some(server), Some(client)) if server <= client
-        );
-        let is_complete = matches!(self.outcome, Some(Outcome::Complete(_)));
-        if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
-            return;
-        }
-        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
-            let is_ours = mark.data.is_some_and(|data| {
-                data.arrival == Arrival::Repeat
-                    && data.need != Need::Spurious
-                    && data.span.start < self.response.end
-                    && data.span.end > self.response.start
-            });
-            if is_ours && mark.at > self.end {
-                self.end = mark.at;
-                self.last_number = mark.number;
-            }
-        }
-    }
-
-    /// Closes and tiles it.
-    pub(super) fn close(
-        mut self,
-        around: Around<'_>,
-        setup: &mut Setup,
-        handshake: Option<Box<Handshake>>,
-        spare: &mut Spare,
-    ) -> Exchange {
-        let view = around.view;
-        let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
-            Outcome::Complete(None) if self.is_error => Outcome::Failed,
-            outcome => outcome,
-        };
-        let marks = around.marks_from(self.begin);
-        self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks);
-        let mut tiling = match outcome {
-            Outcome::Cut => Tiling::default(),
-            _ => tile(&trace, spare),
-        };
-        if let Some(multiplexed) = &self.multiplexed {
-            tiling.hold_back(&multiplexed.held);
-        }
-        Exchange {
-            client: view.client(),
-            server: view.server(),
-            point: view.point,
-            ordinal: self.ordinal,
-            begin: trace.begin,
-            end: trace.end,
-            outcome,
-            waits: tiling.waits,
-            holds: tiling.holds,
-            recoveries: tiling.recoveries,
-            deliveries: tiling.deliveries,
-            disorder: tiling.disorder,
-            travel: tiling.travel,
-            narrow: tiling.narrow,
-            drops: tiling.drops,
-            packing: tiling.packing,
-            harmless_delay: tiling.harmless_delay,
-            first_packet: self.first_number,
-            last_packet: self.last_number,
-            response_bytes: self.response.end - self.response.start,
-            least_trip: trace.to_server.floor(),
-            setup: setup.charge(self.begin, handshake.as_deref()),
-            is_revocation: self.is_revocation,
-            first_record: self.first_record.map(|span| first_record(&trace, span)),
-            handshake,
-            closing: Closing {
-                client_asked: self.client_asked,
-                server_asked: self.server_asked || view.is_left_by_server(),
-            },
-            signs: Signs {
-                idle: around.before.ended.map(|end| trace.begin.since(end)),
-                is_request_acked: around.request_acked >= self.request.end,
-                ..self.signs
-            },
-            particulars: Particulars {
-                expectation: tiling.expectation,
-                close_wait: tiling.close_wait,
-                missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
-                target: self.line.as_ref().map_or(0, |line| line.fingerprint),
-                redirect: self.fields.location.filter(|_| self.is_redirect()),
-                is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
-            },
-            request: self.line.map(|line| line.text),
-        }
-    }
-
-    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark]) -> Trace<'a> {
-        Trace {
-            marks,
-            begin: self.begin,
-            end: self.end.max(self.begin),
-            request: self.request,
-            response: self.response,
-            torn: around.torn,
-            behind: around.behind,
-            ends_with_fin: self.ends_with_fin,
-            expects_at: self.expects_at,
-            interim: self.interim,
-            to_server: around.view.to_server(),
-            to_client: around.view.to_client(),
-            pipes: around.view.pipes(),
-            before: around.before,
-        }
-    }
-}
-
-/// What of a connection an exchange is closed with.
-#[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
-    pub(super) view: &'a View<'a>,
-    pub(super) marks: &'a [Mark],
-    pub(super) torn: &'a [(Side, Span)],
-    /// When the response ended that it was behind.
-    pub(super) behind: Option<Timestamp>,
-    pub(super) before: Before,
-    /// How far the server acknowledged the client's bytes.
-    pub(super) request_acked: u64,
-}
-
-impl<'a> Around<'a> {
-    fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
-        let first = self.marks.partition_point(|mark| mark.at < begin);
-        self.marks.get(first..).unwrap_or_default()
-    }
-}
-
-/// How long the response's first record was on its way.
-fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
-    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
-    FirstRecord {
-        bytes: span.end - span.start,
-        took: pace.took,
-        longest_gap: pace.longest_gap,
-        round_trip: trace.whole_round_trip(),
     }
 }

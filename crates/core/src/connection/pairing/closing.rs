@@ -1,0 +1,222 @@
+//! Closes exchanges: tiles them, and says what is known of each.
+
+use super::{Draft, Mode, Pairing};
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
+use crate::connection::setup::Setup;
+use crate::connection::{Closed, View};
+use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
+use crate::handshake::Handshake;
+use crate::mark::{Mark, Pace};
+use crate::tile::{Before, Spare, Tiling, Trace, tile};
+use crate::time::Timestamp;
+
+impl Pairing {
+    /// Whether an exchange is over that was not handed out.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.first_closed().is_some()
+    }
+
+    /// Tiles and hands out the exchanges that are closed.
+    pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
+        while let Some(draft) = self.first_closed().and_then(|at| self.open.remove(at)) {
+            let before = Before {
+                ended: self.last_end,
+                flight: self.most_in_flight,
+                kept: self.kept_window,
+            };
+            let around = Around {
+                view,
+                marks: self.marks.as_slice(),
+                torn: &self.torn,
+                behind: self.last_end.filter(|_| draft.was_behind),
+                before,
+                request_acked: self.request_acked,
+            };
+            let spare = &mut closed.scratch.spare;
+            let exchange = draft.close(around, setup, self.handshake.take(), spare);
+            self.last_end = Some(exchange.end);
+            for delivery in &exchange.deliveries {
+                if delivery.sender == Side::Server {
+                    self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
+                    // A window that is used doubles each round trip (RFC 5681 §3.1).
+                    let grown = self.kept_window.saturating_mul(2);
+                    self.kept_window = grown.max(delivery.most_in_flight);
+                }
+            }
+            closed.exchanges.push(exchange);
+        }
+    }
+
+    /// Forgets the marks that nothing open needs.
+    pub(crate) fn forget(&mut self) {
+        let first = self.open.front().map(|front| front.begin);
+        match first.or_else(|| self.handshake_begin()) {
+            Some(begin) => self.marks.forget_before(begin),
+            None => {
+                self.marks.clear();
+                self.torn.clear();
+            }
+        }
+    }
+
+    /// Which exchange is over: the first in their order, but for HTTP/2.
+    fn first_closed(&self) -> Option<usize> {
+        let is_settled = |draft: &Draft| {
+            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
+        };
+        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
+        match self.mode {
+            Mode::Http2 => self.open.iter().position(is_over),
+            _ => self.open.front().filter(|first| is_over(first)).map(|_| 0),
+        }
+    }
+}
+
+impl Draft {
+    /// Where a sender's retransmissions are seen, a response ends when the last
+    /// of its bytes that had to be was sent: the copy before was lost behind
+    /// this point.
+    fn extend_by_repeats(&mut self, view: &View<'_>, marks: &[Mark]) {
+        let is_near_server = matches!(
+            (view.to_server().floor(), view.to_client().floor()),
+            (Some(server), Some(client)) if server <= client
+        );
+        let is_complete = matches!(self.outcome, Some(Outcome::Complete(_)));
+        if !is_near_server || !is_complete || !view.has_repeats(Side::Server) {
+            return;
+        }
+        for mark in marks.iter().filter(|mark| mark.by == Side::Server) {
+            let is_ours = mark.data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < self.response.end
+                    && data.span.end > self.response.start
+            });
+            if is_ours && mark.at > self.end {
+                self.end = mark.at;
+                self.last_number = mark.number;
+            }
+        }
+    }
+
+    /// Closes and tiles it.
+    pub(super) fn close(
+        mut self,
+        around: Around<'_>,
+        setup: &mut Setup,
+        handshake: Option<Box<Handshake>>,
+        spare: &mut Spare,
+    ) -> Exchange {
+        let view = around.view;
+        let outcome = match self.outcome.unwrap_or(Outcome::Cut) {
+            Outcome::Complete(None) if self.is_error => Outcome::Failed,
+            outcome => outcome,
+        };
+        let marks = around.marks_from(self.begin);
+        self.extend_by_repeats(view, marks);
+        let trace = self.trace(&around, marks);
+        let mut tiling = match outcome {
+            Outcome::Cut => Tiling::default(),
+            _ => tile(&trace, spare),
+        };
+        if let Some(multiplexed) = &self.multiplexed {
+            tiling.hold_back(&multiplexed.held);
+        }
+        Exchange {
+            client: view.client(),
+            server: view.server(),
+            point: view.point,
+            ordinal: self.ordinal,
+            begin: trace.begin,
+            end: trace.end,
+            outcome,
+            waits: tiling.waits,
+            holds: tiling.holds,
+            recoveries: tiling.recoveries,
+            deliveries: tiling.deliveries,
+            disorder: tiling.disorder,
+            travel: tiling.travel,
+            narrow: tiling.narrow,
+            drops: tiling.drops,
+            packing: tiling.packing,
+            harmless_delay: tiling.harmless_delay,
+            first_packet: self.first_number,
+            last_packet: self.last_number,
+            response_bytes: self.response.end - self.response.start,
+            least_trip: trace.to_server.floor(),
+            setup: setup.charge(self.begin, handshake.as_deref()),
+            is_revocation: self.is_revocation,
+            first_record: self.first_record.map(|span| first_record(&trace, span)),
+            handshake,
+            closing: Closing {
+                client_asked: self.client_asked,
+                server_asked: self.server_asked || view.is_left_by_server(),
+            },
+            signs: Signs {
+                idle: around.before.ended.map(|end| trace.begin.since(end)),
+                is_request_acked: around.request_acked >= self.request.end,
+                ..self.signs
+            },
+            particulars: Particulars {
+                expectation: tiling.expectation,
+                close_wait: tiling.close_wait,
+                missing_bytes: self.cut_short.map_or(0, |(_, missing)| missing),
+                target: self.line.as_ref().map_or(0, |line| line.fingerprint),
+                redirect: self.fields.location.filter(|_| self.is_redirect()),
+                is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
+            },
+            request: self.line.map(|line| line.text),
+        }
+    }
+
+    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark]) -> Trace<'a> {
+        Trace {
+            marks,
+            begin: self.begin,
+            end: self.end.max(self.begin),
+            request: self.request,
+            response: self.response,
+            torn: around.torn,
+            behind: around.behind,
+            ends_with_fin: self.ends_with_fin,
+            expects_at: self.expects_at,
+            interim: self.interim,
+            to_server: around.view.to_server(),
+            to_client: around.view.to_client(),
+            pipes: around.view.pipes(),
+            before: around.before,
+        }
+    }
+}
+
+/// What of a connection an exchange is closed with.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) view: &'a View<'a>,
+    pub(super) marks: &'a [Mark],
+    pub(super) torn: &'a [(Side, Span)],
+    /// When the response ended that it was behind.
+    pub(super) behind: Option<Timestamp>,
+    pub(super) before: Before,
+    /// How far the server acknowledged the client's bytes.
+    pub(super) request_acked: u64,
+}
+
+impl<'a> Around<'a> {
+    fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
+        let first = self.marks.partition_point(|mark| mark.at < begin);
+        self.marks.get(first..).unwrap_or_default()
+    }
+}
+
+/// How long the response's first record was on its way.
+fn first_record(trace: &Trace<'_>, span: Span) -> FirstRecord {
+    let pace = Pace::of(trace.marks, Side::Server, span, trace.end);
+    FirstRecord {
+        bytes: span.end - span.start,
+        took: pace.took,
+        longest_gap: pace.longest_gap,
+        round_trip: trace.whole_round_trip(),
+    }
+}

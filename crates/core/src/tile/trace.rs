@@ -1,0 +1,90 @@
+//! What an exchange is tiled from.
+
+use core::time::Duration;
+
+use super::Before;
+use crate::connection::half::{Pipe, Span};
+use crate::connection::rtt::RoundTrip;
+use crate::exchange::Side;
+use crate::mark::Mark;
+use crate::time::Timestamp;
+
+/// One exchange's marks and what is known around them.
+#[derive(Debug)]
+pub(crate) struct Trace<'a> {
+    /// From the exchange's first mark on; may go on after its end.
+    pub(crate) marks: &'a [Mark],
+    pub(crate) begin: Timestamp,
+    pub(crate) end: Timestamp,
+    /// The request's bytes in the client's stream.
+    pub(crate) request: Span,
+    /// The response's bytes in the server's stream.
+    pub(crate) response: Span,
+    /// Stretches that the capture missed, by sender.
+    pub(crate) torn: &'a [(Side, Span)],
+    /// When an earlier response on this connection ended, if the request was
+    /// sent before.
+    pub(crate) behind: Option<Timestamp>,
+    /// Whether the response lasts until the server's FIN.
+    pub(crate) ends_with_fin: bool,
+    /// Where the request's head ends, if it asks for leave to send its body.
+    pub(crate) expects_at: Option<u64>,
+    /// When and as which packet the first interim response came.
+    pub(crate) interim: Option<(Timestamp, u64)>,
+    pub(crate) to_server: RoundTrip,
+    pub(crate) to_client: RoundTrip,
+    /// How the client sends, and how the server does.
+    pub(crate) pipes: [Pipe; 2],
+    pub(crate) before: Before,
+}
+
+impl Trace<'_> {
+    pub(super) fn round_trip(&self, to: Side) -> RoundTrip {
+        match to {
+            Side::Client => self.to_client,
+            Side::Server => self.to_server,
+        }
+    }
+
+    /// From end to end and back, as far as it is known.
+    pub(super) fn whole_trip(&self) -> Duration {
+        let trips = [self.to_client.floor(), self.to_server.floor()];
+        trips.into_iter().flatten().sum()
+    }
+
+    pub(super) fn pipe(&self, sender: Side) -> &Pipe {
+        let [client, server] = &self.pipes;
+        match sender {
+            Side::Client => client,
+            Side::Server => server,
+        }
+    }
+
+    /// The least round trip from end to end.
+    pub(crate) fn whole_round_trip(&self) -> Option<Duration> {
+        Some(self.to_server.floor()? + self.to_client.floor()?)
+    }
+
+    pub(super) fn span(&self, sender: Side) -> Span {
+        match sender {
+            Side::Client => self.request,
+            Side::Server => self.response,
+        }
+    }
+
+    /// Whether the point stands nearer to `side` than to its peer: that side's
+    /// losses happen behind the point, and its retransmissions are seen twice.
+    pub(super) fn is_near(&self, side: Side) -> bool {
+        let (own, peer) = (
+            self.round_trip(side).floor(),
+            self.round_trip(side.peer()).floor(),
+        );
+        matches!((own, peer), (Some(own), Some(peer)) if own <= peer)
+    }
+
+    pub(super) fn is_torn(&self, sender: Side, from: u64, to: u64) -> bool {
+        self.torn
+            .iter()
+            .any(|&(side, span)| side == sender && span.start < to && span.end > from)
+    }
+}
