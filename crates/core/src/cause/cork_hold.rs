@@ -92,7 +92,7 @@ fn tail(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
     let delivery = exchange.deliveries.iter().find(|delivery| delivery.sender == Side::Server)?;
     let last = delivery.pauses.last()?;
     let mss = u64::from(delivery.mss.max(1));
-    let is_tail = last.after.is_multiple_of(mss)
+    let is_tail = last.after % mss == 0
         && delivery.bytes > last.after
         && delivery.bytes - last.after < mss
         && pause.end == exchange.end;

@@ -129,6 +129,18 @@ impl Tally {
             .count_each(|stretch| stretch.div_ceil(of_one).max(1))
     }
 
+    /// The cause also held what led to an exchange, from here to there.
+    pub(crate) fn add_wall(&mut self, from: Timestamp, until: Timestamp) {
+        self.wall.add(from, until);
+    }
+
+    /// How often it happened apart in time, if each time lasts so long: a
+    /// stretch without a break holds one for each such length.
+    pub(crate) fn times(&self, lasting: Duration) -> u64 {
+        let lasting = nanos(lasting).max(1);
+        self.wall.count_each(|stretch| (stretch / lasting).max(1))
+    }
+
     /// The exchanges that lost most.
     pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
         self.worst

@@ -60,8 +60,7 @@ fn gathered(trace: &Trace<'_>, segments: &[(&Mark, Data)]) -> Option<Gathered> {
         return None;
     }
     let begin = first.span.start;
-    let is_end_of_write =
-        |data: &Data| !data.is_small || (data.span.end - begin).is_multiple_of(write);
+    let is_end_of_write = |data: &Data| !data.is_small || (data.span.end - begin) % write == 0;
     let (_, last) = body.last()?;
     let rest = body.get(..body.len() - 1)?;
     let is_unheld = body
