@@ -220,7 +220,7 @@ impl<'a> Lane<'a> {
             self.next = 0;
             self.read(AHEAD);
         }
-        self.ahead.len() > 0
+        !self.ahead.is_empty()
     }
 
     fn read(&mut self, count: usize) {
