@@ -118,7 +118,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     };
     let gap = mark.at.since(before.at);
     let may_be_held = may_be_held(trace, sender, first, second);
-    if gap <= FLOW && !may_be_held {
+    if gap <= FLOW && !may_be_held && !flow.is_drained() {
         return Gap::named(transfer(sender), Owner::Path);
     }
     let release = between(trace, before, index)
