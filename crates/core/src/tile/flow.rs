@@ -207,11 +207,14 @@ fn is_buffered(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
 /// message leaves as ACKs let it, and those come at the rate of the queue.
 fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<Even> {
     let is_near = trace.is_near(sender);
-    if pieces.len() <= PIECES && !(is_near && trace.marks.len() > PIECES) {
+    if trace.marks.len() <= PIECES {
         // Too few for a rate, and too few ACKs.
         return None;
     }
     let has_queue = has_queue(trace, sender);
+    if pieces.len() <= PIECES && !has_queue {
+        return None;
+    }
     if is_near && has_queue {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
         return Some(Even {
