@@ -9,8 +9,12 @@
 mod entrance;
 mod points;
 mod shard;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use hashbrown::HashMap;
 
@@ -31,7 +35,7 @@ use crate::segment::Segment;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
 use crate::time::Timestamp;
 use points::Vantages;
-use shard::{Common, Services, Shard};
+use shard::{Common, Shard};
 
 /// Shards that flows are dealt to: enough for two threads to share the work
 /// evenly while one of them reads, and few enough that adding them up in the
@@ -176,8 +180,14 @@ impl Analyzer {
     /// The interventions that would tell the remaining hypotheses apart, the
     /// most telling first; none where nothing is slow.
     pub fn next_experiments(&self) -> Vec<Experiment> {
-        let services = self.shards.iter().map(|shard| &shard.services);
-        conclude::next_experiments(&self.common.facts, services, &self.options.targets)
+        let mut targets = self.options.targets.iter();
+        let subject = targets.find(|(target, _)| *target == TargetId::Subject);
+        let Some((_, endpoint)) = subject else {
+            return Vec::new();
+        };
+        let shards = self.shards.iter();
+        let services = shards.filter_map(|shard| shard.services.get(endpoint));
+        conclude::next_experiments(&self.common.facts, services.map(|service| &service.ledger))
     }
 
     /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
@@ -187,13 +197,18 @@ impl Analyzer {
             self.entrance.hear(shard);
         }
         self.entrance.deliver(u64::MAX);
-        let mut services = Services::new();
+        let mut services = BTreeMap::new();
         let mut vantages = Vantages::new();
         let mut tallied = Tallied::default();
         for shard in core::mem::take(&mut self.shards) {
             tallied.add(shard.tallied());
             for (endpoint, service) in shard.services {
-                services.entry(endpoint).or_default().merge(service);
+                match services.entry(endpoint) {
+                    Entry::Vacant(place) => {
+                        place.insert(*service);
+                    }
+                    Entry::Occupied(mut place) => place.get_mut().merge(*service),
+                }
             }
             for (point, counts) in shard.vantages {
                 let sums = vantages.entry(point).or_default();

@@ -11,6 +11,7 @@ mod candidates;
 mod delays;
 mod disorder;
 pub(crate) mod evidence;
+pub(crate) mod example;
 mod failures;
 mod features;
 mod gathered;
@@ -149,6 +150,27 @@ macro_rules! causes {
             }
         }
 
+        /// The causes whose rules `exchange` would change although it has none
+        /// of the features that they ask for: these ask for too few. For tests.
+        pub fn overlooked(exchange: &Exchange) -> Vec<&'static str> {
+            let (features, mut overlooked) = (Features::of(exchange), Vec::new());
+            let (mut asked, mut all) = (Gathered::default(), Gathered::default());
+            asked.observe(exchange, features);
+            all.observe(exchange, Features::ALL);
+            if !is_same(&asked, &all) {
+                overlooked.push("what several rules look at");
+            }
+            $({
+                let mut rule = $module::Rule::default();
+                rule.observe(exchange);
+                let is_asked = features.has_any(<$module::Rule as Rule>::CONCERNS);
+                if !is_asked && !is_same(&rule, &$module::Rule::default()) {
+                    overlooked.push($id);
+                }
+            })*
+            overlooked
+        }
+
         const CAUSES: &[Cause] = &[
             $(Cause { id: $id, title: $title, page: include_str!(concat!("cause/", $id, ".md")) },)*
         ];
@@ -244,6 +266,10 @@ causes! {
 
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
+
+fn is_same<T: fmt::Debug>(one: &T, other: &T) -> bool {
+    format!("{one:?}") == format!("{other:?}")
+}
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

@@ -89,7 +89,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),
-        layers: layers::layers(&evidence, &findings),
+        layers: layers::layers(&evidence, &subject, &findings),
         details: Some(details(&subject, facts)),
         capture: evidence.capture.clone(),
         connections: evidence.connections.take(),
@@ -99,23 +99,16 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     }
 }
 
-/// The interventions worth trying: none where a request is as quick as the
-/// path allows.
+/// The interventions worth trying on the subject, whose figures `ledgers` are:
+/// none where a request is as quick as the path allows.
 pub(crate) fn next_experiments<'a>(
     facts: &Facts,
-    services: impl Iterator<Item = &'a BTreeMap<Endpoint, Service>>,
-    targets: &[(TargetId, Endpoint)],
+    ledgers: impl Iterator<Item = &'a Ledger>,
 ) -> Vec<Experiment> {
-    let Some(&(_, endpoint)) = targets
-        .iter()
-        .find(|(target, _)| *target == TargetId::Subject)
-    else {
-        return Vec::new();
-    };
     let load = facts.loads.baseline(TargetId::Subject);
     let mut ledger = Ledger::default();
-    for service in services.filter_map(|services| services.get(&endpoint)) {
-        ledger.merge(service.ledger.clone());
+    for share in ledgers {
+        ledger.merge(share.clone());
     }
     let stalls = load.is_some_and(|load| is_long(load.body.quantile(0.5)))
         || ledger.waits.has(WaitKind::ResponseHeld);

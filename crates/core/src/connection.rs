@@ -188,17 +188,22 @@ impl Connection {
             self.take_syn(segment);
             return;
         }
-        if self.setup.is_awaited() && self.is_challenge(segment) {
-            self.setup.challenge();
-            return;
+        let is_set_up = !self.setup.is_open();
+        if !is_set_up {
+            if self.setup.is_awaited() && self.is_challenge(segment) {
+                self.setup.challenge();
+                return;
+            }
+            self.finish_handshake(segment);
         }
-        self.finish_handshake(segment);
         if segment.flags.contains(TcpFlags::RST) {
             self.take_reset(segment, closed);
             return;
         }
         let acked_before = self.half(segment.direction.reverse()).acked;
-        self.follow_handshake(segment, closed);
+        if !is_set_up {
+            self.follow_handshake(segment, closed);
+        }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let mss = self

@@ -187,14 +187,18 @@ impl Collected {
 
     /// Takes in a datagram, if anybody wants to know; what is followed no
     /// further is to be taken in.
-    pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) -> Vec<Box<quic::Flow>> {
+    pub(crate) fn datagram(
+        &mut self,
+        datagram: &Datagram,
+        payload: &[u8],
+    ) -> impl Iterator<Item = Box<quic::Flow>> + use<> {
         let mut closed = Vec::new();
         if self.is_wanted() {
             let [_, udp] = self.file(datagram.point);
             let stream = udp.number(datagram.flow, None);
             self.quic.take(datagram, payload, stream, &mut closed);
         }
-        closed
+        closed.into_iter()
     }
 
     fn keep(&mut self, ended: Ended) {

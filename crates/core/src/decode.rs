@@ -80,6 +80,38 @@ pub enum Packet<'a> {
     Other,
 }
 
+impl<'a> Packet<'a> {
+    /// When it was seen; `None` for what bears on no flow.
+    pub fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Tcp(segment, _) => Some(segment.at),
+            Self::Udp(header, _) => Some(header.at),
+            Self::Icmp(error) => Some(error.at),
+            Self::Neighbour(step) => Some(step.at),
+            Self::Other => None,
+        }
+    }
+
+    /// What was captured of its payload.
+    pub fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::Tcp(_, payload) | Self::Udp(_, payload) => payload,
+            Self::Icmp(_) | Self::Neighbour(_) | Self::Other => &[],
+        }
+    }
+
+    /// The same with another payload.
+    pub fn with_payload<'b>(&self, payload: &'b [u8]) -> Packet<'b> {
+        match *self {
+            Self::Tcp(segment, _) => Packet::Tcp(segment, payload),
+            Self::Udp(header, _) => Packet::Udp(header, payload),
+            Self::Icmp(error) => Packet::Icmp(error),
+            Self::Neighbour(step) => Packet::Neighbour(step),
+            Self::Other => Packet::Other,
+        }
+    }
+}
+
 /// Reads the headers of a record seen at `point`, without regard to others.
 ///
 /// A first fragment counts as a segment of what it holds; later fragments have
@@ -116,7 +148,11 @@ impl Decoder {
         let Some(network) = link::network(record) else {
             return neighbour::arp(record, point).map(Packet::Neighbour);
         };
-        let datagram = tunnel::innermost(ip::read(network)?)?;
+        let datagram = ip::read(network)?;
+        let datagram = match datagram.protocol {
+            protocol::TCP => datagram,
+            _ => tunnel::innermost(datagram)?,
+        };
         if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
             let mut segment = self.fragments.go_on(&datagram, part)?;
             (segment.at, segment.number, segment.point) = (record.at?, record.number, point);

@@ -295,6 +295,12 @@ pub struct Travel {
     /// How long request and response queued on their way to the point, as far
     /// as their senders' clocks tell.
     pub queued: [Duration; 2],
+    /// How much later than the path takes at best the client heard the
+    /// response's end, seen from a point before it; `None` where its
+    /// acknowledgements do not tell.
+    pub heard_late: Option<Duration>,
+    /// The least round trip from the point to the client.
+    pub beyond: Duration,
     /// The time to live that the response arrived with; 0 where none did.
     pub ttl: u8,
 }

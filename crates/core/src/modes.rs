@@ -6,14 +6,13 @@
 
 use core::time::Duration;
 
-use crate::cause::tally::{exemplar, nanos};
+use crate::cause::example::Example;
+use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
 use crate::histogram::Distribution;
-use crate::report::{Exemplar, Finding, LatencyMode};
+use crate::report::{Finding, LatencyMode};
 use crate::service::Shares;
 use crate::slots::Slots;
-use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
 /// Bands of each doubling: 8, so a band is at most an eighth wide.
@@ -48,13 +47,10 @@ pub(crate) struct Bands {
 struct Band {
     count: u64,
     waits: Shares,
-    first: Option<First>,
+    /// Its first exchange. Of those that began at once it is the least
+    /// client's, whichever closed first.
+    first: Option<Example>,
 }
-
-/// The first exchange of a band: when it began, whose it is, and how it is
-/// shown. Of those that began at once it is the least client's, whichever
-/// closed first.
-type First = (Timestamp, Endpoint, Exemplar);
 
 impl Bands {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
@@ -62,10 +58,10 @@ impl Bands {
         let band = self.bands.get_or_insert_with(number, Band::default);
         band.count += 1;
         band.waits.add(&exchange.waits);
-        let (begin, client) = (exchange.begin, exchange.client);
-        let is_first = |first: &First| (begin, client) < (first.0, first.1);
+        let rank = (exchange.begin, exchange.client);
+        let is_first = |first: &Example| rank < (first.begin, first.client);
         if band.first.as_ref().is_none_or(is_first) {
-            band.first = Some((begin, client, exemplar(exchange)));
+            band.first = Some(Example::of(exchange));
         }
     }
 
@@ -75,7 +71,7 @@ impl Bands {
             ours.count += theirs.count;
             ours.waits.merge(&theirs.waits);
             let both = ours.first.take().into_iter().chain(theirs.first);
-            ours.first = both.min_by_key(|first| (first.0, first.1));
+            ours.first = both.min_by_key(|first| (first.begin, first.client));
         }
     }
 
@@ -131,7 +127,7 @@ impl Bands {
         let exemplars = near
             .iter()
             .filter_map(|(_, band)| band.first.as_ref())
-            .map(|(_, _, exemplar)| exemplar);
+            .map(Example::exemplar);
         let latencies = latency
             .buckets()
             .into_iter()
@@ -146,7 +142,7 @@ impl Bands {
             high_ns: at(0.95),
             waits: sum.waits.shares(),
             causes: Vec::new(),
-            exemplars: exemplars.take(EXEMPLARS).cloned().collect(),
+            exemplars: exemplars.take(EXEMPLARS).collect(),
         }
     }
 }

@@ -5,7 +5,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::cause::Rules;
-use crate::cause::tally::{Worst, nanos};
+use crate::cause::example::Worst;
+use crate::cause::tally::nanos;
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshakes::Handshakes;

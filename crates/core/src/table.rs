@@ -251,7 +251,7 @@ impl Table {
     }
 
     /// Takes out all that is open, in the order in which it began.
-    pub(crate) fn drain(&mut self) -> Vec<Box<Open>> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Open>> + use<> {
         let places = core::mem::take(&mut self.places);
         let open = places.into_iter().filter_map(|place| match place {
             Place::Open(open) => Some(open),
@@ -260,7 +260,7 @@ impl Table {
         let mut list: Vec<_> = open.collect();
         list.sort_unstable_by_key(|open| open.id);
         self.open = 0;
-        list
+        list.into_iter()
     }
 
     /// Closes what was taken out because the capture ended; its id.

@@ -8,6 +8,7 @@ mod drops;
 mod expect;
 mod flow;
 mod gap;
+mod heard;
 mod narrow;
 mod overlay;
 mod packing;
@@ -633,6 +634,8 @@ fn travel(
         reply: reply.map(|first| first.at.since(request_end)),
         is_acked_first,
         queued: [queued(request), queued(first)],
+        heard_late: heard::late(trace).filter(|_| is_clean),
+        beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
-use lagtrace_core::event::{CaptureSummary, Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::event::{CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
 use lagtrace_core::segment::Segment;
 use lagtrace_core::time::{ClockId, Timestamp};
@@ -27,6 +27,7 @@ mod input;
 mod joint;
 mod listing;
 mod merge;
+mod pieces;
 mod rounds;
 mod show;
 mod stream;
@@ -41,12 +42,13 @@ use merge::Merged;
 use stream::View;
 
 const HELP: &str = "\
-Files that begin where another one ends are one capture (as of tcpdump -C or
--G), in any order; files that overlap are several observation points of the
-same traffic. Two that hold the same connections, such as one from the client and one from the server, are
-held against each other: how their clocks differ, what each way took and lost,
-and on which host or way the time went. Files that gzip, zstd or lz4
-compressed are read as they are. Damaged files are analysed as far as they go.
+Files that go on where another one ends are one capture (as of tcpdump -C or
+-G), in any order; files that overlap, or where nothing goes on, are captures
+of their own. Two that hold the same connections, such as one from the client
+and one from the server, are held against each other: how their clocks differ,
+what each way took and lost, and on which host or way the time went. Files that
+gzip, zstd or lz4 compressed are read as they are. Damaged files are analysed as
+far as they go.
 
 --format ndjson prints each exchange as it closes, one JSON object a line
 (schema/exchange-1.json), and the report's lines after them.
@@ -96,7 +98,7 @@ pub(crate) struct Options {
     /// Stop after COUNT TCP packets of each file
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Use COUNT threads, one or two; the result is the same
+    /// Use COUNT threads, of which up to five help; the result is the same
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
     /// Follow at most COUNT connections at a time; beyond that those idle
@@ -251,7 +253,7 @@ struct Bounds {
 
 /// As many threads as there are processors, as far as more help.
 fn processors() -> NonZeroUsize {
-    const MOST: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
+    const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
     thread::available_parallelism().map_or(NonZeroUsize::MIN, |count| count.min(MOST))
 }
 
@@ -317,6 +319,7 @@ fn reading(
         }
     });
     rounds::run(&mut analyzer, threads, read, watch);
+    let assumed = merged.notes();
     progress.finish_and_clear();
     let summaries: Vec<CaptureSummary> = match &joint {
         Some(joint) => joint.summaries().to_vec(),
@@ -329,6 +332,9 @@ fn reading(
         .collect();
     for (index, summary) in summaries.into_iter().enumerate() {
         analyzer.observe(observed(index, files.len(), summary));
+    }
+    for Note { id, text } in assumed {
+        analyzer.observe(conclusion::note(&id, text));
     }
     if interrupt.is_requested() {
         if packets == 0 {

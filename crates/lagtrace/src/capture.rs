@@ -118,8 +118,8 @@ fn follow(
         }
         match capture.next_batch(PATIENCE) {
             Arrival::Batch(batch) if is_analyzed => {
-                for (segment, payload) in batch.segments() {
-                    analyzer.segment(segment, payload);
+                for packet in batch.whole() {
+                    analyzer.packet(&packet);
                 }
             }
             Arrival::Batch(_) | Arrival::Quiet => {}

@@ -23,7 +23,6 @@ mod interrupt;
 mod investigate;
 mod lab;
 mod manual;
-mod packets;
 mod render;
 mod words;
 

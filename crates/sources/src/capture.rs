@@ -16,7 +16,7 @@ pub use annotate::{Annotated, Comments, annotate};
 pub use error::CaptureError;
 pub use file::FileCapture;
 pub use foreign::Foreign;
-pub use live::{Arrival, Batch, LiveCapture, LiveOptions, LiveOutcome};
+pub use live::{Arrival, LiveCapture, LiveOptions, LiveOutcome};
 pub use packets::Packets;
 pub use writer::Written;
 

@@ -1,7 +1,5 @@
 //! A share of the flows, and what their servers amount to.
 
-use std::collections::BTreeMap;
-
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
@@ -25,7 +23,7 @@ const MAX_SERVICES: usize = 256;
 const MAX_FLOWS: usize = 1 << 20;
 
 /// Services by address and port.
-pub(super) type Services = BTreeMap<Endpoint, Service>;
+type Services = HashMap<Endpoint, Box<Service>, SeedableRandomState>;
 
 /// What all shards know and none changes.
 #[derive(Debug)]
@@ -149,8 +147,8 @@ impl Common {
 impl Shard {
     pub(super) fn new(hasher: SeedableRandomState, max: usize, is_collecting: bool) -> Self {
         Self {
+            services: Services::with_hasher(hasher.clone()),
             connections: Table::new(hasher, max),
-            services: Services::new(),
             hosts: Hosts::default(),
             vantages: Vantages::new(),
             closed: Closed::default(),
@@ -261,6 +259,6 @@ impl Shard {
     fn service(&mut self, server: Endpoint) -> Option<&mut Service> {
         let services = &mut self.services;
         let has_room = services.len() < MAX_SERVICES || services.contains_key(&server);
-        has_room.then(|| services.entry(server).or_default())
+        has_room.then(|| services.entry(server).or_default().as_mut())
     }
 }

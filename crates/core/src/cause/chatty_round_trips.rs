@@ -19,6 +19,9 @@ const LEAST_LOSS: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Actions that must be seen.
 const LEAST_ACTIONS: usize = 3;
+/// Runs of which hardly two are alike, and some are so many times as long as
+/// others, are what interruptions by chance leave of a sequence without end.
+const CHANCE: usize = 4;
 /// Share of all exchanges that must belong to such actions, and of an action's
 /// that must be quick and follow at once.
 const SHARE: f64 = 0.8;
@@ -75,7 +78,11 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
         && covered as f64 >= case.rhythm.moments.len() as f64 * SHARE
         && loss >= LEAST_LOSS;
     let alike = lengths.iter().filter(|&&length| length == requests).count();
-    is_rule.then_some(Actions { runs, requests, alike })
+    // One request in a few dozen that is lost before the point pauses for a timeout.
+    let short = lengths.get(lengths.len() / 10).copied()?;
+    let long = lengths.get(lengths.len() * 9 / 10).copied()?;
+    let is_chance = alike * 2 < lengths.len() && long >= short * CHANCE;
+    (is_rule && !is_chance).then_some(Actions { runs, requests, alike })
 }
 
 /// Whether nearly all of a run's exchanges took the path's time and hardly

@@ -21,7 +21,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Starts(stall), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, stall, &tally)))
+                Conclusion::Finding(Box::new(finding(case, stall, tally)))
             }
             _ => Conclusion::Nothing,
         }

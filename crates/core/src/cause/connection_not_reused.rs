@@ -1,11 +1,15 @@
 //! `connection-not-reused`.
 
+use core::time::Duration;
+
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
+use crate::timeline::Moment;
 use crate::wait::Owner;
 
 /// Of all exchanges, this share must have paid for a connection.
@@ -55,6 +59,20 @@ impl super::Rule for Rule {
     }
 }
 
+/// How many exchanges were open at once at most, with half of the setup before
+/// them: beside the server the rest is not told from the next one's.
+fn most_at_once(moments: &[Moment], setup: Duration) -> u64 {
+    let begun = moments.iter().map(|moment| (moment.begin - setup / 2, 1));
+    let ended = moments.iter().map(|moment| (moment.end, -1));
+    let mut changes: Vec<(Timestamp, i64)> = begun.chain(ended).collect();
+    changes.sort_unstable();
+    let open = changes.iter().scan(0_i64, |open, (_, change)| {
+        *open += change;
+        Some(*open)
+    });
+    u64::try_from(open.max().unwrap_or_default()).unwrap_or_default()
+}
+
 impl Rule {
     fn is_material(&self, case: &Case<'_>) -> bool {
         let whole = &case.gathered.bearing.whole;
@@ -72,9 +90,23 @@ impl Rule {
         }
     }
 
+    /// Whoever reuses connections needs as many as it has requests open at once,
+    /// and pays for these.
+    fn leave_pool(&self, case: &Case<'_>, finding: &mut Finding) {
+        let all = self.tally.affected.max(1);
+        let setup = self.tally.saved.quantile(0.5).unwrap_or_default();
+        let pool = most_at_once(&case.rhythm.moments, setup);
+        let spared = all.saturating_sub(pool);
+        let part = |cost: u64| (u128::from(cost) * u128::from(spared) / u128::from(all)) as u64;
+        finding.cost_ns = part(finding.cost_ns);
+        finding.cost_low_ns = part(finding.cost_low_ns);
+        finding.affected.exchanges = part(finding.affected.exchanges);
+    }
+
     fn finding(&self, case: &Case<'_>) -> Finding {
         let culprit = self.culprit();
         let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
+        self.leave_pool(case, &mut finding);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns()).unwrap_or(u64::MAX).max(1);
         finding.share = self.tally.cost.likely as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());

@@ -22,7 +22,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match claimed(case, &[Role::Thinks]) {
             Some((upstream, _, tally)) => {
-                Conclusion::Finding(Box::new(finding(case, upstream, &tally)))
+                Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
             None => Conclusion::Nothing,
         }

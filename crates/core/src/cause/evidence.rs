@@ -19,7 +19,7 @@ pub(crate) const MATERIAL_TIME: Duration = Duration::from_millis(1);
 /// Repeats from which one kind of evidence makes a strong verdict.
 pub(crate) const REPEATS: u64 = 5;
 /// Moments apart in time from which on a delay is not one host's bad moment.
-const OCCASIONS: u64 = 3;
+pub(crate) const OCCASIONS: u64 = 3;
 
 /// Whether removing what `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {

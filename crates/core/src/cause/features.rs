@@ -14,6 +14,8 @@ const WAITS: u32 = 32;
 impl Features {
     /// What every exchange has.
     pub(crate) const ANY: Self = Self(1);
+    /// All there are.
+    pub(crate) const ALL: Self = Self(u64::MAX);
     /// Losses repaired within it.
     pub(crate) const RECOVERIES: Self = Self(1 << 1);
     /// Segments out of order or more than once.
@@ -45,6 +47,9 @@ impl Features {
     /// What came back is another protocol's.
     pub(crate) const FOREIGN: Self = Self(1 << 15);
 
+    /// An account of what was dropped of it.
+    pub(crate) const DROPS: Self = Self(1 << 16);
+
     /// A wait of this kind.
     pub(crate) const fn wait(kind: WaitKind) -> Self {
         Self(1 << (WAITS + kind as u32))
@@ -70,6 +75,7 @@ impl Features {
             (!exchange.holds.is_empty(), Self::HOLDS),
             (!exchange.deliveries.is_empty(), Self::DELIVERIES),
             (exchange.narrow.is_some(), Self::NARROW),
+            (exchange.drops.is_some(), Self::DROPS),
             (exchange.ordinal == 0, Self::FIRST),
             (exchange.setup.is_some(), Self::SETUP),
             (exchange.handshake.is_some(), Self::HANDSHAKE),

@@ -1,10 +1,12 @@
 //! Messages held back by a window, a buffer or a rate: what the causes share.
 
+use core::fmt;
+use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Features};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -67,11 +69,27 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
+/// A cause that limits messages.
+pub(super) trait Kind: Default + Clone + fmt::Debug {
+    /// What it cost this message; `None` where it did not limit it.
+    fn cost(delivery: &Delivery) -> Option<Duration>;
+
+    /// The finding of the side with the larger cost, where that matters.
+    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding;
+
+    /// Whether that is a fault, and not just how it is meant to be.
+    fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
+        let _ = (limited, case);
+        true
+    }
+}
+
 /// What one cause held back, by whose messages it were.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limited {
+pub(crate) struct Limited<K> {
     server: Messages,
     client: Messages,
+    kind: PhantomData<K>,
 }
 
 /// One side's messages.
@@ -83,37 +101,31 @@ pub(super) struct Messages {
     pub(super) worst: Option<Delivery>,
 }
 
-impl Limited {
-    /// Counts a message of `exchange` that lost `cost`.
-    pub(super) fn add(&mut self, exchange: &Exchange, delivery: &Delivery, cost: Duration) {
-        let side = match delivery.sender {
-            Side::Server => &mut self.server,
-            Side::Client => &mut self.client,
-        };
-        side.tally
-            .add(exchange, Cost::exactly(cost), Duration::ZERO);
-        side.stops += u64::from(delivery.stops);
-        side.offer(delivery);
+impl<K: Kind> super::Rule for Limited<K> {
+    const CONCERNS: Features = Features::DELIVERIES;
+
+    fn observe(&mut self, exchange: &Exchange) {
+        for delivery in &exchange.deliveries {
+            let Some(cost) = K::cost(delivery) else {
+                continue;
+            };
+            let side = match delivery.sender {
+                Side::Server => &mut self.server,
+                Side::Client => &mut self.client,
+            };
+            side.tally
+                .add(exchange, Cost::exactly(cost), Duration::ZERO);
+            side.stops += u64::from(delivery.stops);
+            side.offer(delivery);
+        }
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.server.merge(other.server);
         self.client.merge(other.client);
     }
 
-    /// Whether half of the exchanges or more met it.
-    pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
-        let affected = self.server.tally.affected.max(self.client.tally.affected);
-        affected * 2 >= case.ledger.count
-    }
-
-    /// The finding that `tell` makes of the side with the larger cost, where
-    /// it matters.
-    pub(super) fn conclude(
-        &self,
-        case: &Case<'_>,
-        tell: impl Fn(&Case<'_>, Side, &Messages, &Delivery) -> Finding,
-    ) -> Conclusion {
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let sides = [(Side::Server, &self.server), (Side::Client, &self.client)];
         let largest = sides
             .into_iter()
@@ -123,12 +135,26 @@ impl Limited {
             return Conclusion::Nothing;
         };
         let matters = evidence::is_material(case, &messages.tally)
-            && evidence::is_repeated(case, &messages.tally);
+            && evidence::is_repeated(case, &messages.tally)
+            && K::is_fault(self, case);
         match messages.worst.as_ref().filter(|_| matters) {
-            Some(worst) => Conclusion::Finding(Box::new(tell(case, side, messages, worst))),
+            Some(worst) => Conclusion::Finding(Box::new(K::finding(case, side, messages, worst))),
             None => Conclusion::Nothing,
         }
     }
+}
+
+impl<K> Limited<K> {
+    /// Whether half of the exchanges or more met it.
+    pub(super) fn is_common(&self, case: &Case<'_>) -> bool {
+        let affected = self.server.tally.affected.max(self.client.tally.affected);
+        affected * 2 >= case.ledger.count
+    }
+}
+
+/// What a message stood still for less what slow start would have taken.
+pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
+    delivery.held.saturating_sub(delivery.spared)
 }
 
 impl Messages {

@@ -4,57 +4,48 @@
 //! stays the least (the sender's own stamps, or the ACKs at the sender, show
 //! it). Told from a program that writes at a rate by full segments.
 
+use core::time::Duration;
+
 use super::evidence::{fix, ruled_out};
-use super::limited::{Limited, Messages, bits, found, message, name, share};
-use super::{Case, Conclusion};
+use super::limited::{Kind, Limited, Messages, beyond_slow_start, bits, found, message, name, share};
+use super::Case;
 use crate::delivery::{Delivery, Limit};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::Side;
 use crate::report::Finding;
 
 /// Watches messages that leave at a constant rate.
+pub(crate) type Rule = Limited<Paced>;
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    limited: Limited,
-}
+pub(crate) struct Paced;
 
-impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        for delivery in exchange.deliveries.iter().filter(|d| d.limit == Limit::Pacing) {
-            let cost = delivery.held.saturating_sub(delivery.spared);
-            self.limited.add(exchange, delivery, cost);
-        }
+impl Kind for Paced {
+    fn cost(delivery: &Delivery) -> Option<Duration> {
+        (delivery.limit == Limit::Pacing).then(|| beyond_slow_start(delivery))
     }
 
-    fn merge(&mut self, other: Self) {
-        self.limited.merge(other.limited);
+    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
+        let from = name(sender);
+        let rate = bits(worst.rate.unwrap_or_default());
+        let seen = format!(
+            "full segments of the {from} left at a constant {rate}, {} times with nothing to wait for: \
+             the window open, and no queue on the way",
+            messages.stops
+        );
+        let mut finding = found("pacing", sender, case, messages, worst, seen);
+        finding.summary = format!(
+            "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
+             a window asks for it: {}.",
+            message(sender),
+            share(messages, &finding)
+        );
+        finding.ruled_out.push(ruled_out("bandwidth-limit", "nothing queued: the time on the way did not grow"));
+        finding.ruled_out.push(ruled_out("rate-limit", "it stopped behind full segments, not at the ends of writes"));
+        finding.overturned_by = format!("`ss -ti` at the {from} showing a pacing_rate far above {rate}");
+        finding.fix = vec![
+            fix(from, "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and raise it"),
+            fix(from, "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low"),
+        ];
+        finding
     }
-
-    fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.limited.conclude(case, finding)
-    }
-}
-
-fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-    let from = name(sender);
-    let rate = bits(worst.rate.unwrap_or_default());
-    let seen = format!(
-        "full segments of the {from} left at a constant {rate}, {} times with nothing to wait for: \
-         the window open, and no queue on the way",
-        messages.stops
-    );
-    let mut finding = found("pacing", sender, case, messages, worst, seen);
-    finding.summary = format!(
-        "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
-         a window asks for it: {}.",
-        message(sender),
-        share(messages, &finding)
-    );
-    finding.ruled_out.push(ruled_out("bandwidth-limit", "nothing queued: the time on the way did not grow"));
-    finding.ruled_out.push(ruled_out("rate-limit", "it stopped behind full segments, not at the ends of writes"));
-    finding.overturned_by = format!("`ss -ti` at the {from} showing a pacing_rate far above {rate}");
-    finding.fix = vec![
-        fix(from, "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and raise it"),
-        fix(from, "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low"),
-    ];
-    finding
 }

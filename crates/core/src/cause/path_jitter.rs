@@ -20,7 +20,7 @@ impl super::Rule for Rule {
         // The way to the server is charged too, but only what came back late,
         // by the server's clock, shows that it was the way.
         let is_seen = trips.tally.affected >= evidence::REPEATS
-            && evidence::is_material(case, &trips.tally);
+            && trips.is_material(case, &trips.tally);
         let is_other = trips.is_queue(case.ledger.count)
             || trips.step().is_some()
             || grown_handshakes(case).is_some();
@@ -30,12 +30,22 @@ impl super::Rule for Rule {
         let tally = &trips.both_ways;
         let mut finding = evidence::finding("path-jitter", Owner::Path, case, tally);
         let least = human(trips.least.unwrap_or_default());
-        let text = format!(
+        trips.share(case, tally, &mut finding);
+        let text = match trips.is_outside() {
+            true => format!(
+                "{} requests came or responses were acknowledged {} (median) later than the least \
+                 round trip of {least}, after the client's clock says that they were on the way; \
+                 the others did not",
+                trips.tally.affected,
+                median(&trips.tally.saved),
+            ),
+            false => format!(
             "{} answers came {} (median) later than the least round trip of {least}, after their \
              sender's clock says it had sent them; the others did not",
             trips.tally.affected,
             median(&trips.tally.saved),
-        );
+            ),
+        };
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
                 .count(trips.tally.affected)

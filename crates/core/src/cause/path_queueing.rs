@@ -22,7 +22,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
         let probed = loaded_probes(case);
-        let is_seen = evidence::is_material(case, &trips.tally)
+        let is_seen = trips.is_material(case, &trips.tally)
             && evidence::is_repeated(case, &trips.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
@@ -49,10 +49,21 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the first.
     let least = trips.least.into_iter().chain(case.ledger.round_trip).min().unwrap_or_default();
-    let mut finding = evidence::finding("path-queueing", Owner::Path, case, &trips.tally);
+    let queued = trips.queued();
+    let mut finding = evidence::finding("path-queueing", Owner::Path, case, &queued);
+    trips.share(case, &queued, &mut finding);
+    let (what, no_server) = match trips.is_outside() {
+        true => (
+            "client's kernel acknowledged the response, at once,",
+            "the server had answered",
+        ),
+        false => (
+            "server's kernel acknowledged the request",
+            "the server's kernel answers before its program does, and it was its answers that came late",
+        ),
+    };
     let text = format!(
-        "in {} exchanges the server's kernel acknowledged the request only after {} (median) \
-         more than the least round trip, {}",
+        "in {} exchanges the {what} only after {} (median) more than the least round trip, {}",
         trips.tally.affected,
         median(&trips.tally.saved),
         human(least)
@@ -71,10 +82,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         median(&trips.tally.saved),
         percent(finding.share),
     );
-    finding.ruled_out.push(ruled_out(
-        "server-think",
-        "the server's kernel answers before its program does, and it was its answers that came late",
-    ));
+    finding.ruled_out.push(ruled_out("server-think", no_server));
     finding.overturned_by =
         "round trips to other hosts behind the same path staying short meanwhile".to_owned();
     finding.fix = vec![

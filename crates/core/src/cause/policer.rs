@@ -71,7 +71,7 @@ struct Allowance {
 }
 
 impl super::Rule for Rule {
-    const CONCERNS: Features = Features::RECOVERIES;
+    const CONCERNS: Features = Features::DROPS;
 
     fn observe(&mut self, exchange: &Exchange) {
         if let Some(drops) = &exchange.drops {

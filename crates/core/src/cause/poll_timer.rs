@@ -21,7 +21,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Polls(ticks), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, ticks, &tally)))
+                Conclusion::Finding(Box::new(finding(case, ticks, tally)))
             }
             _ => Conclusion::Nothing,
         }

@@ -23,7 +23,7 @@ impl super::Rule for Rule {
         match claimed(case, &[Role::IsAskedLate, Role::IsHeldBack]) {
             Some((upstream, role, tally)) => {
                 let is_upload = role == Role::IsAskedLate;
-                Conclusion::Finding(Box::new(finding(case, upstream, &tally, is_upload)))
+                Conclusion::Finding(Box::new(finding(case, upstream, tally, is_upload)))
             }
             None => Conclusion::Nothing,
         }

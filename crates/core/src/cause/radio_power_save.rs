@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -37,6 +37,8 @@ pub(crate) struct Rule {
     woken: Distribution,
     prompt: Distribution,
     handshakes: Distribution,
+    /// How late requests after a pause came to the point, by the client's clock.
+    stamped: Distribution,
     least: Option<Duration>,
     acked_first: u64,
 }
@@ -46,16 +48,23 @@ impl super::Rule for Rule {
         let (Some(reply), Some(least)) = (exchange.travel.reply, exchange.least_trip) else {
             return;
         };
-        let late = reply.saturating_sub(least);
+        // The way to the point shows in the client's stamps, the rest in the reply.
+        let asked = match trips::is_far(exchange) {
+            true => exchange.travel.queued[0],
+            false => Duration::ZERO,
+        };
+        let late = reply.saturating_sub(least) + asked;
+        let least = least + exchange.travel.beyond;
         self.least = self.least.into_iter().chain([least]).min();
         if exchange.travel.idle.is_none_or(|idle| idle < PAUSE) {
             self.prompt.record(late);
             return;
         }
         self.woken.record(late);
+        self.stamped.record(asked);
         self.acked_first += u64::from(exchange.travel.is_acked_first);
         if WAKING.contains(&late) {
-            self.tally.add(exchange, Cost::exactly(late), Duration::ZERO);
+            self.tally.add(exchange, Cost::exactly(late), asked);
         }
     }
 
@@ -69,29 +78,26 @@ impl super::Rule for Rule {
         self.tally.merge(other.tally);
         self.woken.merge(&other.woken);
         self.prompt.merge(&other.prompt);
+        self.stamped.merge(&other.stamped);
         self.handshakes.merge(&other.handshakes);
         self.least = self.least.into_iter().chain(other.least).min();
         self.acked_first += other.acked_first;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_seen = evidence::is_material(case, &self.tally)
-            && self.tally.affected >= evidence::REPEATS;
+        let least = self.least.unwrap_or_default();
+        let is_material = evidence::is_material(case, &self.tally)
+            || self.is_stamped() && trips::matters_outside(case, &self.tally, least);
+        let is_seen = is_material && self.tally.affected >= evidence::REPEATS;
         let Some(waking) = self.waking().filter(|_| is_seen) else {
             return Conclusion::Nothing;
         };
         let mut finding = evidence::finding("radio-power-save", Owner::Path, case, &self.tally);
-        let text = format!(
-            "after pauses of {} and more, {} answers came {} (median) later than the path takes, \
-             handshakes too ({}); without a pause {}",
-            human(PAUSE),
-            self.tally.affected,
-            human(waking),
-            median(&self.handshakes),
-            median(&self.prompt),
-        );
+        if self.is_stamped() {
+            finding.share = trips::share_outside(case, &self.tally, least);
+        }
         finding.evidence.push(
-            Evidence::mechanism(EvidenceKind::Wire, text)
+            Evidence::mechanism(EvidenceKind::Wire, self.seen(waking))
                 .count(self.tally.affected)
                 .median(&self.tally.saved),
         );
@@ -101,8 +107,12 @@ impl super::Rule for Rule {
              wake, what follows does not. Radios that save power do that.",
             human(waking),
         );
+        let no_server = match self.is_stamped() {
+            true => "the requests had not come yet: the client's clock says that they were on the way",
+            false => "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers",
+        };
         finding.ruled_out = vec![
-            ruled_out("server-think", "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers"),
+            ruled_out("server-think", no_server),
             ruled_out("path-queueing", "what follows at once is as quick as ever"),
         ];
         finding.overturned_by =
@@ -116,18 +126,46 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    /// Whether the client's clock shows the time of waking: its requests were
+    /// on the way for that long before they came to the point.
+    fn is_stamped(&self) -> bool {
+        let at = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
+        at(&self.stamped) * 2 > at(&self.woken)
+    }
+
+    fn seen(&self, waking: Duration) -> String {
+        let (pause, count) = (human(PAUSE), self.tally.affected);
+        let (waking, prompt) = (human(waking), median(&self.prompt));
+        match self.is_stamped() {
+            true => format!(
+                "after pauses of {pause} and more, {count} requests came {waking} (median) later \
+                 than the client's clock says that they were sent; without a pause {prompt}"
+            ),
+            false => format!(
+                "after pauses of {pause} and more, {count} answers came {waking} (median) later \
+                 than the path takes, handshakes too ({}); without a pause {prompt}",
+                median(&self.handshakes),
+            ),
+        }
+    }
+
     /// How long waking takes, if that is what it is.
     fn waking(&self) -> Option<Duration> {
         let at = |of: &Distribution, quantile| of.quantile(quantile).unwrap_or_default();
         let waking = self.woken.quantile(0.5)?;
         let prompt = self.prompt.quantile(0.5)?;
-        let shook = self.handshakes.quantile(0.5)?;
         let spread = at(&self.woken, 0.8).saturating_sub(at(&self.woken, 0.2));
         let is_waking = WAKING.contains(&waking)
             && spread <= LEAST_SPREAD.max(waking.mul_f64(SPREAD))
             && prompt <= waking.mul_f64(PROMPT)
-            && shook >= self.least.unwrap_or_default() + waking / 2
-            && self.acked_first * ACKED <= self.woken.count();
+            && (self.is_stamped() || self.is_before_the_server(waking));
         is_waking.then_some(waking)
+    }
+
+    /// Whether what no program answers is late too.
+    fn is_before_the_server(&self, waking: Duration) -> bool {
+        let shook = self.handshakes.quantile(0.5).unwrap_or_default();
+        shook >= self.least.unwrap_or_default() + waking / 2
+            && self.acked_first * ACKED <= self.woken.count()
     }
 }

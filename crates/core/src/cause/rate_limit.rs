@@ -35,7 +35,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Admits(gate), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, gate, &tally)))
+                Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
             _ => self.bytes.conclude(case),
         }

@@ -5,11 +5,13 @@
 //! segment leaves with the ACK that moves the edge. Told from `zero-window` by
 //! its never closing, and from a window that is still growing by its size.
 
+use core::time::Duration;
+
 use super::evidence::{fix, ruled_out};
-use super::limited::{Limited, Messages, bytes, found, message, name, share, trip};
-use super::{Case, Conclusion};
+use super::limited::{Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip};
+use super::Case;
 use crate::delivery::{Delivery, Limit};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::Side;
 use crate::report::Finding;
 
 /// One full window in a message may be one that is just growing.
@@ -19,25 +21,50 @@ const LEAST_STOPS: u32 = 2;
 const GROWING: f64 = 1.5;
 
 /// Watches messages that fill the receiver's window.
+pub(crate) type Rule = Limited<SmallWindow>;
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    limited: Limited,
-}
+pub(crate) struct SmallWindow;
 
-impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        for delivery in exchange.deliveries.iter().filter(|d| is_window(d)) {
-            let cost = delivery.held.saturating_sub(delivery.spared);
-            self.limited.add(exchange, delivery, cost);
-        }
+impl Kind for SmallWindow {
+    fn cost(delivery: &Delivery) -> Option<Duration> {
+        is_window(delivery).then(|| beyond_slow_start(delivery))
     }
 
-    fn merge(&mut self, other: Self) {
-        self.limited.merge(other.limited);
-    }
-
-    fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.limited.conclude(case, finding)
+    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
+        let (from, to) = (name(sender), name(sender.peer()));
+        let [window, _] = worst.windows;
+        let seen = format!(
+            "{} times the {from} had filled the {to}'s window (of {}) and went on as soon as an ACK \
+             moved it",
+            messages.stops,
+            bytes(window)
+        );
+        let mut finding = found("receive-window", sender.peer(), case, messages, worst, seen);
+        finding.summary = format!(
+            "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
+             window: {}.",
+            bytes(window),
+            message(sender),
+            trip(worst),
+            share(messages, &finding)
+        );
+        finding.ruled_out.push(ruled_out(
+            "slow-start",
+            "the window, not the number of segments, was full at each stop, and did not grow",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "send-buffer",
+            "what was in flight reached the edge that the receiver had advertised",
+        ));
+        finding.overturned_by =
+            format!("a segment of the {from} beyond the window that the {to} advertised");
+        finding.fix = vec![
+            fix(to, "do not set SO_RCVBUF: it ends the kernel's own tuning of the window"),
+            fix(to, "raise net.ipv4.tcp_rmem's third value to rate times round trip"),
+            fix("path", "look for a middlebox that takes the window scale option out of SYNs"),
+        ];
+        finding
     }
 }
 
@@ -47,40 +74,4 @@ fn is_window(delivery: &Delivery) -> bool {
         && delivery.zero_windows == 0
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
-}
-
-fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-    let (from, to) = (name(sender), name(sender.peer()));
-    let [window, _] = worst.windows;
-    let seen = format!(
-        "{} times the {from} had filled the {to}'s window (of {}) and went on as soon as an ACK \
-         moved it",
-        messages.stops,
-        bytes(window)
-    );
-    let mut finding = found("receive-window", sender.peer(), case, messages, worst, seen);
-    finding.summary = format!(
-        "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
-         window: {}.",
-        bytes(window),
-        message(sender),
-        trip(worst),
-        share(messages, &finding)
-    );
-    finding.ruled_out.push(ruled_out(
-        "slow-start",
-        "the window, not the number of segments, was full at each stop, and did not grow",
-    ));
-    finding.ruled_out.push(ruled_out(
-        "send-buffer",
-        "what was in flight reached the edge that the receiver had advertised",
-    ));
-    finding.overturned_by =
-        format!("a segment of the {from} beyond the window that the {to} advertised");
-    finding.fix = vec![
-        fix(to, "do not set SO_RCVBUF: it ends the kernel's own tuning of the window"),
-        fix(to, "raise net.ipv4.tcp_rmem's third value to rate times round trip"),
-        fix("path", "look for a middlebox that takes the window scale option out of SYNs"),
-    ];
-    finding
 }

@@ -13,6 +13,7 @@ pub(super) use gate::Gate;
 pub(super) use stall::Stall;
 pub(super) use timer::Ticks;
 
+use core::cell::OnceCell;
 use core::time::Duration;
 
 use super::tally::Tally;
@@ -35,6 +36,10 @@ pub(crate) struct Rhythm {
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
     pub(super) ordinary: Duration,
+    /// The moments by connection.
+    by_client: OnceCell<Vec<Moment>>,
+    /// What [`Rhythm::claim`] found, which several rules ask for.
+    claimed: OnceCell<Option<Tally>>,
 }
 
 /// Ways in which a server makes its requests wait.
@@ -68,7 +73,18 @@ impl Rhythm {
             weight,
             nature,
             ordinary,
+            by_client: OnceCell::new(),
+            claimed: OnceCell::new(),
         }
+    }
+
+    /// The moments of each connection together, in the order they began.
+    pub(super) fn by_client(&self) -> &[Moment] {
+        self.by_client.get_or_init(|| {
+            let mut moments = self.moments.clone();
+            moments.sort_by_cached_key(|moment| moment.client);
+            moments
+        })
     }
 
     /// What lets one request through at a time, for whatever reason.
@@ -114,10 +130,13 @@ impl Rhythm {
     }
 
     /// What it cost, where that is worth a finding of its own.
-    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, Tally)> {
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
-        let tally = self.tally(|moment| self.saved(nature, moment));
-        evidence::is_material(case, &tally).then_some((nature, tally))
+        let tally = self.claimed.get_or_init(|| {
+            let tally = self.tally(|moment| self.saved(nature, moment));
+            evidence::is_material(case, &tally).then_some(tally)
+        });
+        Some((nature, tally.as_ref()?))
     }
 
     /// The think time that is left when what [`Rhythm::claim`] names is gone.
@@ -168,6 +187,8 @@ pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
 /// The moments in the order in which they were answered.
 fn by_answer(moments: &[Moment]) -> Vec<Moment> {
     let mut sorted = moments.to_vec();
-    sorted.sort_unstable_by_key(|moment| (moment.answered, *moment));
+    // They come in the order in which they began, and keep it where they were
+    // answered at once.
+    sorted.sort_by_key(|moment| moment.answered);
     sorted
 }

@@ -18,10 +18,11 @@ impl super::Rule for Rule {
         let Some(step) = case.gathered.trips.step() else {
             return Conclusion::Nothing;
         };
-        if !evidence::is_material(case, tally) {
+        if !case.gathered.trips.is_material(case, tally) {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding("route-change", Owner::Path, case, tally);
+        case.gathered.trips.share(case, tally, &mut finding);
         let hops = match step.ttl {
             Some((was, is)) => format!(", and answers arrive with a TTL of {is} instead of {was}"),
             None => String::new(),

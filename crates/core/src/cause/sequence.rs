@@ -8,17 +8,12 @@ use crate::timeline::Moment;
 /// A request that follows a response sooner than this was only waiting for it.
 pub(super) const AT_ONCE: Duration = Duration::from_millis(2);
 
-/// The exchanges of one connection that followed each other, with none missing.
-pub(super) type Sequence = Vec<Moment>;
-
-/// All connections' exchanges; with holes of the capture they fall apart.
-pub(super) fn sequences(case: &Case<'_>) -> Vec<Sequence> {
-    let mut moments = case.rhythm.moments.clone();
-    moments.sort_unstable_by_key(|moment| (moment.client, *moment));
-    moments
+/// The exchanges of all connections that followed each other, with none
+/// missing: with holes of the capture they fall apart.
+pub(super) fn sequences<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a [Moment]> {
+    case.rhythm
+        .by_client()
         .chunk_by(|a, b| a.client == b.client && b.ordinal == a.ordinal + 1)
-        .map(<[Moment]>::to_vec)
-        .collect()
 }
 
 /// The whole round trip between the ends, as far as it is known.

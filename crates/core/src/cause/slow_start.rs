@@ -4,69 +4,61 @@
 //! stop: ten segments or more, all full, twice as many each round trip, the
 //! window open.
 
+use core::time::Duration;
+
 use super::evidence::{fix, ruled_out};
-use super::limited::{Congestion, Limited, Messages, bytes, congestion, found, message, name, share, trip};
-use super::{Case, Conclusion};
+use super::limited::{Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip};
+use super::Case;
 use crate::delivery::Delivery;
-use crate::exchange::{Exchange, Side};
+use crate::exchange::Side;
 use crate::report::Finding;
 
 /// Watches messages that outgrow a congestion window on its way up.
+pub(crate) type Rule = Limited<Starting>;
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    limited: Limited,
-}
+pub(crate) struct Starting;
 
-impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        let starting = |d: &&Delivery| congestion(d) == Some(Congestion::SlowStart);
-        for delivery in exchange.deliveries.iter().filter(starting) {
-            self.limited.add(exchange, delivery, delivery.stopped);
-        }
+impl Kind for Starting {
+    fn cost(delivery: &Delivery) -> Option<Duration> {
+        (congestion(delivery) == Some(Congestion::SlowStart)).then_some(delivery.stopped)
     }
 
-    fn merge(&mut self, other: Self) {
-        self.limited.merge(other.limited);
+    /// Of a connection that is used again only the first message pays: that is
+    /// how it gets its window, and no fault.
+    fn is_fault(limited: &Limited<Self>, case: &Case<'_>) -> bool {
+        limited.is_common(case)
     }
 
-    fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        // Of a connection that is used again only the first message pays: that
-        // is how it gets its window, and no fault.
-        match self.limited.is_common(case) {
-            true => self.limited.conclude(case, finding),
-            false => Conclusion::Nothing,
-        }
+    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
+        let from = name(sender);
+        let seen = format!(
+            "{} times the {from} had sent as many full segments as its congestion window allows (from \
+             {} up to {}) and went on with the ACKs for them",
+            messages.stops,
+            bytes(worst.first_in_flight),
+            bytes(worst.most_in_flight)
+        );
+        let mut finding = found("slow-start", sender, case, messages, worst, seen);
+        finding.summary = format!(
+            "A new connection may send ten segments at first and twice as many each round trip ({}): \
+             a {} of {} waits {} times for ACKs. It costs {}.",
+            trip(worst),
+            message(sender),
+            bytes(worst.bytes),
+            worst.stops,
+            share(messages, &finding)
+        );
+        finding.ruled_out.push(ruled_out("receive-window", "the window had room for more at each stop"));
+        finding.ruled_out.push(ruled_out("low-congestion-window", "the window began as usual and grew"));
+        finding.overturned_by =
+            format!("`ss -ti` at the {from} showing a congestion window that was not used up");
+        finding.fix = vec![
+            fix("client", "keep connections and use them again: their window is open already"),
+            fix(from, format!("send less: compress the {}, or split it", message(sender))),
+            fix(from, "ip route change … initcwnd 30, where the path is known to carry it"),
+            fix("path", "serve from nearer: each round of slow start is a round trip"),
+        ];
+        finding
     }
-}
-
-fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-    let from = name(sender);
-    let seen = format!(
-        "{} times the {from} had sent as many full segments as its congestion window allows (from \
-         {} up to {}) and went on with the ACKs for them",
-        messages.stops,
-        bytes(worst.first_in_flight),
-        bytes(worst.most_in_flight)
-    );
-    let mut finding = found("slow-start", sender, case, messages, worst, seen);
-    finding.summary = format!(
-        "A new connection may send ten segments at first and twice as many each round trip ({}): \
-         a {} of {} waits {} times for ACKs. It costs {}.",
-        trip(worst),
-        message(sender),
-        bytes(worst.bytes),
-        worst.stops,
-        share(messages, &finding)
-    );
-    finding.ruled_out.push(ruled_out("receive-window", "the window had room for more at each stop"));
-    finding.ruled_out.push(ruled_out("low-congestion-window", "the window began as usual and grew"));
-    finding.overturned_by =
-        format!("`ss -ti` at the {from} showing a congestion window that was not used up");
-    finding.fix = vec![
-        fix("client", "keep connections and use them again: their window is open already"),
-        fix(from, format!("send less: compress the {}, or split it", message(sender))),
-        fix(from, "ip route change … initcwnd 30, where the path is known to carry it"),
-        fix("path", "serve from nearer: each round of slow start is a round trip"),
-    ];
-    finding
 }

@@ -4,59 +4,50 @@
 //! before it rested for longer than a retransmission timeout. A window never
 //! shrinks otherwise, but for losses.
 
+use core::time::Duration;
+
 use super::evidence::{fix, human, ruled_out};
-use super::limited::{Congestion, Limited, Messages, bytes, congestion, found, name, share, trip};
-use super::{Case, Conclusion};
+use super::limited::{Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip};
+use super::Case;
 use crate::delivery::Delivery;
-use crate::exchange::{Exchange, Side};
+use crate::exchange::Side;
 use crate::report::Finding;
 
 /// Watches messages that begin anew on a used connection.
+pub(crate) type Rule = Limited<StartingAnew>;
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule {
-    limited: Limited,
-}
+pub(crate) struct StartingAnew;
 
-impl super::Rule for Rule {
-    fn observe(&mut self, exchange: &Exchange) {
-        let anew = |d: &&Delivery| congestion(d) == Some(Congestion::AfterIdle);
-        for delivery in exchange.deliveries.iter().filter(anew) {
-            let cost = delivery.stopped.saturating_sub(delivery.kept_spared);
-            self.limited.add(exchange, delivery, cost);
-        }
+impl Kind for StartingAnew {
+    fn cost(delivery: &Delivery) -> Option<Duration> {
+        (congestion(delivery) == Some(Congestion::AfterIdle))
+            .then(|| delivery.stopped.saturating_sub(delivery.kept_spared))
     }
 
-    fn merge(&mut self, other: Self) {
-        self.limited.merge(other.limited);
+    fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
+        let from = name(sender);
+        let rest = human(worst.rested.unwrap_or_default());
+        let seen = format!(
+            "after a rest of {rest} the {from} stopped with {} in flight for ACKs, though the same \
+             connection had carried {} at once before",
+            bytes(worst.first_in_flight),
+            bytes(worst.earlier_in_flight)
+        );
+        let mut finding = found("slow-start-after-idle", sender, case, messages, worst, seen);
+        finding.summary = format!(
+            "A connection that rested begins slow start anew, a round trip ({}) for each doubling, \
+             although its window had been large: {}.",
+            trip(worst),
+            share(messages, &finding)
+        );
+        finding.ruled_out.push(ruled_out("slow-start", "the connection was used before, with a larger window"));
+        finding.ruled_out.push(ruled_out("packet-loss", "nothing was sent again that could have made it smaller"));
+        finding.overturned_by = format!("net.ipv4.tcp_slow_start_after_idle = 0 at the {from}");
+        finding.fix = vec![
+            fix(from, "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
+            fix("client", "use fewer connections, so that each rests less"),
+        ];
+        finding
     }
-
-    fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.limited.conclude(case, finding)
-    }
-}
-
-fn finding(case: &Case<'_>, sender: Side, messages: &Messages, worst: &Delivery) -> Finding {
-    let from = name(sender);
-    let rest = human(worst.rested.unwrap_or_default());
-    let seen = format!(
-        "after a rest of {rest} the {from} stopped with {} in flight for ACKs, though the same \
-         connection had carried {} at once before",
-        bytes(worst.first_in_flight),
-        bytes(worst.earlier_in_flight)
-    );
-    let mut finding = found("slow-start-after-idle", sender, case, messages, worst, seen);
-    finding.summary = format!(
-        "A connection that rested begins slow start anew, a round trip ({}) for each doubling, \
-         although its window had been large: {}.",
-        trip(worst),
-        share(messages, &finding)
-    );
-    finding.ruled_out.push(ruled_out("slow-start", "the connection was used before, with a larger window"));
-    finding.ruled_out.push(ruled_out("packet-loss", "nothing was sent again that could have made it smaller"));
-    finding.overturned_by = format!("net.ipv4.tcp_slow_start_after_idle = 0 at the {from}");
-    finding.fix = vec![
-        fix(from, "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
-        fix("client", "use fewer connections, so that each rests less"),
-    ];
-    finding
 }

@@ -22,7 +22,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Stops(stalls), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, stalls, &tally)))
+                Conclusion::Finding(Box::new(finding(case, stalls, tally)))
             }
             _ => Conclusion::Nothing,
         }

@@ -1,17 +1,14 @@
 //! What a cause cost, exchange by exchange.
 
-use core::cmp::Reverse;
 use core::time::Duration;
 
+use super::example::Worst;
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
-use crate::report::{Exemplar, WaitSpan};
+use crate::report::Exemplar;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
-use crate::wait::Bound;
 
-/// Exemplars kept for one finding.
-const EXEMPLARS: usize = 5;
 /// Disjoint intervals kept; beyond that the nearest are joined.
 const MAX_INTERVALS: usize = 4096;
 
@@ -129,78 +126,21 @@ impl Tally {
             .count_each(|stretch| stretch.div_ceil(of_one).max(1))
     }
 
+    /// The cause also held what led to an exchange, from here to there.
+    pub(crate) fn add_wall(&mut self, from: Timestamp, until: Timestamp) {
+        self.wall.add(from, until);
+    }
+
+    /// How often it happened apart in time, if each time lasts so long: a
+    /// stretch without a break holds one for each such length.
+    pub(crate) fn times(&self, lasting: Duration) -> u64 {
+        let lasting = nanos(lasting).max(1);
+        self.wall.count_each(|stretch| (stretch / lasting).max(1))
+    }
+
     /// The exchanges that lost most.
     pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
-        self.worst
-            .list
-            .iter()
-            .map(|(_, exemplar)| exemplar.clone())
-            .collect()
-    }
-}
-
-/// The exchanges with the most of something, worst first.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Worst {
-    list: Vec<(u64, Exemplar)>,
-}
-
-impl Worst {
-    pub(crate) fn offer(&mut self, weight: u64, exchange: &Exchange) {
-        let is_full = self.list.len() >= EXEMPLARS;
-        // Of equal ones the earlier stays, whichever closed first.
-        let rank = (Reverse(weight), exchange.begin.as_nanos());
-        let is_behind = |(least, last): &(u64, Exemplar)| rank > (Reverse(*least), last.start_ns);
-        if is_full && self.list.last().is_some_and(is_behind) {
-            return;
-        }
-        self.list.push((weight, exemplar(exchange)));
-        self.settle();
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.list.extend(other.list);
-        self.settle();
-    }
-
-    pub(crate) fn exemplars(&self) -> Vec<Exemplar> {
-        self.list
-            .iter()
-            .map(|(_, exemplar)| exemplar.clone())
-            .collect()
-    }
-
-    fn settle(&mut self) {
-        self.list.sort_by(|(a, x), (b, y)| {
-            b.cmp(a)
-                .then_with(|| (x.start_ns, &x.client).cmp(&(y.start_ns, &y.client)))
-        });
-        self.list.truncate(EXEMPLARS);
-    }
-}
-
-/// An exchange as the report shows it.
-pub(crate) fn exemplar(exchange: &Exchange) -> Exemplar {
-    let waits = exchange.waits.iter().map(|wait| WaitSpan {
-        kind: wait.kind,
-        owner: wait.owner,
-        duration_ns: nanos(wait.duration()),
-        error_ns: match wait.bound {
-            Bound::Observed => None,
-            Bound::Inferred(error) => Some(nanos(error)),
-        },
-        released_by_packet: wait.released_by,
-    });
-    Exemplar {
-        client: exchange.client.to_string(),
-        server: exchange.server.to_string(),
-        request: exchange.request.clone().unwrap_or_default(),
-        outcome: exchange.outcome.to_string(),
-        start_ns: exchange.begin.as_nanos(),
-        latency_ns: nanos(exchange.latency()),
-        first_packet: Some(exchange.first_packet).filter(|&number| number > 0),
-        last_packet: Some(exchange.last_packet).filter(|&number| number > 0),
-        waits: waits.collect(),
+        self.worst.exemplars()
     }
 }
 

@@ -2,10 +2,13 @@
 
 use core::time::Duration;
 
+use super::Case;
+use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
 use super::server_think::waited;
 use super::tally::{Cost, Tally, nanos};
 use crate::exchange::Exchange;
+use crate::report::Finding;
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
@@ -42,6 +45,15 @@ pub(super) struct Trips {
     /// Exchanges that took longer than the least by a step's share.
     pub(super) beyond: Tally,
     pub(super) least: Option<Duration>,
+    /// Of late ones, what lies before the request came to the point and after
+    /// the response left it, in nanoseconds: no part of the exchange as it is
+    /// seen there.
+    outside: u64,
+    /// Of that, what came after the response left.
+    heard_late: u64,
+    /// Exchanges of which it is told when they were heard, and of which not.
+    told: u64,
+    untold: u64,
     samples: Vec<Sample>,
     /// No sample later than this is kept; `None`: there is room.
     until: Option<Timestamp>,
@@ -71,24 +83,41 @@ impl Trips {
     pub(super) const CONCERNS: Features = Features::wait(WaitKind::RoundTrip);
 
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        let trip = waited(exchange, WaitKind::RoundTrip);
-        if trip == Duration::ZERO {
+        let seen = waited(exchange, WaitKind::RoundTrip);
+        if seen == Duration::ZERO {
             return;
         }
-        self.least = self.least.into_iter().chain([trip]).min();
+        let (outside, is_whole) = outside(exchange);
+        let beyond = exchange.travel.beyond;
+        let trip = seen + beyond + outside;
+        self.told += u64::from(is_whole);
+        self.untold += u64::from(!is_whole);
+        self.least = match is_whole {
+            true => self.least.into_iter().chain([trip]).min(),
+            false => self.least,
+        };
         // Of its own connection: the service's least depends on who came first.
-        let least = exchange.least_trip.unwrap_or(trip);
+        let least = exchange.least_trip.unwrap_or(seen) + beyond;
         let late = trip.saturating_sub(least);
         let is_late = trip >= least * FACTOR && late >= NOTABLE;
         if is_late {
+            self.tally.add(exchange, Cost::exactly(late), outside);
+            let [asked, _] = exchange.travel.queued;
+            let heard = outside.saturating_sub(asked);
             self.tally
-                .add(exchange, Cost::exactly(late), Duration::ZERO);
+                .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
+            self.heard_late += nanos(exchange.travel.heard_late.unwrap_or_default());
         }
         if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
-            self.beyond
-                .add(exchange, Cost::exactly(late), Duration::ZERO);
+            self.beyond.add(exchange, Cost::exactly(late), outside);
         }
-        self.note_both_ways(exchange, late);
+        if outside >= SLIGHT {
+            self.outside = self.outside.saturating_add(nanos(outside));
+        }
+        self.note_both_ways(exchange, late, outside);
+        if !is_whole {
+            return;
+        }
         if self.until.is_some_and(|until| exchange.begin > until) {
             return;
         }
@@ -103,8 +132,9 @@ impl Trips {
         }
     }
 
-    fn note_both_ways(&mut self, exchange: &Exchange, late: Duration) {
-        let answered_late = match exchange.travel.is_acked_first {
+    fn note_both_ways(&mut self, exchange: &Exchange, late: Duration, outside: Duration) {
+        // Beside the server its answer's time is its own.
+        let answered_late = match exchange.travel.is_acked_first || is_far(exchange) {
             true => Duration::ZERO,
             false => waited(exchange, WaitKind::ServerThink),
         };
@@ -116,7 +146,7 @@ impl Trips {
             likely: nanos(late + answered_late),
             high: nanos(late + answered_late),
         };
-        self.both_ways.add(exchange, cost, Duration::ZERO);
+        self.both_ways.add(exchange, cost, outside);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
@@ -124,6 +154,10 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
         self.least = self.least.into_iter().chain(other.least).min();
+        self.outside += other.outside;
+        self.heard_late += other.heard_late;
+        self.told += other.told;
+        self.untold += other.untold;
         self.samples.extend(other.samples);
         self.settle();
     }
@@ -133,6 +167,31 @@ impl Trips {
         self.samples.truncate(MAX_SAMPLES);
         let is_full = self.samples.len() == MAX_SAMPLES;
         self.until = self.samples.last().filter(|_| is_full).map(|last| last.at);
+    }
+
+    /// Whether what `tally` counted matters to the requests, as whoever asks
+    /// waits for them: from beside the server most of that is not seen.
+    pub(super) fn is_material(&self, case: &Case<'_>, tally: &Tally) -> bool {
+        if evidence::is_material(case, tally) {
+            return true;
+        }
+        let least = self.least.unwrap_or_default();
+        // A moment in which a host stood still delays all that was on its way.
+        let typical = self.tally.saved.quantile(0.5).unwrap_or_default();
+        let recurs = self.tally.times(typical) >= OCCASIONS;
+        self.outside > 0 && recurs && matters_outside(case, tally, least)
+    }
+
+    /// Whether most of what was late lies outside of the exchanges.
+    pub(super) fn is_outside(&self) -> bool {
+        self.outside.saturating_mul(2) > self.both_ways.cost.likely
+    }
+
+    /// The share of the requests' whole time that `finding` costs.
+    pub(super) fn share(&self, case: &Case<'_>, tally: &Tally, finding: &mut Finding) {
+        if self.is_outside() {
+            finding.share = share_outside(case, tally, self.least.unwrap_or_default());
+        }
     }
 
     /// The round trips in time order.
@@ -148,6 +207,18 @@ impl Trips {
     pub(super) fn is_queue(&self, count: u64) -> bool {
         let share = self.tally.affected as f64 / count.max(1) as f64;
         share >= MOSTLY || (share >= OFTEN && self.smoothness() >= SMOOTH)
+    }
+
+    /// What a queue cost that stands for all alike: those of which nothing tells
+    /// when they were heard waited as long as the others.
+    pub(super) fn queued(&self) -> Tally {
+        let mut tally = self.tally.clone();
+        let told = u128::from(self.told.max(1));
+        let rest = u128::from(self.heard_late) * u128::from(self.untold) / told;
+        let rest = u64::try_from(rest).unwrap_or(u64::MAX);
+        tally.cost.likely = tally.cost.likely.saturating_add(rest);
+        tally.cost.high = tally.cost.high.saturating_add(rest);
+        tally
     }
 
     /// How far each round trip tells the next one: their correlation.
@@ -199,6 +270,44 @@ impl Trips {
         let (before, after) = samples.split_at_checked(at)?;
         step_between(before, after)
     }
+}
+
+/// Whether what `tally` counted outside of exchanges matters to who asks.
+pub(super) fn matters_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> bool {
+    let mean = Duration::from_nanos(tally.cost.likely / case.ledger.count.max(1));
+    mean >= MATERIAL_TIME && share_outside(case, tally, least) >= MATERIAL_SHARE
+}
+
+/// The share that it has of the requests' time with their way from and to the
+/// client, on which each spends this round trip at least.
+pub(super) fn share_outside(case: &Case<'_>, tally: &Tally, least: Duration) -> f64 {
+    let ways = nanos(least).saturating_mul(case.ledger.count);
+    let whole = case
+        .ledger
+        .total()
+        .saturating_add(ways)
+        .saturating_add(tally.cost.likely);
+    tally.cost.likely as f64 / whole.max(1) as f64
+}
+
+/// Whether the point is nearer to the server: most of a round trip lies
+/// outside of the exchange as it is seen there.
+pub(super) fn is_far(exchange: &Exchange) -> bool {
+    exchange
+        .least_trip
+        .is_some_and(|least| exchange.travel.beyond > least)
+}
+
+/// How late the request came to a point beside the server, by its sender's
+/// clock, and the client heard the response's end; nothing beside the client,
+/// where the exchange holds all of that. Whether both show.
+fn outside(exchange: &Exchange) -> (Duration, bool) {
+    if !is_far(exchange) {
+        return (Duration::ZERO, true);
+    }
+    let [asked, _] = exchange.travel.queued;
+    let heard = exchange.travel.heard_late;
+    (asked + heard.unwrap_or_default(), heard.is_some())
 }
 
 /// The step from one side to the other, if each keeps to its level.

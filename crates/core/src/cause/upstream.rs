@@ -1,6 +1,7 @@
 //! What a proxy does behind: the same capture holds its clients' side and its
 //! upstream's, and each request is followed from the one to the other.
 
+use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub(crate) struct Upstream {
     /// Requests that connections to the upstream wait for, if they do.
     pub(super) gate: Option<Gate>,
     pub(super) role: Option<Role>,
+    /// What [`Upstream::claim`] found, which several rules ask for.
+    claimed: OnceCell<Option<(Role, Tally)>>,
 }
 
 /// A request to the proxy and the proxy's to its upstream.
@@ -116,6 +119,7 @@ impl Upstream {
             weight: own.weight,
             gate,
             role,
+            claimed: OnceCell::new(),
         })
     }
 
@@ -132,7 +136,12 @@ impl Upstream {
     }
 
     /// What the exchanges would have saved, where that is worth a finding.
-    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, Tally)> {
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<(Role, &Tally)> {
+        let claimed = self.claimed.get_or_init(|| self.weigh(case)).as_ref();
+        claimed.map(|(role, tally)| (*role, tally))
+    }
+
+    fn weigh(&self, case: &Case<'_>) -> Option<(Role, Tally)> {
         let is_farther = || self.median(Pair::travel) >= round_trip(case) * FARTHER;
         let role = self
             .role
@@ -188,7 +197,7 @@ impl Upstream {
 pub(super) fn claimed<'a>(
     case: &'a Case<'_>,
     roles: &[Role],
-) -> Option<(&'a Upstream, Role, Tally)> {
+) -> Option<(&'a Upstream, Role, &'a Tally)> {
     let upstream = case.upstream.filter(|_| case.has_packets)?;
     let (role, tally) = upstream.claim(case)?;
     roles.contains(&role).then_some((upstream, role, tally))

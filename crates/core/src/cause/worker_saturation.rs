@@ -22,7 +22,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Queues(gate), tally)) => {
-                Conclusion::Finding(Box::new(finding(case, gate, &tally)))
+                Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
             _ => Conclusion::Nothing,
         }

@@ -77,7 +77,13 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         &["radio-power-save", "path-jitter", "qdisc-dwell"],
         Time::Within,
     ),
-    ("path-queueing", &["qdisc-dwell"], Time::Within),
+    // What fills a link or a device queues before it; what is late after pauses
+    // only is no queue.
+    (
+        "path-queueing",
+        &["bandwidth-limit", "radio-power-save", "qdisc-dwell"],
+        Time::Within,
+    ),
     ("path-jitter", &["qdisc-dwell"], Time::Within),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),

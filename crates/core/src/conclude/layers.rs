@@ -5,6 +5,7 @@ use crate::cause::evidence::{human, median};
 use crate::event::{ProbeMethod, TargetId};
 use crate::facts::Facts;
 use crate::report::{Finding, Layer, LayerState};
+use crate::service::Ledger;
 
 /// Counters whose rise accuses nobody by itself but clears their layer when
 /// they stay where they are.
@@ -16,7 +17,8 @@ const QUEUE_COUNTERS: [&str; 4] = [
 ];
 
 /// One line for each layer that the run has anything to say about.
-pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
+/// `ledger` holds the subject's figures.
+pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
     let mut layers = Vec::new();
     if !evidence.targets.is_empty() {
@@ -26,9 +28,9 @@ pub(super) fn layers(evidence: &Evidence, findings: &[Finding]) -> Vec<Layer> {
         layers.push(firewall(facts));
         layers.push(backlog(facts));
     }
-    layers.push(connection(evidence));
-    layers.push(transport(evidence));
-    layers.push(server(evidence));
+    layers.push(connection(evidence, ledger));
+    layers.push(transport(evidence, ledger));
+    layers.push(server(ledger));
     if !evidence.targets.is_empty() {
         layers.push(configuration(facts, findings));
     }
@@ -266,8 +268,7 @@ fn backlog(facts: &Facts) -> Layer {
     )
 }
 
-fn connection(evidence: &Evidence) -> Layer {
-    let ledger = super::ledger(evidence, TargetId::Subject);
+fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let setups = &ledger.setups;
     let load = evidence.facts.loads.all(TargetId::Subject);
     if setups.count == 0 && load.connects == 0 {
@@ -289,8 +290,7 @@ fn connection(evidence: &Evidence) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
-fn transport(evidence: &Evidence) -> Layer {
-    let ledger = super::ledger(evidence, TargetId::Subject);
+fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let repaired: u64 = ledger.recoveries.values().sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
@@ -319,8 +319,7 @@ fn transport(evidence: &Evidence) -> Layer {
     layer("transport", LayerState::Cleared, line, "packets")
 }
 
-fn server(evidence: &Evidence) -> Layer {
-    let ledger = super::ledger(evidence, TargetId::Subject);
+fn server(ledger: &Ledger) -> Layer {
     if ledger.count == 0 {
         let line = "no whole response was seen".to_owned();
         return layer(

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Exemplar;
-use crate::cause::tally::{exemplar, nanos};
+use crate::cause::example::Example;
+use crate::cause::tally::nanos;
 use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
 use crate::wait::Owner;
 
@@ -75,7 +76,7 @@ impl ExchangeRecord {
             setup_ns: exchange.setup.map(nanos),
             response_bytes: exchange.response_bytes,
             recoveries: recoveries.collect(),
-            exchange: exemplar(exchange),
+            exchange: Example::of(exchange).exemplar(),
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct Truth {
     /// The share of requests that the fault touches, 0 to 1, where that was designed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
+    /// Whether the recording holds a part of the requests only: what is found costs those.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// Why the difference that switching the fault off makes is not what the expected findings
     /// cost; `None` where it is.
     #[serde(skip_serializing_if = "Option::is_none")]

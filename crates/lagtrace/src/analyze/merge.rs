@@ -1,16 +1,19 @@
 //! One capture or several, read in time order.
 //!
-//! Files that begin where another one ends are pieces of one capture, as
+//! Files that go on where another one ends are pieces of one capture, as
 //! `tcpdump -C` or `dumpcap -b` leave them, in whatever order they are named:
 //! they count as seen at one point, their packets numbered on. Files that
-//! overlap in time are captures of their own.
+//! overlap in time, or where nothing goes on, are captures of their own.
 
 use std::time::Duration;
 
 use lagtrace_core::decode::Packet;
+use lagtrace_core::event::Note;
 use lagtrace_core::event::PointId;
 use lagtrace_core::time::Timestamp;
 use lagtrace_sources::capture::{FileCapture, Packets};
+
+use super::pieces::{Assumed, Trail, are_named_alike};
 
 /// How many packets of a file are read ahead while others are due.
 const AHEAD: usize = 1024;
@@ -40,6 +43,14 @@ impl<'a> Merged<'a> {
         }
     }
 
+    /// What was assumed of files that follow each other.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        match self {
+            Self::One(..) => Vec::new(),
+            Self::Several(lanes) => lanes.assumed.notes(),
+        }
+    }
+
     /// Reads the next packets in place of those in `packets`; none at the end.
     pub(super) fn next(&mut self, packets: &mut Packets) {
         match self {
@@ -61,6 +72,7 @@ pub(super) struct Lanes<'a> {
     under_way: Vec<Lane<'a>>,
     /// Ended, and continued by none so far.
     over: Vec<Lane<'a>>,
+    assumed: Assumed,
 }
 
 /// One file and what was read of it ahead of its time.
@@ -75,6 +87,8 @@ struct Lane<'a> {
     points: (u16, u16),
     /// Packets of the pieces before it.
     numbers: u64,
+    /// Where its flows stand, for those that may go on.
+    trail: Trail,
 }
 
 impl<'a> Lanes<'a> {
@@ -88,6 +102,7 @@ impl<'a> Lanes<'a> {
             to_come,
             under_way: Vec::new(),
             over: Vec::new(),
+            assumed: Assumed::default(),
         }
     }
 
@@ -104,7 +119,8 @@ impl<'a> Lanes<'a> {
         let Some(lane) = self.under_way.get_mut(index) else {
             return false;
         };
-        lane.take(into);
+        // Only what is to come may go on with it.
+        lane.take(into, !self.to_come.is_empty());
         if !lane.refill() {
             self.over.push(self.under_way.remove(index));
         }
@@ -115,22 +131,37 @@ impl<'a> Lanes<'a> {
         self.under_way.get(index).map_or(Timestamp::MAX, Lane::head)
     }
 
-    /// The next file begins: it goes on with the one that ended last before.
+    /// The next file begins: it goes on with one that ended before, if any.
     fn begin(&mut self) {
         let Some(mut lane) = self.to_come.pop() else {
             return;
         };
+        if lane.ahead.is_empty() {
+            return;
+        }
         let begin = lane.head() + DISORDER;
-        let before = (0..self.over.len())
-            .filter(|&index| self.over.get(index).is_some_and(|over| over.last <= begin))
-            .max_by_key(|&index| self.over.get(index).map(|over| over.last));
-        if let Some(before) = before.map(|index| self.over.remove(index)) {
+        lane.read(AHEAD);
+        let is_before = |index: &usize| self.over.get(*index).is_some_and(|o| o.last <= begin);
+        let mut before: Vec<usize> = (0..self.over.len()).filter(is_before).collect();
+        before.sort_by_key(|&index| {
+            self.over
+                .get(index)
+                .map(|over| std::cmp::Reverse(over.last))
+        });
+        let continued = before.iter().find(|&&index| {
+            self.over
+                .get(index)
+                .is_some_and(|over| lane.continues(over))
+        });
+        if !before.is_empty() {
+            let name = lane.capture.summary().name;
+            self.assumed.tell(&name, continued.is_some());
+        }
+        if let Some(before) = continued.map(|&index| self.over.remove(index)) {
             lane.points.1 = before.points.1;
             lane.numbers = before.numbers + before.capture.summary().packets;
         }
-        if lane.ahead.len() > 0 {
-            self.under_way.push(lane);
-        }
+        self.under_way.push(lane);
     }
 }
 
@@ -145,6 +176,7 @@ impl<'a> Lane<'a> {
             last: Timestamp::MIN,
             points: (point, point),
             numbers: 0,
+            trail: Trail::default(),
         };
         // The first packet says when it is due; the rest can wait.
         lane.read(1);
@@ -154,16 +186,28 @@ impl<'a> Lane<'a> {
     /// When the next packet was seen; the end of time where there is none.
     fn head(&self) -> Timestamp {
         let packet = self.ahead.at(self.next);
-        let at = packet.map(|(packet, _)| time_of(packet).unwrap_or(self.last));
+        let at = packet.map(|(packet, _)| packet.at().unwrap_or(self.last));
         at.unwrap_or(Timestamp::MAX)
     }
 
-    fn take(&mut self, into: &mut Packets) {
+    /// Whether it is the next piece of the capture that `before` is one of.
+    fn continues(&self, before: &Self) -> bool {
+        let (one, other) = (before.capture.summary().name, self.capture.summary().name);
+        let links = before.capture.link().zip(self.capture.link());
+        links.is_none_or(|(one, other)| one == other)
+            && (self.ahead.segments().any(|(s, _)| before.trail.goes_on(s))
+                || are_named_alike(&one, &other, self.head().since(before.last)))
+    }
+
+    fn take(&mut self, into: &mut Packets, keeps_trail: bool) {
         let Some((packet, payload)) = self.ahead.at(self.next) else {
             return;
         };
+        if let (Packet::Tcp(segment, _), true) = (packet, keeps_trail) {
+            self.trail.take(segment);
+        }
         self.next += 1;
-        self.last = self.last.max(time_of(packet).unwrap_or(self.last));
+        self.last = self.last.max(packet.at().unwrap_or(self.last));
         let (own, shown) = self.points;
         let points = |PointId(id): PointId| PointId(id - own + shown);
         into.push(&moved(*packet, points, self.numbers), payload);
@@ -184,29 +228,11 @@ impl<'a> Lane<'a> {
             match self.capture.next_packet() {
                 Some(packet) => {
                     self.left -= u64::from(matches!(packet, Packet::Tcp(..)));
-                    self.ahead.push(&packet, payload_of(&packet));
+                    self.ahead.push(&packet, packet.payload());
                 }
                 None => self.left = 0,
             }
         }
-    }
-}
-
-/// When a packet was seen; `None` for what bears on no flow.
-fn time_of(packet: &Packet<'_>) -> Option<Timestamp> {
-    match packet {
-        Packet::Tcp(segment, _) => Some(segment.at),
-        Packet::Udp(header, _) => Some(header.at),
-        Packet::Icmp(error) => Some(error.at),
-        Packet::Neighbour(step) => Some(step.at),
-        Packet::Other => None,
-    }
-}
-
-fn payload_of<'a>(packet: &Packet<'a>) -> &'a [u8] {
-    match packet {
-        Packet::Tcp(_, payload) | Packet::Udp(_, payload) => payload,
-        Packet::Icmp(_) | Packet::Neighbour(_) | Packet::Other => &[],
     }
 }
 

@@ -7,9 +7,9 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::report::Report;
 use lagtrace_core::time::Timestamp;
+use lagtrace_sources::capture::Packets;
 
 use crate::conclusion;
-use crate::packets::Packets;
 
 /// The analyzer, and what it has not seen yet.
 #[derive(Debug)]
@@ -70,19 +70,17 @@ impl Feed {
     pub(super) fn digest(&mut self, packets: &Packets) {
         let mut events = std::mem::take(&mut self.waiting);
         events.sort_by_key(due);
-        let mut next = 0;
+        let mut packets = packets.whole().peekable();
         for event in events {
             let at = due(&event);
-            while let Some((segment, payload)) = packets.at(next).filter(|(s, _)| s.at < at) {
-                self.analyzer.segment(segment, payload);
-                next += 1;
+            while let Some(packet) =
+                packets.next_if(|packet| packet.at().is_none_or(|its| its < at))
+            {
+                self.analyzer.packet(&packet);
             }
             self.analyzer.observe(event);
         }
-        while let Some((segment, payload)) = packets.at(next) {
-            self.analyzer.segment(segment, payload);
-            next += 1;
-        }
+        packets.for_each(|packet| self.analyzer.packet(&packet));
     }
 
     /// What would tell the remaining hypotheses apart.

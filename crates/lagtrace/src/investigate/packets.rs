@@ -14,6 +14,10 @@ use crate::diagnose::Options;
 use crate::failure::{Failure, Result};
 use crate::words;
 
+/// ICMP errors (RFC 792: types 3, 11 and 12; RFC 4443: types below 128, of which
+/// 4 are assigned), ARP, and neighbour discovery (RFC 4861 §4.3).
+const AROUND: &str = "arp or (icmp and (icmp[0] = 3 or icmp[0] = 11 or icmp[0] = 12)) \
+    or (icmp6 and (ip6[40] < 5 or ip6[40] = 135 or ip6[40] = 136))";
 /// The step's name.
 const STEP: &str = "capture";
 
@@ -144,7 +148,10 @@ impl Investigation<'_> {
         options
     }
 
-    /// Only what goes to the targets and comes from them.
+    /// What goes to the targets and comes from them, and what tells why it does
+    /// not get there: errors of routers and hosts, and searches for hardware
+    /// addresses. No lookups of names: the load makes none, so those would be
+    /// other programs' and would tell nothing of it.
     fn filter(&self) -> String {
         let of_site = |address: std::net::SocketAddr| {
             format!("(tcp port {} and host {})", address.port(), address.ip())
@@ -153,7 +160,7 @@ impl Investigation<'_> {
             .open_sites()
             .map(|site| of_site(site.target.address))
             .collect();
-        parts.join(" or ")
+        format!("{} or {AROUND}", parts.join(" or "))
     }
 }
 

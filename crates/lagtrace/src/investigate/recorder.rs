@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lagtrace_sources::capture::{Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome};
-
-use crate::packets::Packets;
+use lagtrace_sources::capture::{
+    Arrival, CaptureError, LiveCapture, LiveOptions, LiveOutcome, Packets,
+};
 
 /// How much memory packets may take until they are analysed.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
@@ -78,9 +78,9 @@ fn fill(mut capture: LiveCapture, shelf: &Shelf) -> LiveOutcome {
         match capture.next_batch(PATIENCE) {
             Arrival::Batch(batch) => {
                 let mut packets = shelf.packets.lock().unwrap_or_else(PoisonError::into_inner);
-                for (segment, payload) in batch.segments() {
-                    if packets.bytes() < MOST_BYTES {
-                        packets.push(segment, payload);
+                for (packet, payload) in batch.iter() {
+                    if packets.memory() < MOST_BYTES {
+                        packets.push(packet, payload);
                     } else {
                         shelf.skipped.fetch_add(1, Ordering::Relaxed);
                     }

@@ -146,12 +146,21 @@ fn whatever_stands_between_the_packets_stays_and_secrets_are_told() {
         format!("CLIENT_RANDOM {} {}\n", "a".repeat(64), "b".repeat(96)),
     )
     .unwrap();
+    let client = recording("nagle-delayed-ack-8ms", "client");
+    let stream = ["--stream", "0", "--format", "json"];
+    let stream = lagtrace(
+        ["analyze", client.to_str().unwrap()]
+            .into_iter()
+            .chain(stream),
+    )
+    .json();
+    let hello = format!("{}:hello", stream["exchanges"][0]["first_packet"]);
     let mut editcap = Command::new("editcap");
     let secrets = format!("tls,{}", keys.display());
     run(editcap
         .args(["-F", "pcapng", "--capture-comment", "from the lab"])
-        .args(["--inject-secrets", &secrets, "-a", "1:hello"])
-        .arg(recording("nagle-delayed-ack-8ms", "client"))
+        .args(["--inject-secrets", &secrets, "-a", &hello])
+        .arg(&client)
         .arg(&before))
     .expect(0);
     // A resolved name, statistics with 7 packets lost, and somebody's own.

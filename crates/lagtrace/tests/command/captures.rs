@@ -1,11 +1,12 @@
 //! Capture files and live captures.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::program::{has_root, has_tool, lagtrace, program, run};
+use super::corpus::recording;
+use super::program::{has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{OK, Server};
 
 /// A capture of the file source's own tests.
@@ -220,6 +221,10 @@ fn pieces_of_a_capture_are_one_in_any_order_and_a_bad_one_is_left_out() {
     for field in ["exchanges", "connections", "services", "findings"] {
         assert_eq!(report[field], whole[field], "{field}");
     }
+    assert!(
+        notes(&report).contains(&"pieces-of-one-capture"),
+        "{report:#}"
+    );
     let notes = report["notes"].as_array().unwrap();
     let is_said = |note: &serde_json::Value| {
         note["id"] == "file-not-read" && note["text"].as_str().unwrap().contains("piece.pcap2")
@@ -228,14 +233,108 @@ fn pieces_of_a_capture_are_one_in_any_order_and_a_bad_one_is_left_out() {
 }
 
 #[test]
+fn captures_of_different_days_are_not_one() {
+    let names = ["nagle-delayed-ack-8ms", "accept-queue-overflow-40ms"];
+    let files = names.map(|name| recording(name, "client"));
+    let json = ["--format", "json", "-q"];
+    let analyze = |files: &[PathBuf]| {
+        let files = files.iter().map(|path| path.to_str().unwrap());
+        lagtrace(["analyze"].into_iter().chain(files).chain(json)).json()
+    };
+    let both = analyze(&files);
+    assert!(notes(&both).contains(&"separate-captures"), "{both:#}");
+    let each = files
+        .each_ref()
+        .map(|file| analyze(std::slice::from_ref(file)));
+    let sum = |of: &dyn Fn(&serde_json::Value) -> u64| each.iter().map(of).sum::<u64>();
+    let exchanges = |report: &serde_json::Value| report["exchanges"]["count"].as_u64().unwrap();
+    assert_eq!(exchanges(&both), sum(&exchanges));
+    let points = both["capture"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    for (point, alone) in points.iter().zip(&each) {
+        let alone = &alone["capture"]["points"][0];
+        assert_eq!(point["connections"], alone["connections"], "{points:#?}");
+    }
+}
+
+#[test]
+fn a_capture_that_tcpdump_is_writing_is_reported_when_both_are_interrupted() {
+    const TEST: &str = "a_capture_that_tcpdump_is_writing_is_reported_when_both_are_interrupted";
+    if !has_root(TEST) || !has_tool(TEST, "tcpdump") {
+        return;
+    }
+    let server = Server::start(OK);
+    let url = server.url();
+    let port = url.trim_end_matches("/page").rsplit(':').next().unwrap();
+    let mut tcpdump = Command::new("tcpdump")
+        .args([
+            "-i",
+            "lo",
+            "-U",
+            "--immediate-mode",
+            "-w",
+            "-",
+            "tcp",
+            "port",
+            port,
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pipe = tcpdump.stdout.take().unwrap();
+    let analyze = Command::new(program())
+        .args(["analyze", "-", "--format", "json", "-q"])
+        .stdin(Stdio::from(pipe))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It says that it listens once it does.
+    let mut said = std::io::BufReader::new(tcpdump.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listening on") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "tcpdump ended");
+    }
+    let load = ["-c", "2", "-d", "1s", "--rate", "50", "--no-capture"];
+    lagtrace(["diagnose", &url, "-q"].iter().chain(&load)).expect(0);
+    // As a terminal does: both at once.
+    let ids = [tcpdump.id().to_string(), analyze.id().to_string()];
+    assert!(
+        Command::new("kill")
+            .arg("-INT")
+            .args(ids)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = analyze.wait_with_output().unwrap();
+    tcpdump.wait().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        report["exchanges"]["count"].as_u64().unwrap() > 20,
+        "{report:#}"
+    );
+}
+
+#[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let path = fixture("ethernet.pcap");
-    let analyze = |threads: &str| {
-        let path = path.to_str().unwrap();
-        lagtrace(["analyze", path, "--format", "json", "--threads", threads]).stdout
-    };
-    assert_eq!(analyze("1"), analyze("2"));
-    assert_eq!(analyze("1"), analyze("9"));
+    let wanted: [&[&str]; 5] = [
+        &["--format", "json"],
+        &["--format", "json", "--connections", "9"],
+        &["--format", "ndjson"],
+        &["--format", "ndjson", "--connections"],
+        &["--exchanges", "50", "--sort", "latency"],
+    ];
+    for wanted in wanted {
+        let analyze = |threads: &str| {
+            let arguments = ["analyze", path.to_str().unwrap(), "--threads", threads];
+            lagtrace(arguments.into_iter().chain(wanted.iter().copied())).stdout
+        };
+        assert_eq!(analyze("1"), analyze("2"), "{wanted:?}");
+        assert_eq!(analyze("1"), analyze("9"), "{wanted:?}");
+    }
 }
 
 #[test]
@@ -267,4 +366,72 @@ fn what_is_still_being_written_is_reported_on_an_interrupt() {
         "{notes:#?}"
     );
     drop(input);
+}
+
+/// What one interface saw, of a capture on `any` (cooked, version 2: the
+/// interface's index stands behind the protocol).
+fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
+    let (header, mut rest) = whole.split_at(24);
+    let mut one = header.to_vec();
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let (record, behind) = rest.split_at(16 + len);
+        if record[20..24] == index.to_be_bytes() {
+            one.extend(record);
+        }
+        rest = behind;
+    }
+    one
+}
+
+/// `tcpdump -i any`, 24 requests over a bridge whose filter drops some
+/// responses, and 20 within a VXLAN, the packets of which are seen on the
+/// tunnel's device and, wrapped, below. In both every packet is there twice.
+#[test]
+fn what_any_sees_twice_happened_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = ["--format", "json", "-q", "--connections"];
+    let analyze = |path: &std::path::Path| {
+        lagtrace(["analyze", path.to_str().unwrap()].into_iter().chain(json)).json()
+    };
+    // The interface that sees all packets.
+    for (name, interface, requests) in [("any-bridge.pcap", 3, 24), ("any-vxlan.pcap", 2, 20)] {
+        let path = fixture(name);
+        let any = analyze(&path);
+        let alone = folder.path().join(name);
+        fs::write(&alone, of_interface(&fs::read(&path).unwrap(), interface)).unwrap();
+        let one = analyze(&alone);
+        assert!(notes(&any).contains(&"duplicate-packets"), "{any:#}");
+        assert!(!notes(&one).contains(&"duplicate-packets"), "{one:#}");
+        for report in [&any, &one] {
+            assert_eq!(report["exchanges"]["count"], requests, "{name}: {report:#}");
+        }
+        let connections = |report: &serde_json::Value| {
+            let list = report["connections"]["list"].as_array().unwrap().clone();
+            let mut list: Vec<_> = list
+                .into_iter()
+                .map(|c| (c["client"].to_string(), c))
+                .collect();
+            list.sort_by(|(one, _), (other, _)| one.cmp(other));
+            list
+        };
+        for ((_, any), (_, one)) in connections(&any).iter().zip(&connections(&one)) {
+            for side in ["client_side", "server_side"] {
+                let number = |of: &serde_json::Value| of.as_u64().unwrap();
+                let (any, one) = (&any[side], &one[side]);
+                let copies = number(&any["retransmissions"]["copies"]);
+                let packets = number(&any["packets"]) - copies;
+                assert!(
+                    copies > 20 && packets == number(&one["packets"]),
+                    "{name}: {any:#}"
+                );
+                for kind in ["repeated", "repeated_bytes", "spurious"] {
+                    let (any, one) = (&any["retransmissions"], &one["retransmissions"]);
+                    assert_eq!(any[kind], one[kind], "{name}: {kind}");
+                }
+            }
+            let lasted = |of: &serde_json::Value| of["duration_ns"].as_f64().unwrap();
+            assert!((lasted(any) / lasted(one) - 1.0).abs() < 0.01, "{any:#}");
+        }
+    }
 }

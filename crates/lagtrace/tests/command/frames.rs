@@ -121,6 +121,11 @@ impl Capture {
         &self.bytes
     }
 
+    /// Nothing happens for a while.
+    pub(crate) fn pause(&mut self, micros: u64) {
+        self.micros += micros;
+    }
+
     fn frame(&mut self, kind: [u8; 2], packet: &[u8]) {
         self.micros += STEP;
         let seconds = 1_700_000_000 + (self.micros / 1_000_000) as u32;

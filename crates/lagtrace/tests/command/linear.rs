@@ -12,8 +12,10 @@ use std::process::Command;
 use super::frames::{Capture, Tcp};
 use super::program::program;
 
-/// Packets of the small capture.
+/// Packets of the small capture, for the release build, which `./check` names,
 const FEW: u32 = 10_000;
+/// and for a build that is not optimized.
+const FEW_SLOWLY: u32 = 2_000;
 /// How many times as many the large one has.
 const TIMES: u32 = 8;
 /// The square would be 64.
@@ -46,7 +48,11 @@ fn processor_time(path: &Path) -> f64 {
 #[track_caller]
 fn is_linear(shape: impl Fn(&mut Capture, u32)) {
     let folder = tempfile::tempdir().unwrap();
-    let paths = [FEW, FEW * TIMES].map(|count| {
+    let few = match std::env::var_os("LAGTRACE_PROGRAM") {
+        Some(_) => FEW,
+        None => FEW_SLOWLY,
+    };
+    let paths = [few, few * TIMES].map(|count| {
         let mut capture = Capture::new();
         shape(&mut capture, count);
         let path = folder.path().join(format!("{count}.pcap"));
@@ -63,7 +69,7 @@ fn is_linear(shape: impl Fn(&mut Capture, u32)) {
         }
     }
     panic!(
-        "{FEW} packets took {} s, {TIMES} times as many {} s",
+        "{few} packets took {} s, {TIMES} times as many {} s",
         best[0], best[1]
     );
 }
@@ -282,6 +288,50 @@ fn streams_of_one_connection() {
             frame.extend((index * 2 + 1).to_be_bytes());
             frame.extend([0x82, 0x86, 0x84]);
             ends.say(capture, &frame);
+        }
+    });
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, len @ ..] = (payload.len() as u32).to_be_bytes();
+    let mut frame = Vec::from(len);
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// As many streams as are followed stand open beside each other through many
+/// packets that come twice, and end one after the other.
+#[test]
+fn streams_that_wait_for_each_other() {
+    const TOGETHER: u32 = 400;
+    is_linear(|capture, count| {
+        let mut ends = Ends::open(capture, CLIENT, 2000, SERVER);
+        ends.say(
+            capture,
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        );
+        ends.answer(capture, b"\0\0\0\x04\0\0\0\0\0");
+        for round in 0..count / (TOGETHER * 5) {
+            let stream = |index: u32| (round * TOGETHER + index) * 2 + 1;
+            for index in 0..TOGETHER {
+                ends.say(capture, &frame(1, 5, stream(index), &[0x82, 0x86, 0x84]));
+            }
+            for _ in 0..TOGETHER {
+                let before = ends.server.seq;
+                ends.answer(capture, &frame(0, 0, stream(0), b"x"));
+                let after = ends.server.seq;
+                capture.pause(300_000);
+                ends.server.seq = before;
+                ends.answer(capture, &frame(0, 0, stream(0), b"x"));
+                ends.server.seq = after;
+            }
+            for index in 0..TOGETHER {
+                ends.answer(capture, &frame(1, 5, stream(index), &[0x88]));
+                ends.acknowledge(capture);
+            }
         }
     });
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use lagtrace_core::datagram::{Datagram, Neighbour};
-use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, Packet};
+use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
@@ -42,6 +42,8 @@ pub struct FileCapture {
     decoder: Decoder,
     point: PointId,
     is_over: bool,
+    /// How the frames begin, as far as the file's begin tells.
+    link: Option<LinkType>,
     summary: CaptureSummary,
 }
 
@@ -84,6 +86,7 @@ impl FileCapture {
             decoder: Decoder::new(),
             point,
             is_over: false,
+            link: None,
             summary: CaptureSummary {
                 name,
                 ..CaptureSummary::default()
@@ -196,6 +199,11 @@ impl FileCapture {
         self.container.comments(packet)
     }
 
+    /// How the first packet begins, where the first bytes read hold it.
+    pub fn link(&self) -> Option<LinkType> {
+        self.link
+    }
+
     /// The point of its first interface.
     pub fn point(&self) -> PointId {
         self.point
@@ -229,7 +237,11 @@ impl FileCapture {
         let mut trial = Container::new();
         let damage = match trial.next(begin).found {
             Found::Damaged(damage) => Some(damage),
-            _ => trial.finish(begin).filter(|_| begin.len() < 4),
+            Found::Record(record) => {
+                self.link = Some(record.link);
+                None
+            }
+            Found::NeedMore(_) => trial.finish(begin).filter(|_| begin.len() < 4),
         };
         match damage.map(|damage| damage.fault) {
             Some(Fault::Empty | Fault::NotCapture) => Err(CaptureError::NotCapture {

@@ -1,12 +1,11 @@
 //! Live capture with libpcap.
 //!
 //! A thread of its own empties the kernel's rings, decodes, writes the file
-//! and hands batches of segments to the consumer. It never waits for the
+//! and hands batches of packets to the consumer. It never waits for the
 //! consumer: what finds the channel full is counted as dropped. When it is
 //! stopped it first drains the rings, so that what was on the wire before the
 //! stop is in the result.
 
-mod batch;
 mod handle;
 mod sink;
 mod worker;
@@ -21,12 +20,11 @@ use std::time::Duration;
 use lagtrace_core::decode::{LinkType, MAX_CAPTURED};
 use lagtrace_core::event::{CaptureSummary, PointId};
 
-pub use self::batch::Batch;
 use self::handle::Handle;
 use self::sink::Sink;
 use self::worker::Worker;
-use super::CaptureError;
 use super::writer::{PcapWriter, Written};
+use super::{CaptureError, Packets};
 
 /// How many full batches may wait for the consumer.
 const WAITING_BATCHES: usize = 16;
@@ -72,17 +70,17 @@ impl LiveOptions {
 pub struct LiveCapture {
     stop: Arc<AtomicBool>,
     packets: Arc<AtomicU64>,
-    batches: Option<Receiver<Batch>>,
-    spent: Sender<Batch>,
-    current: Option<Batch>,
+    batches: Option<Receiver<Packets>>,
+    spent: Sender<Packets>,
+    current: Option<Packets>,
     worker: Option<JoinHandle<LiveOutcome>>,
 }
 
 /// What came while waiting for packets.
 #[derive(Debug)]
 pub enum Arrival<'a> {
-    /// Some segments.
-    Batch(&'a Batch),
+    /// Some packets.
+    Batch(&'a Packets),
     /// None in the time allowed.
     Quiet,
     /// None any more.
@@ -136,7 +134,7 @@ impl LiveCapture {
         })
     }
 
-    /// Waits for segments, at most for `wait`.
+    /// Waits for packets that bear on flows, at most for `wait`.
     pub fn next_batch(&mut self, wait: Duration) -> Arrival<'_> {
         if let Some(batch) = self.current.take() {
             // Without a worker there is nobody who could fill it again.
@@ -163,7 +161,7 @@ impl LiveCapture {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the capture, throws away segments that were not taken, and says
+    /// Ends the capture, throws away packets that were not taken, and says
     /// what it amounts to.
     pub fn finish(mut self) -> LiveOutcome {
         self.end().unwrap_or_default()

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use lagtrace_core::decode::Packet;
+use lagtrace_core::segment::Segment;
 
 /// Packets in their order, each with the place of its payload.
 #[derive(Default)]
@@ -30,6 +31,20 @@ impl Packets {
         Some((packet, self.bytes.get(payload.clone()).unwrap_or_default()))
     }
 
+    /// The packets with their payloads.
+    pub fn whole(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.iter()
+            .map(|(packet, payload)| packet.with_payload(payload))
+    }
+
+    /// The segments of TCP among them, and what was captured of their payloads.
+    pub fn segments(&self) -> impl Iterator<Item = (&Segment, &[u8])> {
+        self.iter().filter_map(|(packet, payload)| match packet {
+            Packet::Tcp(segment, _) => Some((segment, payload)),
+            _ => None,
+        })
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -43,6 +58,11 @@ impl Packets {
     /// How many bytes are kept for them.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The memory that they and their bytes take.
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + self.list.len() * size_of::<(Packet<'static>, Range<usize>)>()
     }
 
     /// Keeps a packet, with a copy of its payload.
@@ -73,13 +93,7 @@ impl Packets {
 /// The packet without its payload.
 #[inline]
 fn bare(packet: Packet<'_>) -> Packet<'static> {
-    match packet {
-        Packet::Tcp(segment, _) => Packet::Tcp(segment, &[]),
-        Packet::Udp(header, _) => Packet::Udp(header, &[]),
-        Packet::Icmp(error) => Packet::Icmp(error),
-        Packet::Neighbour(step) => Packet::Neighbour(step),
-        Packet::Other => Packet::Other,
-    }
+    packet.with_payload(&[])
 }
 
 impl fmt::Debug for Packets {

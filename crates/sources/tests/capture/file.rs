@@ -148,9 +148,14 @@ fn tshark(file: &Path) -> String {
 }
 
 /// tshark's IPv4 congestion field as whether routers marked congestion; its
-/// "SACK permitted", whose value depends on its version, as whether there.
+/// "SACK permitted", whose value depends on its version, as whether there; of
+/// nested headers the innermost.
 fn in_our_words(line: &str) -> String {
     let mut columns: Vec<_> = line.split('\t').collect();
+    let sack = columns.len() - 2;
+    for column in &mut columns[..sack] {
+        *column = column.rsplit(',').next().unwrap_or_default();
+    }
     columns[11] = match columns[11] {
         "" => "",
         "3" => "1",

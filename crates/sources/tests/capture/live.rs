@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error as _;
 use std::fs;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, PointId};
 use lagtrace_core::segment::{Segment, TcpFlags};
 use lagtrace_sources::capture::{
@@ -107,6 +108,52 @@ fn loopback_shows_each_packet_once() {
             assert_eq!((&*summary.name, &summary.damage), (interface, &None));
         }
     }
+}
+
+#[test]
+fn datagrams_and_errors_about_them_arrive_too() {
+    if is_missing_root() {
+        return;
+    }
+    let socket = || UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
+    let (sender, closed) = (socket(), socket());
+    let [from, to]: [SocketAddr; 2] =
+        [&sender, &closed].map(|socket| socket.local_addr().expect("it is bound"));
+    drop(closed);
+    let options = LiveOptions {
+        filter: Some(format!("udp port {} or icmp", to.port())),
+        ..LiveOptions::new("lo", POINT)
+    };
+    let mut capture = start(&options).expect("root may capture");
+    sender.send_to(b"hello", to).expect("loopback takes it");
+    capture.stop();
+    let (mut datagrams, mut errors) = (0, 0);
+    loop {
+        match capture.next_batch(Duration::from_secs(10)) {
+            Arrival::Batch(batch) => {
+                for packet in batch.whole() {
+                    match packet {
+                        Packet::Udp(header, payload) => {
+                            let (way, flow) = (header.direction, header.flow);
+                            let ends = [flow.source(way), flow.destination(way)];
+                            datagrams +=
+                                usize::from(ends.map(|end| end.port) == [from.port(), to.port()]);
+                            assert_eq!(payload, b"hello");
+                        }
+                        Packet::Icmp(error) => {
+                            let (one, other) = error.flow.ends();
+                            errors += usize::from([one.port, other.port].contains(&to.port()));
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            Arrival::Quiet => panic!("the capture does not end"),
+            Arrival::Ended => break,
+        }
+    }
+    assert_eq!((datagrams, errors), (1, 1));
+    assert_eq!(summary(&capture.finish()).undecoded, 0);
 }
 
 #[test]

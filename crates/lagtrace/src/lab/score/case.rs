@@ -269,7 +269,11 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     let mut findings = truth::of_expected(truth, report).peekable();
     findings.peek()?;
     let total = findings.fold(0_u64, |sum, finding| sum.saturating_add(finding.cost_ns));
-    let found_ns = total.checked_div(with.count)?;
+    let recorded = match truth.partial {
+        true => report.exchanges.count,
+        false => with.count,
+    };
+    let found_ns = total.checked_div(recorded)?;
     (true_ns > 0).then(|| Cost {
         found_ns,
         true_ns,

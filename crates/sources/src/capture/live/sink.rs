@@ -6,18 +6,21 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use lagtrace_core::decode::{Decoder, Packet, Record};
 use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::segment::Segment;
 
-use super::Batch;
-use crate::capture::count;
 use crate::capture::writer::{PcapWriter, Written};
+use crate::capture::{Packets, count};
+
+/// Batches of so many packets,
+const MAX_PACKETS: usize = 4_096;
+/// or of so many bytes of payload, are full.
+const MAX_PAYLOAD: usize = 2 * 1024 * 1024;
 
 /// The receiving side of the capturing thread.
 pub(super) struct Sink {
     file: PacketFile,
-    full: SyncSender<Batch>,
-    recycled: Receiver<Batch>,
-    batch: Batch,
+    full: SyncSender<Packets>,
+    recycled: Receiver<Packets>,
+    batch: Packets,
     decoder: Decoder,
     packets: u64,
 }
@@ -36,14 +39,14 @@ impl Sink {
     /// come back through `recycled`.
     pub(super) fn new(
         writer: Option<PcapWriter>,
-        full: SyncSender<Batch>,
-        recycled: Receiver<Batch>,
+        full: SyncSender<Packets>,
+        recycled: Receiver<Packets>,
     ) -> Self {
         Self {
             file: writer.map_or(PacketFile::Absent, PacketFile::Open),
             full,
             recycled,
-            batch: Batch::default(),
+            batch: Packets::default(),
             decoder: Decoder::new(),
             packets: 0,
         }
@@ -72,12 +75,9 @@ impl Sink {
         count(summary, &record);
         self.with_file(|writer| writer.write(&record));
         match self.decoder.packet(&record, point) {
-            Packet::Tcp(segment, payload) if self.add(segment, payload) => {}
-            Packet::Tcp(..) => *summary.dropped.get_or_insert_default() += 1,
-            // Batches hold segments only.
-            Packet::Icmp(_) | Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => {
-                summary.undecoded += 1;
-            }
+            Packet::Other => summary.undecoded += 1,
+            packet if self.add(&packet) => {}
+            _ => *summary.dropped.get_or_insert_default() += 1,
         }
     }
 
@@ -116,15 +116,22 @@ impl Sink {
         written
     }
 
-    fn add(&mut self, segment: Segment, payload: &[u8]) -> bool {
-        if self.batch.is_full_for(payload) {
+    fn add(&mut self, packet: &Packet<'_>) -> bool {
+        let payload = packet.payload();
+        if self.is_full_for(payload) {
             self.deliver();
         }
-        let has_room = !self.batch.is_full_for(payload);
+        let has_room = !self.is_full_for(payload);
         if has_room {
-            self.batch.push(segment, payload);
+            self.batch.push(packet, payload);
         }
         has_room
+    }
+
+    /// Whether a packet with so long a payload does not fit any more.
+    fn is_full_for(&self, payload: &[u8]) -> bool {
+        let bytes = self.batch.bytes() + payload.len();
+        self.batch.len() >= MAX_PACKETS || !self.batch.is_empty() && bytes > MAX_PAYLOAD
     }
 
     /// A file that cannot be written is closed; capturing goes on.
