@@ -7,6 +7,7 @@ use lagtrace_lab::client::Asked;
 use lagtrace_lab::{Family, Lab, Scenario};
 
 use crate::client::{address, connect, exchange, fetch, median};
+use crate::measured;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -28,87 +29,103 @@ fn totals(options: &str, requests: usize) -> Option<Vec<Duration>> {
 
 #[test]
 fn a_server_without_options_is_healthy() {
-    let Some(times) = totals("stamps = false", 21) else {
-        return;
-    };
-    assert!(median(times) < 20 * MS);
+    measured(|| {
+        let Some(times) = totals("stamps = false", 21) else {
+            return;
+        };
+        assert!(median(times) < 20 * MS);
+    });
 }
 
 #[test]
 fn what_is_corked_leaves_after_the_probe_timer() {
-    for hold in ["cork", "more"] {
-        let Some(times) = totals(&format!("socket.hold = \"{hold}\""), 3) else {
-            return;
-        };
-        let took = median(times);
-        assert!(took > 180 * MS && took < 400 * MS, "{hold}: {took:?}");
-    }
+    measured(|| {
+        for hold in ["cork", "more"] {
+            let Some(times) = totals(&format!("socket.hold = \"{hold}\""), 3) else {
+                return;
+            };
+            let took = median(times);
+            assert!(took > 180 * MS && took < 400 * MS, "{hold}: {took:?}");
+        }
+    });
 }
 
 #[test]
 fn a_server_that_looks_at_times_makes_requests_wait_for_them() {
-    let Some(times) = totals("reading.tick = \"50ms\"", 6) else {
-        return;
-    };
-    // One after the other: each begins when the server has just looked.
-    let took = median(times[1..].iter().copied());
-    assert!(took > 35 * MS && took < 80 * MS, "{took:?}");
+    measured(|| {
+        let Some(times) = totals("reading.tick = \"50ms\"", 6) else {
+            return;
+        };
+        // One after the other: each begins when the server has just looked.
+        let took = median(times[1..].iter().copied());
+        assert!(took > 35 * MS && took < 80 * MS, "{took:?}");
+    });
 }
 
 #[test]
 fn only_the_first_request_of_a_process_warms_it_up() {
-    let Some(times) = totals("thinking.warm_up = \"300ms\"", 11) else {
-        return;
-    };
-    assert!(times[0] >= 300 * MS && median(times[1..].iter().copied()) < 50 * MS);
+    measured(|| {
+        let Some(times) = totals("thinking.warm_up = \"300ms\"", 11) else {
+            return;
+        };
+        assert!(times[0] >= 300 * MS && median(times[1..].iter().copied()) < 50 * MS);
+    });
 }
 
 #[test]
 fn one_in_so_many_thinks() {
-    let Some(times) = totals("thinking = { time = \"100ms\", one_in = 5 }", 10) else {
-        return;
-    };
-    assert_eq!(times.iter().filter(|took| **took >= 100 * MS).count(), 2);
+    measured(|| {
+        let Some(times) = totals("thinking = { time = \"100ms\", one_in = 5 }", 10) else {
+            return;
+        };
+        assert_eq!(times.iter().filter(|took| **took >= 100 * MS).count(), 2);
+    });
 }
 
 #[test]
 fn a_stop_stops_every_connection() {
-    let options = "thinking.stops = { every = \"400ms\", time = \"200ms\" }";
-    let Some(lab) = up_with(options) else { return };
-    let begun = Instant::now();
-    let mut slow = 0;
-    while begun.elapsed() < Duration::from_secs(2) {
-        slow += fetch(&lab, "own", 1)
-            .iter()
-            .filter(|one| one.total() > 50 * MS)
-            .count();
-    }
-    assert!((2..=8).contains(&slow), "{slow}");
+    measured(|| {
+        let options = "thinking.stops = { every = \"400ms\", time = \"200ms\" }";
+        let Some(lab) = up_with(options) else { return };
+        let begun = Instant::now();
+        let mut slow = 0;
+        while begun.elapsed() < Duration::from_secs(2) {
+            slow += fetch(&lab, "own", 1)
+                .iter()
+                .filter(|one| one.total() > 50 * MS)
+                .count();
+        }
+        assert!((2..=8).contains(&slow), "{slow}");
+    });
 }
 
 #[test]
 fn connections_share_what_workers_there_are() {
-    let options = "thinking.time = \"100ms\", accepting.workers = 1";
-    let Some(lab) = up_with(options) else { return };
-    let took = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| fetch(&lab, "own", 1)[0].total()))
-            .collect();
-        let took = clients.into_iter().map(|client| client.join());
-        took.map(|took| took.expect("a response")).max()
+    measured(|| {
+        let options = "thinking.time = \"100ms\", accepting.workers = 1";
+        let Some(lab) = up_with(options) else { return };
+        let took = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| fetch(&lab, "own", 1)[0].total()))
+                .collect();
+            let took = clients.into_iter().map(|client| client.join());
+            took.map(|took| took.expect("a response")).max()
+        });
+        assert!(took > Some(250 * MS), "{took:?}");
     });
-    assert!(took > Some(250 * MS), "{took:?}");
 }
 
 #[test]
 fn a_length_that_is_wrong_is_noticed_when_the_connection_ends() {
-    let options = "response = { framing = \"too-long\", linger = \"200ms\" }";
-    let Some(lab) = up_with(options) else { return };
-    let to = address(&lab, "own", Family::V4);
-    let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
-    let begun = Instant::now();
-    assert!(exchange(&mut stream, "lab").is_err());
-    assert!(begun.elapsed() >= 200 * MS);
+    measured(|| {
+        let options = "response = { framing = \"too-long\", linger = \"200ms\" }";
+        let Some(lab) = up_with(options) else { return };
+        let to = address(&lab, "own", Family::V4);
+        let (mut stream, _) = connect(lab.client(), to, Duration::from_secs(5)).expect("connects");
+        let begun = Instant::now();
+        assert!(exchange(&mut stream, "lab").is_err());
+        assert!(begun.elapsed() >= 200 * MS);
+    });
 }
 
 /// What a client of our own with these options says of its requests.
@@ -139,87 +156,97 @@ fn latency(asked: &[Asked]) -> Duration {
 
 #[test]
 fn a_client_without_options_is_healthy() {
-    let Some(lab) = up_with("stamps = true") else {
-        return;
-    };
-    let asked = ask(&lab, "{\"connections\":2,\"requests\":5}");
-    assert_eq!(asked.len(), 10);
-    assert!(latency(&asked) < 20 * MS);
-    let stamps = lab.stamps("own").expect("reads");
-    assert_eq!(stamps.len(), 10);
-    for one in &asked {
-        let end = one.begin_ns + one.latency_ns;
-        let within = |at: &u64| (one.begin_ns..=end).contains(at);
-        assert!(stamps.iter().any(|stamp| within(&stamp.read_ns)), "{one:?}");
-    }
+    measured(|| {
+        let Some(lab) = up_with("stamps = true") else {
+            return;
+        };
+        let asked = ask(&lab, "{\"connections\":2,\"requests\":5}");
+        assert_eq!(asked.len(), 10);
+        assert!(latency(&asked) < 20 * MS);
+        let stamps = lab.stamps("own").expect("reads");
+        assert_eq!(stamps.len(), 10);
+        for one in &asked {
+            let end = one.begin_ns + one.latency_ns;
+            let within = |at: &u64| (one.begin_ns..=end).contains(at);
+            assert!(stamps.iter().any(|stamp| within(&stamp.read_ns)), "{one:?}");
+        }
+    });
 }
 
 #[test]
 fn a_request_in_two_writes_waits_for_the_servers_delayed_ack() {
-    let Some(lab) = up_with("stamps = false") else {
-        return;
-    };
-    let split = "{\"socket\":{\"nagle\":true},\"request\":{\"body\":\"300B\",\"apart\":true}}";
-    let took = latency(&ask(&lab, split));
-    assert!(took > 30 * MS && took < 80 * MS, "{took:?}");
-    let healthy = "{\"request\":{\"body\":\"300B\",\"apart\":true}}";
-    assert!(latency(&ask(&lab, healthy)) < 20 * MS);
+    measured(|| {
+        let Some(lab) = up_with("stamps = false") else {
+            return;
+        };
+        let split = "{\"socket\":{\"nagle\":true},\"request\":{\"body\":\"300B\",\"apart\":true}}";
+        let took = latency(&ask(&lab, split));
+        assert!(took > 30 * MS && took < 80 * MS, "{took:?}");
+        let healthy = "{\"request\":{\"body\":\"300B\",\"apart\":true}}";
+        assert!(latency(&ask(&lab, healthy)) < 20 * MS);
+    });
 }
 
 #[test]
 fn clients_are_slow_where_they_are_asked_to_be() {
-    let Some(lab) = up_with("response.body = \"50kB\"") else {
-        return;
-    };
-    for (client, least, most) in [
-        (
-            "{\"requests\":3,\"response\":{\"late\":\"100ms\"}}",
-            100,
-            200,
-        ),
-        (
-            "{\"requests\":3,\"request\":{\"body\":\"40B\",\"piece\":\"10B\",\"between\":\"20ms\"}}",
-            60,
-            140,
-        ),
-        ("{\"requests\":3,\"action\":3,\"think\":\"30ms\"}", 60, 140),
-        ("{\"requests\":3,\"pause\":\"100ms\"}", 0, 50),
-        (
-            "{\"requests\":3,\"request\":{\"after_connecting\":\"100ms\"}}",
-            0,
-            50,
-        ),
-        ("{\"requests\":3,\"action\":4,\"pipelined\":true}", 0, 50),
-        ("{\"requests\":3,\"ending\":\"half-close\"}", 0, 50),
-    ] {
-        let took = latency(&ask(&lab, client));
-        assert!(took >= least * MS && took < most * MS, "{client}: {took:?}");
-    }
+    measured(|| {
+        let Some(lab) = up_with("response.body = \"50kB\"") else {
+            return;
+        };
+        for (client, least, most) in [
+            (
+                "{\"requests\":3,\"response\":{\"late\":\"100ms\"}}",
+                100,
+                200,
+            ),
+            (
+                "{\"requests\":3,\"request\":{\"body\":\"40B\",\"piece\":\"10B\",\"between\":\"20ms\"}}",
+                60,
+                140,
+            ),
+            ("{\"requests\":3,\"action\":3,\"think\":\"30ms\"}", 60, 140),
+            ("{\"requests\":3,\"pause\":\"100ms\"}", 0, 50),
+            (
+                "{\"requests\":3,\"request\":{\"after_connecting\":\"100ms\"}}",
+                0,
+                50,
+            ),
+            ("{\"requests\":3,\"action\":4,\"pipelined\":true}", 0, 50),
+            ("{\"requests\":3,\"ending\":\"half-close\"}", 0, 50),
+        ] {
+            let took = latency(&ask(&lab, client));
+            assert!(took >= least * MS && took < most * MS, "{client}: {took:?}");
+        }
+    });
 }
 
 #[test]
 fn a_request_that_waits_for_a_connection_is_measured_from_when_it_was_wanted() {
-    let Some(lab) = up_with("thinking.time = \"20ms\"") else {
-        return;
-    };
-    let queue = ask(&lab, "{\"requests\":10,\"every\":\"5ms\"}");
-    let last = queue.last().expect("ten requests").latency_ns;
-    assert!(last > 120_000_000, "{last}");
-    let pool = ask(
-        &lab,
-        "{\"connections\":10,\"requests\":1,\"every\":\"5ms\"}",
-    );
-    assert!(latency(&pool) < 60 * MS);
+    measured(|| {
+        let Some(lab) = up_with("thinking.time = \"20ms\"") else {
+            return;
+        };
+        let queue = ask(&lab, "{\"requests\":10,\"every\":\"5ms\"}");
+        let last = queue.last().expect("ten requests").latency_ns;
+        assert!(last > 120_000_000, "{last}");
+        let pool = ask(
+            &lab,
+            "{\"connections\":10,\"requests\":1,\"every\":\"5ms\"}",
+        );
+        assert!(latency(&pool) < 60 * MS);
+    });
 }
 
 #[test]
 fn a_dead_connection_is_replaced_once() {
-    let Some(lab) = up_with("reading.idle = \"100ms\"") else {
-        return;
-    };
-    let asked = ask(&lab, "{\"requests\":3,\"pause\":\"250ms\"}");
-    assert_eq!(asked.len(), 3);
-    assert!(latency(&asked) < 50 * MS);
+    measured(|| {
+        let Some(lab) = up_with("reading.idle = \"100ms\"") else {
+            return;
+        };
+        let asked = ask(&lab, "{\"requests\":3,\"pause\":\"250ms\"}");
+        assert_eq!(asked.len(), 3);
+        assert!(latency(&asked) < 50 * MS);
+    });
 }
 
 #[test]

@@ -7,34 +7,36 @@ use std::time::{Duration, Instant};
 use lagtrace_lab::{Family, Lab, RecordingOptions, Scenario};
 
 use crate::client::{address, connect, exchange};
-use crate::{skip, up, up_as};
+use crate::{measured, skip, up, up_as};
 
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_connection_takes_the_round_trip_that_was_asked_for() {
-    for (round_trip_ms, family) in [
-        (0, Family::V4),
-        (8, Family::V4),
-        (8, Family::V6),
-        (50, Family::V4),
-    ] {
-        let Some(lab) = up("nagle-delayed-ack", round_trip_ms) else {
-            return;
-        };
-        let to = address(&lab, "good", family);
-        let times = (0..7).map(|_| {
-            connect(lab.client(), to, Duration::from_secs(5))
-                .expect("connects")
-                .1
-        });
-        let shortest = times.min().expect("seven of them");
-        let asked = MS * u32::try_from(round_trip_ms).expect("small");
-        assert!(
-            shortest >= asked && shortest <= asked + 5 * MS,
-            "{shortest:?} for {asked:?}"
-        );
-    }
+    measured(|| {
+        for (round_trip_ms, family) in [
+            (0, Family::V4),
+            (8, Family::V4),
+            (8, Family::V6),
+            (50, Family::V4),
+        ] {
+            let Some(lab) = up("nagle-delayed-ack", round_trip_ms) else {
+                return;
+            };
+            let to = address(&lab, "good", family);
+            let times = (0..7).map(|_| {
+                connect(lab.client(), to, Duration::from_secs(5))
+                    .expect("connects")
+                    .1
+            });
+            let shortest = times.min().expect("seven of them");
+            let asked = MS * u32::try_from(round_trip_ms).expect("small");
+            assert!(
+                shortest >= asked && shortest <= asked + 5 * MS,
+                "{shortest:?} for {asked:?}"
+            );
+        }
+    });
 }
 
 /// Many connections that ask for so long; how many responses came.
@@ -96,25 +98,27 @@ fn a_policer_drops_what_exceeds_it_and_lets_its_rate_pass() {
 
 #[test]
 fn a_queue_before_a_bottleneck_makes_the_round_trip_grow_with_the_load() {
-    let Some(lab) = up("path-queueing", 8) else {
-        return;
-    };
-    let to = address(&lab, "good", Family::V4);
-    let probe = || {
-        connect(lab.client(), to, Duration::from_secs(5))
-            .expect("connects")
-            .1
-    };
-    let idle = (0..3).map(|_| probe()).min().expect("three");
-    let loaded = std::thread::scope(|scope| {
-        scope.spawn(|| load(&lab, "good", Duration::from_secs(2)));
-        std::thread::sleep(Duration::from_secs(1));
-        (0..3).map(|_| probe()).min().expect("three")
+    measured(|| {
+        let Some(lab) = up("path-queueing", 8) else {
+            return;
+        };
+        let to = address(&lab, "good", Family::V4);
+        let probe = || {
+            connect(lab.client(), to, Duration::from_secs(5))
+                .expect("connects")
+                .1
+        };
+        let idle = (0..3).map(|_| probe()).min().expect("three");
+        let loaded = std::thread::scope(|scope| {
+            scope.spawn(|| load(&lab, "good", Duration::from_secs(2)));
+            std::thread::sleep(Duration::from_secs(1));
+            (0..3).map(|_| probe()).min().expect("three")
+        });
+        assert!(
+            loaded > idle + 15 * MS,
+            "{idle:?} idle, {loaded:?} under load"
+        );
     });
-    assert!(
-        loaded > idle + 15 * MS,
-        "{idle:?} idle, {loaded:?} under load"
-    );
 }
 
 #[test]
@@ -171,45 +175,47 @@ fn hops(said: &str) -> Vec<(u32, String, f64)> {
 
 #[test]
 fn routers_answer_every_kind_of_probe_from_their_own_address_after_their_distance() {
-    let Some(lab) = up_with_path(HOPS) else {
-        return;
-    };
-    for (family, network, server) in [
-        ("-4", "10.77.1.", "10.77.0.2"),
-        ("-6", "fd77:0:0:1::", "fd77::2"),
-    ] {
-        for kind in ["-T", "-U", "-I"] {
-            // One probe each, none ahead of another; a limited router has an answer by now.
-            std::thread::sleep(Duration::from_millis(1100));
-            let arguments = [
-                family, kind, "-n", "-q", "1", "-N", "1", "-w", "1", "-m", "8", server,
-            ];
-            let Some(text) = said(&lab, "traceroute", &arguments) else {
-                return;
-            };
-            let found = hops(&text);
-            let expected = [
-                (Some("1"), 2.0),
-                (None, 0.0),
-                (Some("3"), 12.0),
-                (Some("4"), 14.0),
-            ];
-            assert_eq!(found.len(), 5, "{kind}: {text}");
-            for ((_, address, time), (number, distance)) in found.iter().zip(expected) {
-                match number {
-                    Some(number) => {
-                        assert_eq!(*address, format!("{network}{number}"), "{kind}: {text}");
-                        assert!(*time >= distance && *time < distance + 10.0, "{text}");
+    measured(|| {
+        let Some(lab) = up_with_path(HOPS) else {
+            return;
+        };
+        for (family, network, server) in [
+            ("-4", "10.77.1.", "10.77.0.2"),
+            ("-6", "fd77:0:0:1::", "fd77::2"),
+        ] {
+            for kind in ["-T", "-U", "-I"] {
+                // One probe each, none ahead of another; a limited router has an answer by now.
+                std::thread::sleep(Duration::from_millis(1100));
+                let arguments = [
+                    family, kind, "-n", "-q", "1", "-N", "1", "-w", "1", "-m", "8", server,
+                ];
+                let Some(text) = said(&lab, "traceroute", &arguments) else {
+                    return;
+                };
+                let found = hops(&text);
+                let expected = [
+                    (Some("1"), 2.0),
+                    (None, 0.0),
+                    (Some("3"), 12.0),
+                    (Some("4"), 14.0),
+                ];
+                assert_eq!(found.len(), 5, "{kind}: {text}");
+                for ((_, address, time), (number, distance)) in found.iter().zip(expected) {
+                    match number {
+                        Some(number) => {
+                            assert_eq!(*address, format!("{network}{number}"), "{kind}: {text}");
+                            assert!(*time >= distance && *time < distance + 10.0, "{text}");
+                        }
+                        None => assert_eq!(address, "*", "{kind}: {text}"),
                     }
-                    None => assert_eq!(address, "*", "{kind}: {text}"),
                 }
+                assert_eq!(found[4].1, server, "{text}");
             }
-            assert_eq!(found[4].1, server, "{text}");
         }
-    }
-    let counters = counters(&lab);
-    assert!(counters.to_client.answers >= 18, "{counters:?}");
-    assert_eq!(counters.to_server.dropped_hop, 24, "{counters:?}");
+        let counters = counters(&lab);
+        assert!(counters.to_client.answers >= 18, "{counters:?}");
+        assert_eq!(counters.to_server.dropped_hop, 24, "{counters:?}");
+    });
 }
 
 #[test]

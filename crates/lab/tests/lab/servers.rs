@@ -6,7 +6,7 @@ use std::time::Duration;
 use lagtrace_lab::{Error, Family, Lab, Scenario};
 
 use crate::client::{Fetched, address, connect, exchange, fetch, median};
-use crate::{helper, up};
+use crate::{helper, measured, up};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -22,41 +22,47 @@ fn usual(fetched: &[Fetched]) -> (Duration, Duration) {
 
 #[test]
 fn nagle_holds_the_body_of_a_server_that_writes_apart() {
-    for (scenario, service) in [
-        ("nagle-delayed-ack", "latency"),
-        ("nagle-write-write-read", "write-write-read"),
-        ("nodelay-off-elsewhere", "another-port"),
-    ] {
-        let Some(lab) = up(scenario, 0) else { return };
-        let (header, body) = usual(&fetch(&lab, service, 20));
-        assert!(
-            header < 20 * MS && body > 30 * MS && body < 60 * MS,
-            "{service}: {header:?} + {body:?}"
-        );
-    }
+    measured(|| {
+        for (scenario, service) in [
+            ("nagle-delayed-ack", "latency"),
+            ("nagle-write-write-read", "write-write-read"),
+            ("nodelay-off-elsewhere", "another-port"),
+        ] {
+            let Some(lab) = up(scenario, 0) else { return };
+            let (header, body) = usual(&fetch(&lab, service, 20));
+            assert!(
+                header < 20 * MS && body > 30 * MS && body < 60 * MS,
+                "{service}: {header:?} + {body:?}"
+            );
+        }
+    });
 }
 
 #[test]
 fn a_client_that_delays_its_acks_less_waits_less() {
-    let Some(lab) = up("short-delayed-ack", 0) else {
-        return;
-    };
-    let (_, body) = usual(&fetch(&lab, "latency", 20));
-    assert!(body > 15 * MS && body < 36 * MS, "{body:?}");
+    measured(|| {
+        let Some(lab) = up("short-delayed-ack", 0) else {
+            return;
+        };
+        let (_, body) = usual(&fetch(&lab, "latency", 20));
+        assert!(body > 15 * MS && body < 36 * MS, "{body:?}");
+    });
 }
 
 #[test]
 fn look_alikes_of_nagle_do_not_wait() {
-    for (scenario, service) in [
-        ("nagle-delayed-ack", "good"),
-        ("nodelay-off-one-segment", "one-segment"),
-        ("nodelay-off-elsewhere", "good"),
-        ("nopush", "nopush"),
-    ] {
-        let Some(lab) = up(scenario, 0) else { return };
-        let total = median(fetch(&lab, service, 21).iter().map(Fetched::total));
-        assert!(total < 25 * MS, "{service}: {total:?}");
-    }
+    measured(|| {
+        for (scenario, service) in [
+            ("nagle-delayed-ack", "good"),
+            ("nodelay-off-one-segment", "one-segment"),
+            ("nodelay-off-elsewhere", "good"),
+            ("nopush", "nopush"),
+        ] {
+            let Some(lab) = up(scenario, 0) else { return };
+            let total = median(fetch(&lab, service, 21).iter().map(Fetched::total));
+            assert!(total < 25 * MS, "{service}: {total:?}");
+        }
+    });
 }
 
 #[test]
@@ -74,50 +80,54 @@ fn the_named_server_block_beside_the_good_one_is_the_one_with_nagle() {
 
 #[test]
 fn a_server_that_closes_is_not_held() {
-    let Some(lab) = up("fin-closed", 0) else {
-        return;
-    };
-    let times = (0..11).map(|_| {
-        let (mut stream, _) = connect(
-            lab.client(),
-            address(&lab, "fin", Family::V4),
-            Duration::from_secs(5),
-        )
-        .expect("connects");
-        let fetched = exchange(&mut stream, "lab").expect("a response");
-        assert_eq!(stream.read(&mut [0; 16]).expect("closed in order"), 0);
-        fetched.total()
+    measured(|| {
+        let Some(lab) = up("fin-closed", 0) else {
+            return;
+        };
+        let times = (0..11).map(|_| {
+            let (mut stream, _) = connect(
+                lab.client(),
+                address(&lab, "fin", Family::V4),
+                Duration::from_secs(5),
+            )
+            .expect("connects");
+            let fetched = exchange(&mut stream, "lab").expect("a response");
+            assert_eq!(stream.read(&mut [0; 16]).expect("closed in order"), 0);
+            fetched.total()
+        });
+        assert!(median(times.collect::<Vec<_>>()) < 25 * MS);
     });
-    assert!(median(times.collect::<Vec<_>>()) < 25 * MS);
 }
 
 #[test]
 fn sleeping_servers_sleep_where_they_say_and_stamp_it() {
-    for (scenario, service, writes) in [
-        ("server-think", "think-44", 1),
-        ("server-pause", "pause-44", 2),
-    ] {
-        let Some(lab) = up(scenario, 8) else { return };
-        let (header, body) = usual(&fetch(&lab, service, 10));
-        let (slow, fast) = if writes == 1 {
-            (header, body)
-        } else {
-            (body, header)
-        };
-        assert!(
-            slow > 40 * MS && slow < 80 * MS && fast < 30 * MS,
-            "{service}: {header:?} + {body:?}"
-        );
-        let stamps = lab.stamps(service).expect("reads");
-        assert_eq!(stamps.len(), 10);
-        for (number, stamp) in (1..).zip(&stamps) {
-            assert_eq!((stamp.number, stamp.written_ns.len()), (number, writes));
-            assert_eq!(stamp.peer.ip(), lab.client().address(Family::V4));
-            let slept = stamp.written_ns[writes - 1] - stamp.read_ns;
-            assert!(slept >= 44_000_000, "{stamp:?}");
+    measured(|| {
+        for (scenario, service, writes) in [
+            ("server-think", "think-44", 1),
+            ("server-pause", "pause-44", 2),
+        ] {
+            let Some(lab) = up(scenario, 8) else { return };
+            let (header, body) = usual(&fetch(&lab, service, 10));
+            let (slow, fast) = if writes == 1 {
+                (header, body)
+            } else {
+                (body, header)
+            };
+            assert!(
+                slow > 40 * MS && slow < 80 * MS && fast < 30 * MS,
+                "{service}: {header:?} + {body:?}"
+            );
+            let stamps = lab.stamps(service).expect("reads");
+            assert_eq!(stamps.len(), 10);
+            for (number, stamp) in (1..).zip(&stamps) {
+                assert_eq!((stamp.number, stamp.written_ns.len()), (number, writes));
+                assert_eq!(stamp.peer.ip(), lab.client().address(Family::V4));
+                let slept = stamp.written_ns[writes - 1] - stamp.read_ns;
+                assert!(slept >= 44_000_000, "{stamp:?}");
+            }
+            assert!(lab.stamps("think-0").is_err());
         }
-        assert!(lab.stamps("think-0").is_err());
-    }
+    });
 }
 
 #[test]
@@ -191,12 +201,14 @@ fn a_firewall_that_drops_is_silent() {
 
 #[test]
 fn a_lost_first_syn_costs_a_second() {
-    let Some(lab) = up("syn-loss", 0) else { return };
-    let times = [(); 2]
-        .map(|()| try_connect(&lab, Duration::from_secs(10)).expect("the second SYN passes"));
-    for took in times {
-        assert!(took > 900 * MS && took < 3000 * MS, "{took:?}");
-    }
+    measured(|| {
+        let Some(lab) = up("syn-loss", 0) else { return };
+        let times = [(); 2]
+            .map(|()| try_connect(&lab, Duration::from_secs(10)).expect("the second SYN passes"));
+        for took in times {
+            assert!(took > 900 * MS && took < 3000 * MS, "{took:?}");
+        }
+    });
 }
 
 /// What a service that speaks no HTTP answers to a request, until it closes or is silent.
