@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// One late packet in so many is noticed: a finding takes a few exchanges of hundreds.
+const LATE_IN: u64 = 500;
+
 /// Why a packet is not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
@@ -60,6 +63,10 @@ pub struct LaneCounters {
     pub fragments: u64,
     /// Packets of routers: errors and echo replies.
     pub answers: u64,
+    /// Packets handed over more than 2 ms after they were due, because the machine kept the
+    /// emulator waiting: a delay that nobody asked for, and as real as any.
+    #[serde(default)]
+    pub late: u64,
 }
 
 /// What the emulated path did so far, at most 0.1 s ago.
@@ -85,6 +92,11 @@ impl LaneCounters {
             + self.dropped_hop
             + self.dropped_thinned
             + self.dropped_overflow
+    }
+
+    /// Whether so many packets were late that who asks a service there notices.
+    pub fn is_late(&self) -> bool {
+        self.late * LATE_IN >= self.delivered.max(1)
     }
 
     pub(super) fn count_drop(&mut self, reason: DropReason) {

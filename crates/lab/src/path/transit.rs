@@ -23,6 +23,8 @@ use crate::host::Side;
 
 /// The most that one direction holds: 10 s of 50 Mbit/s, or 50 ms of 10 Gbit/s.
 const HELD_LIMIT: usize = 64 << 20;
+/// A packet this long after its time is late: many times what the emulator errs by itself.
+const LATE: Duration = Duration::from_millis(2);
 
 /// The path with what is under way on it.
 pub(super) struct Transit {
@@ -90,9 +92,14 @@ impl Transit {
     /// A packet from this side that the other host is to get by now.
     pub(super) fn take_due(&mut self, from: Side, now: Duration) -> Option<Vec<u8>> {
         loop {
-            let (errand, raw) = self.way(from).line.pop_due(now)?;
+            let way = self.way(from);
+            let due = way.line.next_due()?;
+            let (errand, raw) = way.line.pop_due(now)?;
             match errand {
-                Errand::Deliver => return Some(raw),
+                Errand::Deliver => {
+                    way.counters.late += u64::from(now.saturating_sub(due) > LATE);
+                    return Some(raw);
+                }
                 Errand::Hop(hop) => {
                     self.way(from).counters.count_drop(DropReason::Hop);
                     self.answer(from, now, hop, None, &raw);

@@ -49,6 +49,8 @@ struct Diagnosis {
     url: String,
     /// What is not as it is in truth; `None` for a diagnosis that was broken off.
     misses: Option<Vec<String>>,
+    /// Whether the machine kept the emulated path from being on time.
+    path_was_late: bool,
     /// What is true and this program has no rule for.
     no_rule: Vec<String>,
     report: Report,
@@ -142,7 +144,7 @@ fn diagnose(
         command.arg("--quiet");
     }
     let report = report(command)?;
-    Ok(judged(service, url, report))
+    Ok(judged(lab, service, url, report))
 }
 
 /// Where the fault lies in how the service is asked: runs its own load, records it, and has
@@ -155,7 +157,7 @@ fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis>
     command.arg("analyze").arg(&client);
     command.args(["--format", "json", "--quiet"]);
     let report = report(command)?;
-    Ok(judged(service, lab.url(service, family), report))
+    Ok(judged(lab, service, lab.url(service, family), report))
 }
 
 /// What a lagtrace of its own has to say.
@@ -172,9 +174,15 @@ fn report(mut command: Command) -> Result<Report> {
     Ok(serde_json::from_slice(&output.stdout).context("read the report from the lab")?)
 }
 
-fn judged(service: &Service, url: String, report: Report) -> Diagnosis {
+fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
     // Both ways of asking see what the client sees.
-    let truth = service.truth.seen_from(Side::Client);
+    let mut truth = service.truth.seen_from(Side::Client);
+    let path_was_late = was_late(lab);
+    if path_was_late {
+        // Then the path did delay packets, whatever the scenario says.
+        let delays = ["path-jitter", "path-queueing"].map(str::to_owned);
+        truth.allowed.extend(delays);
+    }
     Diagnosis {
         service: service.name.clone(),
         url,
@@ -183,8 +191,15 @@ fn judged(service: &Service, url: String, report: Report) -> Diagnosis {
             .into_iter()
             .map(str::to_owned)
             .collect(),
+        path_was_late,
         report,
     }
+}
+
+/// Whether packets of the emulated path came later than the scenario asks for.
+fn was_late(lab: &Lab) -> bool {
+    let counters = lab.path_counters().ok().flatten();
+    counters.is_some_and(|path| path.to_server.is_late() || path.to_client.is_late())
 }
 
 /// The name that a service is to be asked by, where it goes by one.
@@ -240,6 +255,7 @@ fn as_json(diagnosis: &Diagnosis) -> Value {
         "service": diagnosis.service,
         "url": diagnosis.url,
         "misses": diagnosis.misses,
+        "path_was_late": diagnosis.path_was_late,
         "no_rule": diagnosis.no_rule,
         "report": diagnosis.report,
     })
