@@ -133,6 +133,9 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
             false => Gap::named(WaitKind::Unknown, Owner::Unknown),
         };
     }
+    if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
+        return Gap::named(WaitKind::Unknown, Owner::Unknown);
+    }
     let hold = match may_be_held {
         true => hold(trace, before, mark, release),
         false => None,
@@ -159,6 +162,14 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
 /// missed it.
 fn longest_unacknowledged(trace: &Trace<'_>, sender: Side) -> Duration {
     LEAST_TIMEOUT + trace.round_trip(sender.peer()).floor().unwrap_or_default()
+}
+
+/// Whether it is long enough for a tail loss probe, which sends what is new if
+/// there is anything: two round trips and more (RFC 8985 §7.2). Nothing tells
+/// that from a program that went on just then.
+fn may_be_probe(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
+    let floor = |side| trace.round_trip(side).floor().unwrap_or_default();
+    gap >= LEAST_RECOVERY + (floor(sender) + floor(sender.peer())) * 2
 }
 
 /// Whether the bytes of `first` are sent again after `mark`: then it was a tail
