@@ -544,6 +544,21 @@ mod tests {
     }
 
     #[test]
+    fn what_the_machine_keeps_waiting_is_late() {
+        let mut path = transit("round_trip = '20ms'");
+        for (after, late) in [(LATE, 0), (LATE + Duration::from_nanos(1), 1)] {
+            path.admit(
+                Side::Client,
+                Duration::ZERO,
+                &mut segment((1, 80), ACK, 0, 100),
+            );
+            let due = path.next_due().expect("it is under way");
+            assert!(path.take_due(Side::Client, due + after).is_some());
+            assert_eq!(path.to_server.counters.late, late);
+        }
+    }
+
+    #[test]
     fn duplicates_and_overtaking_are_counted() {
         let mut path = transit("[to_client]\nduplicate = { share = 1.0, gap = '3ms' }");
         for at in [1, 2] {
