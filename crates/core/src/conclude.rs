@@ -68,6 +68,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     }
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
+    notes.extend(tables::generator_note(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -82,6 +83,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         },
         setups: setups(&subject),
         twin: twin(&evidence),
+        load: tables::load(facts),
         phases: tables::phases(facts),
         probes: tables::probes(facts),
         hops: Vec::new(),

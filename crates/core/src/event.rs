@@ -83,6 +83,8 @@ pub enum EventBody {
     FlowPhase(FlowKey),
     /// Requests of one cluster of one load run, summed up.
     Load(LoadCluster),
+    /// What a load generator itself needed.
+    Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
@@ -345,6 +347,23 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// What a load generator itself needed in one run, and how late it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GeneratorSample {
+    /// Share of one processor that its busiest thread used, 0 to 1.
+    pub busiest_share: f64,
+    /// Processor time of all its threads.
+    pub cpu: Duration,
+    /// How late requests were started although a connection was free (at a
+    /// rate), 99th percentile; up to 25 % too high.
+    pub start_lag_p99: Duration,
+    /// How long a thread was busy between two waits, 99th percentile: how late
+    /// a response may have been read; up to 25 % too high.
+    pub turn_p99: Duration,
+    /// Whether it, and not the service, may have set the figures.
+    pub is_limit: bool,
 }
 
 /// One request of ours, by the stamps of our own program.

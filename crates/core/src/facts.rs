@@ -141,6 +141,7 @@ impl Facts {
             EventBody::Probe(sample) => self.probe(at, &sample),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
+            EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::Counter(change) => push(&mut self.counters, change),

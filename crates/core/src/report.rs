@@ -14,6 +14,7 @@ use crate::wait::{Owner, WaitKind};
 mod connection;
 mod figures;
 mod joined;
+mod load;
 mod mode;
 mod record;
 
@@ -24,6 +25,7 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
+pub use load::{Generator, LoadRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 
@@ -54,6 +56,9 @@ pub struct Report {
     /// Connections one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What our own load came to; `None` where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadRun>,
     /// Requests and responses in the baseline.
     pub exchanges: Exchanges,
     /// The healthy twin's exchanges (`--control`).

@@ -22,6 +22,8 @@ mod failure;
 mod interrupt;
 mod investigate;
 mod lab;
+mod load;
+mod lookup;
 mod manual;
 mod probe;
 mod render;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Analyze(options) => analyze::run(&options, &console),
         Command::Capture(options) => capture::run(&options, &console),
         Command::Compare(options) => compare::run(&options, &console),
+        Command::Load(options) => load::run(&options, &console),
         Command::Probe(options) => probe::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),

@@ -28,6 +28,7 @@ mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod load;
 mod modes;
 mod ndjson;
 mod notes;
@@ -78,6 +79,15 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     configuration::write(&mut page, report);
     counters::write(&mut page, report);
     capture::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// A load run in figures.
+pub(crate) fn load(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    load::write(&mut page, report);
+    modes::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

@@ -11,6 +11,7 @@ mod command {
     mod interrupts;
     mod lab;
     mod linear;
+    mod loads;
     mod privileges;
     mod probes;
     mod program;

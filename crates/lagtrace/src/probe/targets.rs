@@ -1,19 +1,16 @@
 //! Which addresses and ports to probe.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use lagtrace_core::event::Event;
 use lagtrace_sources::probe::SourcePorts;
-use lagtrace_sources::resolve::resolve;
 use lagtrace_sources::url::{Host, Url};
 
 use super::{Method, Options};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::lookup::{self, Family};
 
-/// How long the system's resolver may take for a name.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Ports of a list.
 const MAX_PORTS: usize = 1024;
 /// Where `traceroute` begins: hardly anybody listens there.
@@ -37,7 +34,11 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
     let mut events = Vec::new();
     for text in &options.targets {
         let (host, port) = split(text)?;
-        let address = address(&host, options, &mut events)?;
+        let family = Family {
+            ipv4: options.ipv4,
+            ipv6: options.ipv6,
+        };
+        let address = lookup::address(&host, family, &mut events)?;
         if let Host::Name(name) = &host {
             console.outcome("resolve", &format!("{name} is {address}"));
         }
@@ -76,27 +77,6 @@ fn split(text: &str) -> Result<(Host, Option<u16>)> {
     });
     let port = (is_url || names_port).then(|| url.port());
     Ok((url.host().clone(), port))
-}
-
-fn address(host: &Host, options: &Options, events: &mut Vec<Event>) -> Result<IpAddr> {
-    let resolution = resolve(host, PATIENCE, |event| events.push(event));
-    if let Some(why) = resolution.failure {
-        let told = format!("cannot resolve `{}`: {why}", resolution.name);
-        let hint = "check the name's spelling, and the resolver with `getent ahosts NAME`";
-        return Err(Failure::new(told).hint(hint));
-    }
-    let is_wanted = |address: &&IpAddr| match address {
-        IpAddr::V4(_) => !options.ipv6,
-        IpAddr::V6(_) => !options.ipv4,
-    };
-    let found = resolution.addresses.iter().find(is_wanted).copied();
-    found.ok_or_else(|| {
-        let told = format!(
-            "`{}` has no address of the version of IP asked for",
-            resolution.name
-        );
-        Failure::new(told).hint("leave out -4 and -6")
-    })
 }
 
 /// Reads a list of ports and ranges of them.
