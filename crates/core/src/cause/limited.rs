@@ -20,6 +20,9 @@ const LEAST_REST: Duration = Duration::from_millis(200);
 /// A window is low for its sender if it stayed below where connections begin
 /// for so many rounds; fewer are a message's end.
 const LOW_ROUNDS: u32 = 3;
+/// A window that fills in a burst opens again a round trip later: stops that
+/// are a smaller part of that, one like the other, are a pace.
+const ROUND_PART: u32 = 8;
 /// A window that was kept lets through at least this much of what it let
 /// through before, in percent.
 const KEPT: u64 = 80;
@@ -58,10 +61,14 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.most_segments < INITIAL_WINDOW {
-        match delivery.stops >= LOW_ROUNDS {
+        // What waits in its own host's queue counts too: a socket may have two
+        // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue {
             true => Congestion::Low,
             false => return None,
         }
+    } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
+        return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
     } else {
