@@ -11,7 +11,7 @@ use super::trips::share_outside;
 use super::{Case, Conclusion};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
 
 /// Losses on this many connections, and this many in all, are the path's:
@@ -20,6 +20,12 @@ const SPREAD: usize = 3;
 const MANY: u64 = 10;
 /// Connections told apart.
 const MAX_CLIENTS: usize = 64;
+/// What a kernel counts when it discards segments that arrived.
+const DISCARDS: [&str; 3] = [
+    "TcpExt:TCPRcvQDrop",
+    "TcpExt:PruneCalled",
+    "TcpExt:TCPBacklogDrop",
+];
 /// Exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
@@ -161,6 +167,7 @@ impl Losses {
             finding.share = share_outside(case, &self.tally, least);
         }
         finding.evidence.extend(retransmission_counter(case));
+        finding.candidates.extend(discarded(case));
         finding.verdict = evidence::judge(&finding.evidence, self.events(), false);
         Some(finding)
     }
@@ -242,6 +249,19 @@ pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
         .map(|&(at, change)| fix(at, change))
         .collect();
     Conclusion::Finding(Box::new(finding))
+}
+
+/// A receiver without memory discards what arrived, and it is sent again as if
+/// it had been lost: this kernel's own counters say whether it did.
+fn discarded(case: &Case<'_>) -> Option<Candidate> {
+    let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
+    let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
+    (count > 0).then(|| Candidate {
+        cause: "socket-memory-pressure".to_owned(),
+        because: format!("{name} of this kernel rose by {count} meanwhile"),
+        decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
+            .to_owned(),
+    })
 }
 
 /// What the kernel counted of its own retransmissions.
