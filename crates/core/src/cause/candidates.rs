@@ -135,7 +135,10 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
 /// requests itself by then does not show, and its own shortages come and go.
 fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
-    let (count, acked) = (late().count(), late().filter(|moment| moment.is_acked_first).count());
+    let (count, acked) = (
+        late().count(),
+        late().filter(|moment| moment.is_acked_first).count(),
+    );
     if count < LEAST_LATE || acked * 2 >= count {
         return Vec::new();
     }
@@ -300,7 +303,10 @@ mod tests {
     fn what_the_kernel_acknowledged_in_time_was_not_late_before_the_program() {
         let silent: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
         assert_eq!(before_the_program(&silent).len(), 2);
-        let heard = |moment: &Moment| Moment { is_acked_first: true, ..*moment };
+        let heard = |moment: &Moment| Moment {
+            is_acked_first: true,
+            ..*moment
+        };
         let heard: Vec<Moment> = silent.iter().map(heard).collect();
         assert!(before_the_program(&heard).is_empty());
         assert!(before_the_program(silent.get(..4).unwrap_or_default()).is_empty());
