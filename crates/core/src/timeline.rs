@@ -228,6 +228,7 @@ mod tests {
             redirect: None,
             to_server: Duration::ZERO,
             is_encoded: false,
+            is_acked_first: false,
             is_clear: true,
         }
     }
