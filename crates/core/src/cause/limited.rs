@@ -263,3 +263,59 @@ pub(super) fn bits(rate: f64) -> String {
         format!("{:.0} kbit/s", bits / 1e3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A response of forty segments that stopped five times, with so many in
+    /// flight, for a round trip each.
+    fn stopped(segments: u64) -> Delivery {
+        let trip = Duration::from_millis(40);
+        Delivery {
+            sender: Side::Server,
+            limit: Limit::CongestionWindow,
+            stops: 5,
+            stopped: trip * 5,
+            held: trip * 5,
+            spared: Duration::ZERO,
+            kept_spared: Duration::ZERO,
+            round_trip: trip,
+            bytes: 40 * 1448,
+            segments: 40,
+            mss: 1448,
+            first_in_flight: segments * 1448,
+            most_in_flight: segments * 1448,
+            most_segments: segments,
+            windows: [0; 2],
+            zero_windows: 0,
+            rate: None,
+            rested: None,
+            earlier_in_flight: 0,
+            has_losses: false,
+            has_queue: false,
+            pauses: Vec::new(),
+            packets: [1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn what_its_own_hosts_queue_holds_is_no_low_window() {
+        assert_eq!(congestion(&stopped(4)), Some(Congestion::Low));
+        let queued = Delivery {
+            has_queue: true,
+            ..stopped(4)
+        };
+        assert_eq!(congestion(&queued), None);
+    }
+
+    #[test]
+    fn a_window_opens_a_round_trip_after_it_filled() {
+        assert_eq!(congestion(&stopped(20)), Some(Congestion::SlowStart));
+        let paced = Delivery {
+            stopped: Duration::from_millis(7),
+            ..stopped(20)
+        };
+        assert_eq!(congestion(&paced), None);
+    }
+}

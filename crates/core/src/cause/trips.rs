@@ -108,7 +108,8 @@ impl Trips {
             let heard = outside.saturating_sub(asked);
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
-            self.heard_late += nanos(exchange.travel.heard_late.unwrap_or_default());
+            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            self.heard_late = self.heard_late.saturating_add(heard);
         }
         if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
@@ -117,7 +118,8 @@ impl Trips {
             self.outside = self.outside.saturating_add(nanos(outside));
         }
         if late >= SLIGHT {
-            self.heard_slightly += nanos(exchange.travel.heard_late.unwrap_or_default());
+            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            self.heard_slightly = self.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
         if !is_whole {
@@ -159,9 +161,9 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
         self.least = self.least.into_iter().chain(other.least).min();
-        self.outside += other.outside;
-        self.heard_late += other.heard_late;
-        self.heard_slightly += other.heard_slightly;
+        self.outside = self.outside.saturating_add(other.outside);
+        self.heard_late = self.heard_late.saturating_add(other.heard_late);
+        self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
         self.told += other.told;
         self.untold += other.untold;
         self.samples.extend(other.samples);
