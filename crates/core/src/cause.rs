@@ -18,6 +18,7 @@ mod gathered;
 mod held;
 mod limited;
 mod loss;
+mod lost_requests;
 mod refusals;
 pub(crate) mod rhythm;
 mod secured;

@@ -294,6 +294,7 @@ fn travel(
         heard_late: heard::late(trace).filter(|_| is_clean),
         beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
+        skipped: request.map_or(0, |mark| mark.skipped),
     }
 }
 

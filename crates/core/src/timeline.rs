@@ -41,6 +41,8 @@ pub(crate) struct Moment {
     pub(crate) to_server: Duration,
     /// Its response was compressed while it was sent.
     pub(crate) is_encoded: bool,
+    /// The server's kernel acknowledged the request before the answer.
+    pub(crate) is_acked_first: bool,
     /// Nothing of it was lost, missed or behind another: its times are the
     /// server's and the path's own.
     pub(crate) is_clear: bool,
@@ -87,6 +89,7 @@ impl Moment {
             redirect: exchange.particulars.redirect,
             to_server: exchange.least_trip.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
+            is_acked_first: exchange.travel.is_acked_first,
             is_clear: !waits.iter().any(|w| {
                 matches!(
                     w.kind,
@@ -225,6 +228,7 @@ mod tests {
             redirect: None,
             to_server: Duration::ZERO,
             is_encoded: false,
+            is_acked_first: false,
             is_clear: true,
         }
     }

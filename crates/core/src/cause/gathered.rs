@@ -26,6 +26,7 @@ impl Gathered {
         if features.has_any(Losses::CONCERNS) {
             self.losses.observe(exchange);
         }
+        self.losses.requests.observe(exchange);
         if features.has_any(Disorders::CONCERNS) {
             self.disorders.observe(exchange);
         }
