@@ -114,10 +114,11 @@ impl Ledger {
                 return;
             }
         }
-        self.latency.record(exchange.latency());
+        let latency = exchange.latency();
+        self.latency.record(latency);
         self.bands.take(exchange);
         self.waits.add(&exchange.waits);
-        self.slowest.offer(nanos(exchange.latency()), exchange);
+        self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
             *self.recoveries.entry(recovery.sender).or_default() += 1;
         }
@@ -158,7 +159,7 @@ impl Ledger {
         self.errors += other.errors;
         self.timeouts += other.timeouts;
         self.cut += other.cut;
-        self.latency.merge(&other.latency);
+        self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
         self.slowest.merge(other.slowest);
@@ -174,7 +175,7 @@ impl Ledger {
         for (side, count) in other.recoveries {
             *self.recoveries.entry(side).or_default() += count;
         }
-        self.harmless_delays.merge(&other.harmless_delays);
+        self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
     }
 
@@ -220,7 +221,7 @@ impl Ledger {
 impl Shares {
     pub(crate) fn add(&mut self, waits: &[Wait]) {
         for wait in waits {
-            self.count((wait.kind, wait.owner), nanos(wait.duration()));
+            self.count((wait.kind, wait.owner), wait.nanos());
         }
     }
 
@@ -322,7 +323,7 @@ impl SetupLedger {
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }
-        self.latency.merge(&other.latency);
+        self.latency.absorb(other.latency);
         self.waits.merge(&other.waits);
         self.handshakes.merge(other.handshakes);
     }

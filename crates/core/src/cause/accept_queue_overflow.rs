@@ -44,10 +44,10 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.unread += other.unread;
         self.repeated += other.repeated;
-        self.first.merge(&other.first);
+        self.first.absorb(other.first);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -7,7 +7,6 @@
 //! what computes before it answers waits once, before its first byte.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::server_think::waited;
@@ -35,7 +34,8 @@ pub(crate) struct Rule {
     tally: Tally,
     /// Of these, so many stopped again and again at a constant rate.
     steady: u64,
-    targets: BTreeMap<u64, Compared>,
+    /// In the order of their fingerprints.
+    targets: Vec<(u64, Compared)>,
 }
 
 /// One target's own times: without coding and with it.
@@ -69,13 +69,12 @@ impl super::Rule for Rule {
         self.tally.merge(other.tally);
         self.steady += other.steady;
         for (target, other) in other.targets {
-            let own = self.targets.entry(target).or_default();
+            let Some(own) = self.target(target) else { break };
             for (own, other) in [(&mut own.plain, other.plain), (&mut own.encoded, other.encoded)] {
                 own.0 += other.0;
                 own.1 += other.1;
             }
         }
-        self.settle();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -107,28 +106,28 @@ impl Rule {
         if target == 0 {
             return;
         }
-        let is_full = self.targets.len() >= MAX_TARGETS;
-        let is_beyond = || self.targets.last_key_value().is_some_and(|(last, _)| target > *last);
-        if is_full && is_beyond() {
-            return;
-        }
-        let compared = self.targets.entry(target).or_default();
+        let Some(compared) = self.target(target) else { return };
         let of = if is_encoded { &mut compared.encoded } else { &mut compared.plain };
         of.0 += 1;
         of.1 += own;
-        self.settle();
     }
 
-    fn settle(&mut self) {
-        while self.targets.len() > MAX_TARGETS {
-            self.targets.pop_last();
+    /// A target's times, if it is among those that are compared.
+    fn target(&mut self, target: u64) -> Option<&mut Compared> {
+        let found = self.targets.binary_search_by_key(&target, |&(target, _)| target);
+        let place = found.unwrap_or_else(|place| place);
+        if found.is_err() && place < MAX_TARGETS {
+            self.targets.insert(place, (target, Compared::default()));
+            self.targets.truncate(MAX_TARGETS);
         }
+        self.targets.get_mut(place).map(|(_, compared)| compared)
     }
 
     /// The mean own times without coding and with it, of targets that were
     /// asked for both ways.
     fn compared(&self) -> Option<(Duration, Duration)> {
-        let both = || self.targets.values().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
+        let targets = || self.targets.iter().map(|(_, compared)| compared);
+        let both = || targets().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
         let mean = |of: fn(&Compared) -> (u64, Duration)| {
             let count: u64 = both().map(|compared| of(compared).0).sum();
             let sum: Duration = both().map(|compared| of(compared).1).sum();

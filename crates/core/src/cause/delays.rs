@@ -40,8 +40,8 @@ impl Delays {
         self.lost.count()
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.lost.merge(&other.lost);
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.lost.absorb(other.lost);
         self.show(&other.packets);
     }
 

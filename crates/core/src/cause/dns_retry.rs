@@ -43,8 +43,8 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.lookups += other.lookups;
-        self.all.merge(&other.all);
-        self.second.merge(&other.second);
+        self.all.merge(other.all);
+        self.second.merge(other.second);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {

@@ -36,7 +36,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.lookups += other.lookups;
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.suffixes.merge(&other.suffixes);
     }
 

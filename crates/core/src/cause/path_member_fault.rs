@@ -2,8 +2,7 @@
 //! again and again, while the others to the same server lose nothing. Random
 //! loss spreads: most connections would have lost something.
 
-use std::collections::BTreeMap;
-
+use super::bounded::{Least, Sum};
 use super::evidence::{self, fix, percent, ruled_out};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
@@ -31,7 +30,7 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    connections: BTreeMap<Endpoint, Seen>,
+    connections: Least<Endpoint, MAX_CONNECTIONS, Seen>,
 }
 
 /// What was seen of a connection.
@@ -39,6 +38,13 @@ pub(crate) struct Rule {
 struct Seen {
     exchanges: u64,
     lossy: u64,
+}
+
+impl Sum for Seen {
+    fn add(&mut self, other: Self) {
+        self.exchanges += other.exchanges;
+        self.lossy += other.lossy;
+    }
 }
 
 /// The connections by what they lose.
@@ -54,28 +60,22 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let is_full = self.connections.len() >= MAX_CONNECTIONS;
-        let last = self.connections.last_key_value();
-        if is_full && last.is_some_and(|(last, _)| exchange.client > *last) {
-            return;
-        }
-        let seen = self.connections.entry(exchange.client).or_default();
-        seen.exchanges += 1;
-        seen.lossy += u64::from(!exchange.recoveries.is_empty());
-        self.settle();
+        let lossy = u64::from(!exchange.recoveries.is_empty());
+        let seen = Seen { exchanges: 1, lossy };
+        self.connections.add(exchange.client, seen);
     }
 
     fn merge(&mut self, other: Self) {
-        for (client, other) in other.connections {
-            let seen = self.connections.entry(client).or_default();
-            seen.exchanges += other.exchanges;
-            seen.lossy += other.lossy;
-        }
-        self.settle();
+        self.connections.merge(other.connections);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let (sorted, tally) = (self.sort(), &case.gathered.losses.tally);
+        let tally = &case.gathered.losses.tally;
+        if case.gathered.losses.events() < BAD_LOSSES {
+            return Conclusion::Nothing;
+        }
+        let connections = self.connections.sorted();
+        let sorted = sort(&connections);
         if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
@@ -100,7 +100,7 @@ impl super::Rule for Rule {
             "One of several parallel paths to the server loses packets: {} of the connections \
              are on it, by the hash of their addresses and ports, and lose again and again; the \
              others lose nothing.",
-            percent(sorted.bad.len() as f64 / self.connections.len().max(1) as f64),
+            percent(sorted.bad.len() as f64 / connections.len().max(1) as f64),
         );
         finding.ruled_out = vec![ruled_out(
             "packet-loss",
@@ -117,34 +117,26 @@ impl super::Rule for Rule {
     }
 }
 
-impl Rule {
-    fn settle(&mut self) {
-        while self.connections.len() > MAX_CONNECTIONS {
-            self.connections.pop_last();
+fn sort(connections: &[(Endpoint, Seen)]) -> Sorted {
+    let mut sorted = Sorted::default();
+    for &(client, seen) in connections {
+        if seen.exchanges < LEAST_EXCHANGES {
+            sorted.neither += u64::from(seen.lossy > 0);
+            continue;
+        }
+        sorted.exchanges += seen.exchanges;
+        sorted.lossy += seen.lossy;
+        let is_often = seen.lossy as f64 >= seen.exchanges as f64 * BAD_SHARE;
+        if seen.lossy == 0 {
+            sorted.clean += 1;
+            sorted.clean_exchanges += seen.exchanges;
+        } else if seen.lossy >= BAD_LOSSES && is_often {
+            sorted.bad.push(client);
+        } else {
+            sorted.neither += 1;
         }
     }
-
-    fn sort(&self) -> Sorted {
-        let mut sorted = Sorted::default();
-        for (&client, seen) in &self.connections {
-            if seen.exchanges < LEAST_EXCHANGES {
-                sorted.neither += u64::from(seen.lossy > 0);
-                continue;
-            }
-            sorted.exchanges += seen.exchanges;
-            sorted.lossy += seen.lossy;
-            let is_often = seen.lossy as f64 >= seen.exchanges as f64 * BAD_SHARE;
-            if seen.lossy == 0 {
-                sorted.clean += 1;
-                sorted.clean_exchanges += seen.exchanges;
-            } else if seen.lossy >= BAD_LOSSES && is_often {
-                sorted.bad.push(client);
-            } else {
-                sorted.neither += 1;
-            }
-        }
-        sorted
-    }
+    sorted
 }
 
 impl Sorted {

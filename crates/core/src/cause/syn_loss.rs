@@ -47,7 +47,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.established += other.established;
         self.repeated += other.repeated;
-        self.lost.merge(&other.lost);
+        self.lost.absorb(other.lost);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
         self.packets.truncate(5);

@@ -44,7 +44,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.secured.merge(other.secured);
-        self.bytes.merge(&other.bytes);
+        self.bytes.absorb(other.bytes);
         self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 

@@ -51,7 +51,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.secured.merge(other.secured);
-        self.thinks.merge(&other.thinks);
+        self.thinks.absorb(other.thinks);
         self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 

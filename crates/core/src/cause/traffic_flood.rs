@@ -36,7 +36,7 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.unfinished.extend(other.unfinished);
         self.unfinished.sort_unstable();
         self.unfinished.truncate(PACKETS);
