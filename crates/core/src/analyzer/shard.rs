@@ -211,8 +211,9 @@ impl Shard {
                 tell(News::Exchange(Box::new(exchange)));
             }
         }
-        for watched in closed.watched.drain(..) {
-            tell(News::Connection(watched));
+        if !closed.watched.is_empty() {
+            let watched = closed.watched.drain(..);
+            watched.for_each(|watched| tell(News::Connection(watched)));
         }
         closed.clear();
     }

@@ -51,8 +51,8 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_full = case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
-        if !is_full || !self.delays.is_material(case) {
+        let is_full = || case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
+        if !self.delays.is_material(case) || !is_full() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))

@@ -8,8 +8,8 @@
 
 use core::time::Duration;
 
+use super::bounded::Few;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
 use crate::delivery::{Delivery, Limit};
@@ -34,8 +34,8 @@ pub(crate) struct Rule {
     tally: Tally,
     /// Of these, so many stopped again and again at a constant rate.
     steady: u64,
-    /// In the order of their fingerprints.
-    targets: Vec<(u64, Compared)>,
+    /// By their fingerprints.
+    targets: Few<u64, Compared, MAX_TARGETS>,
 }
 
 /// One target's own times: without coding and with it.
@@ -68,13 +68,12 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.steady += other.steady;
-        for (target, other) in other.targets {
-            let Some(own) = self.target(target) else { break };
+        self.targets.merge(other.targets, |own, other| {
             for (own, other) in [(&mut own.plain, other.plain), (&mut own.encoded, other.encoded)] {
                 own.0 += other.0;
                 own.1 += other.1;
             }
-        }
+        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -87,18 +86,22 @@ impl super::Rule for Rule {
             Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + NOTABLE,
             None => self.steady * 2 >= tally.affected,
         };
-        match is_told {
-            true => Conclusion::Finding(Box::new(self.finding(case, compared))),
-            false => Conclusion::Nothing,
-        }
+        is_told.then(|| self.finding(case, compared)).into()
     }
 }
 
 /// What the server took for itself, before its response and within it.
 fn own_time(exchange: &Exchange) -> Duration {
-    let pauses = waited(exchange, WaitKind::ServerPause);
-    let pauses = pauses.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
-    waited(exchange, WaitKind::ServerThink) + pauses
+    let (mut thinks, mut pauses) = (0_u64, 0_u64);
+    for wait in &exchange.waits {
+        match wait.kind {
+            WaitKind::ServerThink => thinks = thinks.saturating_add(wait.nanos()),
+            WaitKind::ServerPause => pauses = pauses.saturating_add(wait.nanos()),
+            _ => {}
+        }
+    }
+    let close_wait = exchange.particulars.close_wait.unwrap_or_default();
+    Duration::from_nanos(thinks) + Duration::from_nanos(pauses).saturating_sub(close_wait)
 }
 
 impl Rule {
@@ -106,21 +109,10 @@ impl Rule {
         if target == 0 {
             return;
         }
-        let Some(compared) = self.target(target) else { return };
+        let Some(compared) = self.targets.of(target) else { return };
         let of = if is_encoded { &mut compared.encoded } else { &mut compared.plain };
         of.0 += 1;
         of.1 += own;
-    }
-
-    /// A target's times, if it is among those that are compared.
-    fn target(&mut self, target: u64) -> Option<&mut Compared> {
-        let found = self.targets.binary_search_by_key(&target, |&(target, _)| target);
-        let place = found.unwrap_or_else(|place| place);
-        if found.is_err() && place < MAX_TARGETS {
-            self.targets.insert(place, (target, Compared::default()));
-            self.targets.truncate(MAX_TARGETS);
-        }
-        self.targets.get_mut(place).map(|(_, compared)| compared)
     }
 
     /// The mean own times without coding and with it, of targets that were

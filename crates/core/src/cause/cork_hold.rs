@@ -81,8 +81,11 @@ impl super::Rule for Rule {
 /// until when.
 fn whole(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
     let held = waited(exchange, WaitKind::ServerThink);
+    if held < LEAST || exchange.response_bytes > LARGEST {
+        return None;
+    }
     let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
-    (held >= LEAST && exchange.response_bytes <= LARGEST).then_some((held, last.end))
+    Some((held, last.end))
 }
 
 /// The same of the partial segment that ends a response of full ones: the timer

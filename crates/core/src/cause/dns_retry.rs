@@ -28,8 +28,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        let approach = setup.approach.as_ref();
-        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+        let Some(lookup) = setup.lookup() else {
             return;
         };
         self.lookups += 1;
@@ -48,10 +47,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.all.count() == 0 || self.is_parallel() || !self.all.is_material(case) {
-            return Conclusion::Nothing;
+        match self.is_parallel() {
+            true => Conclusion::Nothing,
+            false => self.all.conclude(case, || self.finding(case)),
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
     }
 }
 

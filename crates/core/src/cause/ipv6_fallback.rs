@@ -54,10 +54,7 @@ impl super::Rule for Rule {
         if self.nameless.count() >= NAMELESS && spread(&self.nameless) <= SPREAD {
             delays.merge(self.nameless.clone());
         }
-        if delays.count() == 0 || !delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case, &delays)))
+        delays.conclude(case, || self.finding(case, &delays))
     }
 }
 

@@ -38,10 +38,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.delays.count() == 0 || !self.delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        self.delays.conclude(case, || self.finding(case))
     }
 }
 

@@ -2,7 +2,7 @@
 //! again and again, while the others to the same server lose nothing. Random
 //! loss spreads: most connections would have lost something.
 
-use super::bounded::{Least, Sum};
+use super::bounded::Few;
 use super::evidence::{self, fix, percent, ruled_out};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
@@ -30,7 +30,7 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    connections: Least<Endpoint, MAX_CONNECTIONS, Seen>,
+    connections: Few<Endpoint, Seen, MAX_CONNECTIONS>,
 }
 
 /// What was seen of a connection.
@@ -38,13 +38,6 @@ pub(crate) struct Rule {
 struct Seen {
     exchanges: u64,
     lossy: u64,
-}
-
-impl Sum for Seen {
-    fn add(&mut self, other: Self) {
-        self.exchanges += other.exchanges;
-        self.lossy += other.lossy;
-    }
 }
 
 /// The connections by what they lose.
@@ -60,13 +53,17 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let lossy = u64::from(!exchange.recoveries.is_empty());
-        let seen = Seen { exchanges: 1, lossy };
-        self.connections.add(exchange.client, seen);
+        if let Some(seen) = self.connections.of(exchange.client) {
+            seen.exchanges += 1;
+            seen.lossy += u64::from(!exchange.recoveries.is_empty());
+        }
     }
 
     fn merge(&mut self, other: Self) {
-        self.connections.merge(other.connections);
+        self.connections.merge(other.connections, |own, other| {
+            own.exchanges += other.exchanges;
+            own.lossy += other.lossy;
+        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -74,8 +71,7 @@ impl super::Rule for Rule {
         if case.gathered.losses.events() < BAD_LOSSES {
             return Conclusion::Nothing;
         }
-        let connections = self.connections.sorted();
-        let sorted = sort(&connections);
+        let sorted = self.sort();
         if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
@@ -100,7 +96,7 @@ impl super::Rule for Rule {
             "One of several parallel paths to the server loses packets: {} of the connections \
              are on it, by the hash of their addresses and ports, and lose again and again; the \
              others lose nothing.",
-            percent(sorted.bad.len() as f64 / connections.len().max(1) as f64),
+            percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
         );
         finding.ruled_out = vec![ruled_out(
             "packet-loss",
@@ -117,26 +113,28 @@ impl super::Rule for Rule {
     }
 }
 
-fn sort(connections: &[(Endpoint, Seen)]) -> Sorted {
-    let mut sorted = Sorted::default();
-    for &(client, seen) in connections {
-        if seen.exchanges < LEAST_EXCHANGES {
-            sorted.neither += u64::from(seen.lossy > 0);
-            continue;
+impl Rule {
+    fn sort(&self) -> Sorted {
+        let mut sorted = Sorted::default();
+        for &(client, seen) in self.connections.iter() {
+            if seen.exchanges < LEAST_EXCHANGES {
+                sorted.neither += u64::from(seen.lossy > 0);
+                continue;
+            }
+            sorted.exchanges += seen.exchanges;
+            sorted.lossy += seen.lossy;
+            let is_often = seen.lossy as f64 >= seen.exchanges as f64 * BAD_SHARE;
+            if seen.lossy == 0 {
+                sorted.clean += 1;
+                sorted.clean_exchanges += seen.exchanges;
+            } else if seen.lossy >= BAD_LOSSES && is_often {
+                sorted.bad.push(client);
+            } else {
+                sorted.neither += 1;
+            }
         }
-        sorted.exchanges += seen.exchanges;
-        sorted.lossy += seen.lossy;
-        let is_often = seen.lossy as f64 >= seen.exchanges as f64 * BAD_SHARE;
-        if seen.lossy == 0 {
-            sorted.clean += 1;
-            sorted.clean_exchanges += seen.exchanges;
-        } else if seen.lossy >= BAD_LOSSES && is_often {
-            sorted.bad.push(client);
-        } else {
-            sorted.neither += 1;
-        }
+        sorted
     }
-    sorted
 }
 
 impl Sorted {

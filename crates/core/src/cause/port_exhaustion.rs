@@ -9,6 +9,7 @@ use super::evidence::{self, fix};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
+use crate::flow::Endpoint;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
@@ -32,7 +33,8 @@ const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 /// then (EADDRNOTAVAIL) is not on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    clients: BTreeMap<IpAddr, Client>,
+    /// By their addresses; the ports are 0.
+    clients: BTreeMap<Endpoint, Client>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,7 +55,7 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let port = exchange.client.port;
         if let Some(client) = self.client(exchange.client.addr, port) {
-            client.ended.add((exchange.end, port), ());
+            client.ended.add((exchange.end, port));
         }
     }
 
@@ -65,7 +67,7 @@ impl super::Rule for Rule {
             return;
         }
         if let Some(client) = self.client(from.addr, from.port) {
-            client.begun.add((begin, from.port), ());
+            client.begun.add((begin, from.port));
             client.packets.push(setup.first_packet);
             client.packets.sort_unstable();
             client.packets.truncate(5);
@@ -83,7 +85,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let mut clients = self.clients.iter();
-        let found = clients.find_map(|(&addr, client)| Some((addr, client, client.fullness()?)));
+        let found = clients.find_map(|(at, client)| Some((at.addr, client, client.fullness()?)));
         match found {
             Some((addr, client, full)) => {
                 Conclusion::Finding(Box::new(finding(case, addr, client, full)))
@@ -96,7 +98,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn client(&mut self, addr: IpAddr, port: u16) -> Option<&mut Client> {
         let has_room = self.clients.len() < MAX_CLIENTS;
-        let client = match self.clients.entry(addr) {
+        let client = match self.clients.entry(Endpoint::new(addr, 0)) {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) if has_room => place.insert(Client::default()),
             Entry::Vacant(_) => return None,
@@ -154,8 +156,8 @@ impl Client {
         }
         let made = begun.len() as u64;
         let ended = self.ended.sorted().into_iter();
-        let ended = ended.map(|((at, port), ())| (at, false, port));
-        let begun = begun.into_iter().map(|((at, port), ())| (at, true, port));
+        let ended = ended.map(|(at, port)| (at, false, port));
+        let begun = begun.into_iter().map(|(at, port)| (at, true, port));
         let mut events: Vec<_> = begun.chain(ended).collect();
         events.sort_unstable();
         let (mut used, mut full) = (BTreeSet::new(), 0);

@@ -72,13 +72,13 @@ impl super::Rule for Rule {
         self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
             let instant = (exchange.client.addr, exchange.begin);
-            self.ignored.add(instant, ());
+            self.ignored.add(instant);
         }
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
         if let (Some((client, _)), Some(begin)) = (setup.ends, setup.begin) {
-            self.openings.add((client.addr, begin), ());
+            self.openings.add((client.addr, begin));
         }
     }
 
@@ -106,9 +106,8 @@ impl Rule {
     /// another connection.
     fn patience(&self) -> Distribution {
         let mut waited = Distribution::default();
-        let openings = self.openings.sorted().into_iter();
-        let mut openings: BTreeSet<_> = openings.map(|(instant, ())| instant).collect();
-        for ((client, at), ()) in self.ignored.sorted() {
+        let mut openings: BTreeSet<_> = self.openings.sorted().into_iter().collect();
+        for (client, at) in self.ignored.sorted() {
             let (soonest, latest) = (at + SOONEST, at + PATIENCE);
             let next = openings.range((client, soonest)..=(client, latest)).next();
             if let Some(next) = next.copied() {

@@ -55,12 +55,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
-        if case.ledger.setups.handshakes.why(case.ledger) != Why::Loss {
-            return Conclusion::Nothing;
-        }
         let is_frequent =
             self.repeated > 0 && self.repeated as f64 >= self.established as f64 * SHARE;
-        if !is_frequent && probed.is_none() {
+        let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
+        if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, probed)))

@@ -31,8 +31,11 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
         match case.ledger.setups.handshakes.why(case.ledger) {
-            Why::SynQueue { room } if self.delays.is_material(case) => {
+            Why::SynQueue { room } => {
                 Conclusion::Finding(Box::new(self.finding(case, room)))
             }
             _ => Conclusion::Nothing,

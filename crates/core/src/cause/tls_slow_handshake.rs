@@ -59,10 +59,7 @@ impl super::Rule for Rule {
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        match self.secured.is_material(case) && !is_slow_at_large {
-            true => Conclusion::Finding(Box::new(self.finding(case))),
-            false => Conclusion::Nothing,
-        }
+        (self.secured.is_material(case) && !is_slow_at_large).then(|| self.finding(case)).into()
     }
 }
 

@@ -43,8 +43,8 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_flood = case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
-        if !is_flood || self.delays.count() == 0 || !self.delays.is_material(case) {
+        let is_flood = || case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
+        if !self.delays.is_material(case) || !is_flood() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))

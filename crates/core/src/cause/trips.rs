@@ -108,7 +108,7 @@ impl Trips {
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
             self.heard_late += nanos(exchange.travel.heard_late.unwrap_or_default());
         }
-        if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
+        if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
