@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Case;
 use super::evidence::{human, percent};
-use super::rhythm::{NOTABLE, quantile, thinks};
+use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -176,11 +176,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     met.sort_unstable();
     let (few, many) = met.split_at(met.len() / 2);
     let is_wider = few.last()?.0 < many.last()?.0;
-    let typical = |half: &[(usize, Duration)]| {
-        let mut times: Vec<Duration> = half.iter().map(|&(_, think)| think).collect();
-        times.sort_unstable();
-        quantile(&times, 0.5)
-    };
+    let typical =
+        |half: &[(usize, Duration)]| quantile(&sorted(half.iter().map(|&(_, think)| think)), 0.5);
     let (alone, together) = (typical(few), typical(many));
     let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
     (clear.len() >= LEAST_LATE * 2 && is_wider && is_grown).then(|| {
@@ -199,12 +196,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
 /// Late answers on different connections that came within moments.
 fn released_together(clear: &[Moment]) -> Option<Candidate> {
     let usual = quantile(&thinks(clear), 0.5);
-    let mut late: Vec<Moment> = clear
-        .iter()
-        .filter(|m| m.think() >= NOTABLE.max(usual))
-        .copied()
-        .collect();
-    late.sort_unstable_by_key(|moment| (moment.answered, *moment));
+    let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
+    let late = by_answer(&late.copied().collect::<Vec<_>>());
     let together: usize = late
         .chunk_by(|a, b| b.answered.since(a.answered) <= TOGETHER)
         .filter(|burst| {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, ruled_out};
-use super::rhythm::quantile;
+use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::tally::{Tally, nanos};
 use super::{Case, Conclusion, candidates};
@@ -79,7 +79,7 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
             }
         }
     }
-    lengths.sort_unstable();
+    let lengths = sorted(lengths.into_iter());
     let median = quantile(&lengths, 0.5);
     let is_alike =
         |pause: &&Duration| pause.abs_diff(median).as_secs_f64() <= median.as_secs_f64() * ALIKE;

@@ -95,8 +95,15 @@ struct Held {
 /// until when.
 fn whole(exchange: &Exchange) -> Option<Held> {
     let held = waited(exchange, WaitKind::ServerThink);
+    if held < LEAST || exchange.response_bytes > LARGEST {
+        return None;
+    }
     let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
+<<<<<<< HEAD
     (held >= LEAST && exchange.response_bytes <= LARGEST).then_some(Held { held, timer: held, until: last.end })
+=======
+    Some((held, last.end))
+>>>>>>> service-5
 }
 
 /// The same of the partial segment that ends a response of full ones: the timer

@@ -46,6 +46,6 @@ impl Gathered {
         self.held_responses.merge(other.held_responses);
         self.held_requests.merge(other.held_requests);
         self.trips.merge(other.trips);
-        self.bearing.merge(&other.bearing);
+        self.bearing.merge(other.bearing);
     }
 }

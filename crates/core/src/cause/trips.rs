@@ -111,7 +111,7 @@ impl Trips {
             let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
             self.heard_late = self.heard_late.saturating_add(heard);
         }
-        if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
+        if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
