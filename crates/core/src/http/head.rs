@@ -127,29 +127,28 @@ impl Reading {
     }
 
     fn known_field(&mut self, name: &[u8], value: &[u8]) {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         let head = &mut self.head;
         match name.len() {
-            6 if is(b"expect") => {
-                head.fields.expects_continue = value.eq_ignore_ascii_case(b"100-continue");
+            6 if is(name, b"expect") => {
+                head.fields.expects_continue = is(value, b"100-continue");
             }
-            7 if is(b"upgrade") => head.upgrades_to_http2 = has_token(value, b"h2c"),
-            8 if is(b"location") => {
+            7 if is(name, b"upgrade") => head.upgrades_to_http2 = has_token(value, b"h2c"),
+            8 if is(name, b"location") => {
                 let target = core::str::from_utf8(value).ok().and_then(target_of);
                 head.fields.location = target.map(|target| fingerprint(target.as_bytes()));
             }
-            10 if is(b"connection") => {
+            10 if is(name, b"connection") => {
                 for item in items(value) {
-                    self.says_close |= item.eq_ignore_ascii_case(b"close");
-                    self.says_keep_alive |= item.eq_ignore_ascii_case(b"keep-alive");
+                    self.says_close |= is(item, b"close");
+                    self.says_keep_alive |= is(item, b"keep-alive");
                 }
             }
-            12 if is(b"content-type") => head.is_revocation = REVOCATIONS.contains(&value),
-            14 if is(b"content-length") => self.length = number(value),
-            16 if is(b"content-encoding") => {
-                self.is_encoded = !value.eq_ignore_ascii_case(b"identity");
+            12 if is(name, b"content-type") => head.is_revocation = REVOCATIONS.contains(&value),
+            14 if is(name, b"content-length") => self.length = number(value),
+            16 if is(name, b"content-encoding") => {
+                self.is_encoded = !is(value, b"identity");
             }
-            17 if is(b"transfer-encoding") => self.is_chunked = has_token(value, b"chunked"),
+            17 if is(name, b"transfer-encoding") => self.is_chunked = has_token(value, b"chunked"),
             _ => {}
         }
     }
@@ -216,8 +215,17 @@ fn number(digits: &[u8]) -> Option<u64> {
     number.filter(|_| !digits.is_empty())
 }
 
-fn has_token(list: &[u8], token: &[u8]) -> bool {
-    items(list).any(|item| item.eq_ignore_ascii_case(token))
+/// Whether it is this word of lower case, in any case.
+#[inline]
+fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
+    let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;
+    let agrees = |(byte, letter): (&u8, &u8)| byte | case(*letter) == *letter;
+    let pairs = text.iter().zip(word);
+    text.len() == N && pairs.fold(true, |is, pair| is & agrees(pair))
+}
+
+fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {
+    items(list).any(|item| is(item, token))
 }
 
 /// The members of a list (RFC 9110 §5.6.1).
