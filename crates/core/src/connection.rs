@@ -240,7 +240,7 @@ impl Connection {
             skipped,
         };
         self.has_history = true;
-        self.pairing.mark(mark);
+        self.pairing.mark(mark, &mut closed.scratch);
         if let Some(data) = data {
             if by == Side::Server {
                 self.server_ttl = segment.ip.ttl;
@@ -404,7 +404,7 @@ impl Connection {
                 }
             }
         }
-        self.pairing.forget();
+        self.pairing.forget(&mut closed.scratch);
         if self.end.is_some() && self.pairing.is_idle() {
             self.forward.retire();
             self.backward.retire();

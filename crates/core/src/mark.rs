@@ -12,7 +12,12 @@ use crate::time::Timestamp;
 /// Marks kept for one connection's open exchanges at most.
 const MAX_MARKS: usize = 4096;
 /// Marks of a short exchange.
-const USUAL_MARKS: usize = 8;
+const USUAL_MARKS: usize = 16;
+/// Lists kept for their memory: about as many connections have an exchange
+/// open at a time where the memory is hot …
+const MAX_SPARE: usize = 64;
+/// … none of them longer than this.
+const MAX_SPARE_MARKS: usize = 256;
 /// Marks nearer together than this are merged when there are too many.
 const MERGED_NS: i64 = 250_000;
 
@@ -99,6 +104,20 @@ impl Pace {
     }
 }
 
+/// Memory of lists that are empty again. A connection without an open exchange
+/// holds none: most of them are idle at any time.
+#[derive(Debug, Default)]
+pub(crate) struct SpareMarks {
+    lists: Vec<Vec<Mark>>,
+}
+
+impl SpareMarks {
+    fn list(&mut self) -> Vec<Mark> {
+        let spare = self.lists.pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(USUAL_MARKS))
+    }
+}
+
 /// The marks of a connection, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
@@ -106,14 +125,20 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn push(&mut self, mark: Mark) {
-        if self.list.len() >= MAX_MARKS {
-            self.thin_out();
-        }
-        if self.list.capacity() == 0 {
-            self.list.reserve_exact(USUAL_MARKS);
+    #[inline]
+    pub(crate) fn push(&mut self, mark: Mark, spare: &mut SpareMarks) {
+        if self.list.len() == self.list.capacity() {
+            self.make_room(spare);
         }
         self.list.push(mark);
+    }
+
+    fn make_room(&mut self, spare: &mut SpareMarks) {
+        match self.list.len() {
+            0 => self.list = spare.list(),
+            MAX_MARKS.. => self.thin_out(),
+            len => self.list.reserve_exact(len.min(MAX_MARKS - len)),
+        }
     }
 
     pub(crate) fn as_slice(&self) -> &[Mark] {
@@ -140,8 +165,17 @@ impl Marks {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.list.clear();
+    /// Forgets all, and leaves the memory to others.
+    #[inline]
+    pub(crate) fn clear(&mut self, spare: &mut SpareMarks) {
+        if self.list.capacity() == 0 {
+            return;
+        }
+        let mut list = core::mem::take(&mut self.list);
+        if spare.lists.len() < MAX_SPARE && list.capacity() <= MAX_SPARE_MARKS {
+            list.clear();
+            spare.lists.push(list);
+        }
     }
 
     /// Frees the memory too.

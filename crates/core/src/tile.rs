@@ -76,6 +76,7 @@ pub(crate) struct Spare {
     deliveries: Vec<Delivery>,
     stops: Vec<Stop>,
     pieces: Vec<Piece>,
+    strides: Vec<u32>,
 }
 
 impl Spare {
@@ -125,7 +126,7 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
         false => (WaitKind::Unknown, Owner::Unknown),
     };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
-    tiler.tiling.packing = packing::packing(trace);
+    tiler.tiling.packing = packing::packing(trace, &mut spare.strides);
     tiler.tiling.harmless_delay = harmless_delay(trace);
     tiler.tiling.travel = travel(trace, request_end, first, &tiler.tiling.recoveries);
     tiler.tiling.narrow = narrow::narrow(trace, &tiler.tiling.recoveries);
@@ -284,7 +285,7 @@ fn travel(
     let is_acked_first = before.any(|mark| {
         mark.by == Side::Server && mark.data.is_none() && mark.ack >= trace.request.end
     });
-    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known).unwrap_or_default();
+    let queued = |mark: Option<&Mark>| mark.map(|m| m.queued.known()).unwrap_or_default();
     Travel {
         idle: request.and_then(|mark| mark.idle),
         reply: reply.map(|first| first.at.since(request_end)),

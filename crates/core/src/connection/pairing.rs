@@ -25,7 +25,7 @@ use super::stream::Stream;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::Role;
-use crate::mark::{Data, Mark, Marks};
+use crate::mark::{Data, Mark, Marks, SpareMarks};
 use crate::protocol::Protocol;
 use crate::tile::Spare;
 use crate::time::Timestamp;
@@ -40,6 +40,7 @@ const MAX_TORN: usize = 64;
 pub(crate) struct Scratch {
     steps: Steps,
     spare: Spare,
+    marks: SpareMarks,
 }
 
 impl Scratch {
@@ -128,9 +129,13 @@ impl Default for Pairing {
 }
 
 impl Pairing {
-    /// Remembers a segment for tiling.
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        self.marks.push(mark);
+    /// Remembers a segment for tiling, if it is part of an exchange or may
+    /// begin one.
+    #[inline]
+    pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
+        if mark.data.is_some() || self.needs_marks_from().is_some() {
+            self.marks.push(mark, &mut scratch.marks);
+        }
     }
 
     /// Notes whether packet `number` had to be sent.

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// Linux counts TSval in milliseconds (`TCP_TS_HZ` in `include/net/tcp.h`).
 const TICK_NS: i64 = 1_000_000;
 /// The sender's tick is checked over stretches of this length …
-const STRETCH: Duration = Duration::from_millis(500);
+const STRETCH_NS: i64 = 500_000_000;
 /// … or, for what needs no more than the order of magnitude, this.
 const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// … over which both clocks must advance alike, a queue that grows or drains
@@ -54,13 +54,27 @@ enum Tick {
     Other,
 }
 
-/// Time in queues, off by a tick of the sender's.
+/// Time in queues, off by a tick of the sender's. Small, because every mark
+/// has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
+    nanos: u64,
+    /// Whether the sender's tick is known.
+    is_known: bool,
+}
+
+impl Queued {
     /// For certain; zero where the sender's tick is not known yet.
-    pub(crate) known: Duration,
+    #[inline]
+    pub(crate) fn known(self) -> Duration {
+        Duration::from_nanos(if self.is_known { self.nanos } else { 0 })
+    }
+
     /// If the sender's tick is a millisecond, as nearly all are.
-    pub(crate) possible: Duration,
+    #[inline]
+    pub(crate) fn possible(self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
 }
 
 impl Transit {
@@ -86,8 +100,10 @@ impl Transit {
         };
         let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
         self.last = Some((segment.at, tsval));
-        self.check_tick(segment.at, tsval);
-        let sent_ns = i64::from(tsval.wrapping_sub(base) as i32).saturating_mul(TICK_NS);
+        if self.is_tick_due(segment.at) {
+            self.check_tick(segment.at, tsval);
+        }
+        let sent_ns = i64::from(tsval.wrapping_sub(base) as i32) * TICK_NS;
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
         self.least_lag_ns = self.least_lag_ns.min(lag_ns);
         let beyond = lag_ns
@@ -96,30 +112,25 @@ impl Transit {
         if beyond <= 0 {
             return Queued::default();
         }
-        let possible = Duration::from_nanos(beyond.unsigned_abs());
-        match self.tick {
-            Tick::Unchecked => Queued {
-                known: match is_of_coarse_clock(segment.at.signed_since(begin), sent_ns) {
-                    true => Duration::ZERO,
-                    false => possible,
-                },
-                possible,
-            },
-            Tick::Millisecond => Queued {
-                known: possible,
-                possible,
-            },
-            Tick::Other => Queued::default(),
-        }
+        let nanos = beyond.unsigned_abs();
+        let is_known = match self.tick {
+            Tick::Unchecked => !is_of_coarse_clock(segment.at.signed_since(begin), sent_ns),
+            Tick::Millisecond => true,
+            Tick::Other => return Queued::default(),
+        };
+        Queued { nanos, is_known }
     }
 
     #[inline]
+    fn is_tick_due(&self, at: Timestamp) -> bool {
+        self.check
+            .is_none_or(|(since, _)| at.signed_since(since) >= STRETCH_NS)
+    }
+
+    #[cold]
     fn check_tick(&mut self, at: Timestamp, tsval: u32) {
-        let (since, base) = *self.check.get_or_insert((at, tsval));
-        let passed = at.since(since);
-        if passed >= STRETCH {
-            self.weigh_tick(passed, tsval.wrapping_sub(base));
-            self.check = Some((at, tsval));
+        if let Some((since, base)) = self.check.replace((at, tsval)) {
+            self.weigh_tick(at.since(since), tsval.wrapping_sub(base));
         }
     }
 
@@ -188,7 +199,7 @@ mod tests {
         };
         stamps
             .iter()
-            .map(|stamp| transit.queued(&segment(stamp)).known.as_millis())
+            .map(|stamp| transit.queued(&segment(stamp)).known().as_millis())
             .collect()
     }
 

@@ -65,7 +65,7 @@ impl Tiler<'_> {
             repeats && mark.by == Side::Client && mark.at > request_end && mark.at < first.at
         });
         // An answer sooner than the path allows was to the first copy.
-        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible;
+        let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
         let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
             return Some(request_end);
         };
@@ -122,12 +122,12 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         };
-        if first.queued.possible > first.queued.known + LEAST_DELAYED_ACK {
+        if first.queued.possible() > first.queued.known() + LEAST_DELAYED_ACK {
             // A queue, or a server whose clock ticks otherwise.
             self.unexplained(first);
             return;
         }
-        let travel = travel + first.queued.known;
+        let travel = travel + first.queued.known();
         let whole = first.at.since(from);
         let travel = travel.min(whole);
         let is_long = whole > travel + LEAST_DELAYED_ACK;

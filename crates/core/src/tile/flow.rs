@@ -119,7 +119,6 @@ fn cut(trace: &Trace<'_>, sender: Side, pieces: &mut Vec<Piece>) {
                 ends_small: data.is_small,
                 small: u32::from(data.is_small),
                 partial: u32::from(data.is_small),
-
                 index,
             }),
         }

@@ -189,7 +189,9 @@ fn is_sent_again(trace: &Trace<'_>, mark: &Mark, first: Data) -> bool {
 
 /// How much longer the second queued on its way here than the first.
 pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
-    mark.queued.possible.saturating_sub(before.queued.possible)
+    mark.queued
+        .possible()
+        .saturating_sub(before.queued.possible())
 }
 
 /// The marks between `before` and the one at `index`.

@@ -47,7 +47,7 @@ fn apart(trace: &Trace<'_>, before: &Mark, last: &Mark) -> Option<Duration> {
         return None;
     }
     let took = first.at.since(before.at).min(own.at.since(last.at));
-    Some(took.saturating_sub(first.queued.known))
+    Some(took.saturating_sub(first.queued.known()))
 }
 
 /// By the acknowledgement of a copy that the server gave up before it came,
@@ -62,7 +62,7 @@ fn outlasted(trace: &Trace<'_>, last: &Mark, floor: Duration) -> Option<Duration
             && mark.at < own.at
             && repeat.is_some_and(|data| data.need == Need::Spurious || is_of_first)
     };
-    let took = own.at.since(last.at).saturating_sub(own.queued.known);
+    let took = own.at.since(last.at).saturating_sub(own.queued.known());
     let is_repeated = trace.marks.iter().any(|mark| is_needless(&mark));
     (is_repeated && took >= LONGEST_DELAYED_ACK + floor).then_some(took)
 }

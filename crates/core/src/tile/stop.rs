@@ -100,7 +100,7 @@ pub(super) fn name(
     if is_beyond_window(trace, mark, index, second) {
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    if mark.queued.possible >= gap {
+    if mark.queued.possible() >= gap {
         // It was on its way all the time: what came before it queued too, and
         // whether its sender waited for that or for itself does not show.
         return ((WaitKind::Unknown, Owner::Unknown), None);

@@ -1,6 +1,6 @@
 //! Closes exchanges: tiles them, and says what is known of each.
 
-use super::{Draft, Mode, Pairing};
+use super::{Draft, Mode, Pairing, Scratch};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
@@ -49,15 +49,22 @@ impl Pairing {
     }
 
     /// Forgets the marks that nothing open needs.
-    pub(crate) fn forget(&mut self) {
-        let first = self.open.front().map(|front| front.begin);
-        match first.or_else(|| self.handshake_begin()) {
+    #[inline]
+    pub(crate) fn forget(&mut self, scratch: &mut Scratch) {
+        match self.needs_marks_from() {
             Some(begin) => self.marks.forget_before(begin),
             None => {
-                self.marks.clear();
+                self.marks.clear(&mut scratch.marks);
                 self.torn.clear();
             }
         }
+    }
+
+    /// Since when marks are needed by what is open.
+    #[inline]
+    pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
+        let first = self.open.front().map(|front| front.begin);
+        first.or_else(|| self.handshake_begin())
     }
 
     /// Which exchange is over: the first in their order, but for HTTP/2.

@@ -251,7 +251,7 @@ pub(in crate::tile) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
                 && data.span.end > span.start
         })
     });
-    middle(new.map(|mark| mark.queued.possible)) >= QUEUE
+    middle(new.map(|mark| mark.queued.possible())) >= QUEUE
 }
 
 fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
