@@ -257,14 +257,30 @@ pub struct Probe {
     pub during: String,
     /// Probes sent.
     pub sent: u64,
-    /// Answers received.
+    /// Answers received from the target, late ones included.
     pub received: u64,
+    /// Of those, the ones that came after the time allowed.
+    pub late: u64,
+    /// Probes that nothing answered.
+    pub lost: u64,
+    /// Answers that came more than once.
+    pub duplicates: u64,
+    /// Answers that came after those of later probes.
+    pub reordered: u64,
+    /// Time to live of the first answer, where it was seen.
+    pub ttl: Option<u8>,
     /// What came back, by kind: `open`, `refused`, `silence`, a status.
     pub answers: Vec<StatusCount>,
     /// Who stamped the times: `kernel` or `user`.
     pub stamp: String,
     /// The round trips.
     pub rtt_ns: ProbeFigures,
+    /// Mean difference between the round trips of one answer and the next.
+    pub jitter_ns: u64,
+    /// From the call that sent a probe to when this program had its answer,
+    /// where `rtt_ns` is by the kernel's stamps: what it has more than those is
+    /// this host's own queues and wake-ups.
+    pub noticed_ns: Option<ProbeFigures>,
 }
 
 /// A hop of the route.

@@ -23,6 +23,7 @@ mod interrupt;
 mod investigate;
 mod lab;
 mod manual;
+mod probe;
 mod render;
 mod words;
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Analyze(options) => analyze::run(&options, &console),
         Command::Capture(options) => capture::run(&options, &console),
         Command::Compare(options) => compare::run(&options, &console),
+        Command::Probe(options) => probe::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),
         Command::Completions(options) => manual::completions(&options),

@@ -82,6 +82,14 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
+/// Probes summed up, behind the lines of their answers.
+pub(crate) fn probes(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    probes::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
 /// Exchanges as they are sorted: `met` of `seen` were asked for.
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);

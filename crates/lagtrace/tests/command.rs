@@ -12,6 +12,7 @@ mod command {
     mod lab;
     mod linear;
     mod privileges;
+    mod probes;
     mod program;
     mod score;
     mod server;

@@ -49,10 +49,22 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
         .iter()
         .map(|(key, group)| Probe {
             method: method_name(key.method).to_owned(),
-            target: key.endpoint.to_string(),
+            target: match key.method {
+                ProbeMethod::Icmp => key.endpoint.addr.to_string(),
+                _ => key.endpoint.to_string(),
+            },
             during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
             sent: group.sent,
             received: group.rtt.count(),
+            late: group.late,
+            lost: group
+                .answers
+                .get(&ProbeAnswer::Silence)
+                .copied()
+                .unwrap_or_default(),
+            duplicates: group.duplicates,
+            reordered: group.reordered,
+            ttl: group.ttl,
             answers: group
                 .answers
                 .iter()
@@ -67,6 +79,8 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             }
             .to_owned(),
             rtt_ns: ProbeFigures::from(&group.rtt),
+            jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
+            noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
         })
         .collect()
 }
@@ -77,6 +91,8 @@ fn method_name(method: ProbeMethod) -> &'static str {
         ProbeMethod::TcpConnect => "tcp-connect",
         ProbeMethod::HttpFresh => "http-fresh",
         ProbeMethod::HttpKeptAlive => "http-kept-alive",
+        ProbeMethod::Icmp => "icmp",
+        ProbeMethod::Udp => "udp",
     }
 }
 
@@ -89,6 +105,8 @@ fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => status.to_string(),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "not HTTP".to_owned(),
+        ProbeAnswer::Echo => "echo".to_owned(),
+        ProbeAnswer::Datagram => "datagram".to_owned(),
     }
 }
 
