@@ -118,6 +118,30 @@ impl FlowKey {
         }
     }
 
+    /// As by [`new`](Self::new), of IPv4.
+    #[inline]
+    pub(crate) fn new_v4(
+        transport: Transport,
+        source: (Ipv4Addr, u16),
+        destination: (Ipv4Addr, u16),
+    ) -> (Self, Direction) {
+        let rank = |(address, port)| u64::from(u32::from(address)) << 16 | u64::from(port);
+        let end = |(address, port)| Endpoint {
+            addr: IpAddr::V4(address),
+            port,
+        };
+        let key = |low, high| Self {
+            low: end(low),
+            high: end(high),
+            transport,
+        };
+        if rank(source) <= rank(destination) {
+            (key(source, destination), Direction::Forward)
+        } else {
+            (key(destination, source), Direction::Backward)
+        }
+    }
+
     /// Which of so many shares the flow belongs to: always the same one.
     #[inline]
     pub(crate) fn share(&self, shares: usize) -> usize {

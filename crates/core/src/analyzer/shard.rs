@@ -67,6 +67,10 @@ pub(super) enum News {
     Quic(Box<quic::Flow>),
 }
 
+/// What a worker has to tell: exchanges and connections that closed.
+#[derive(Debug, Default)]
+pub struct Tidings(pub(super) Vec<Told>);
+
 /// Works on one share of the flows; several may at the same time.
 #[derive(Debug)]
 pub struct Worker<'a> {
@@ -79,8 +83,9 @@ impl<'a> Worker<'a> {
         Self { shard, common }
     }
 
-    pub(super) fn shard(&mut self) -> &mut Shard {
-        self.shard
+    /// What it has to tell since it was last asked.
+    pub fn tidings(&mut self) -> Tidings {
+        Tidings(core::mem::take(&mut self.shard.told))
     }
 
     /// Takes in one segment of its flows, in their order.
