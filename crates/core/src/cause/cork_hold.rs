@@ -99,11 +99,11 @@ fn whole(exchange: &Exchange) -> Option<Held> {
         return None;
     }
     let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
-<<<<<<< HEAD
-    (held >= LEAST && exchange.response_bytes <= LARGEST).then_some(Held { held, timer: held, until: last.end })
-=======
-    Some((held, last.end))
->>>>>>> service-5
+    Some(Held {
+        held,
+        timer: held,
+        until: last.end,
+    })
 }
 
 /// The same of the partial segment that ends a response of full ones: the timer
