@@ -20,6 +20,7 @@ use crate::event::{
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::report::Remark;
+use crate::route::RouteTally;
 use crate::time::Timestamp;
 
 /// Entries kept of each list.
@@ -31,6 +32,7 @@ pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
     pub(crate) routes: Vec<KernelRoute>,
     pub(crate) probes: BTreeMap<ProbeKey, ProbeGroup>,
+    pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) counters: Vec<CounterChange>,
@@ -73,6 +75,10 @@ impl Facts {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
             EventBody::Route(route) => push(&mut self.routes, route),
             EventBody::Probe(sample) => self.probe(at, &sample),
+            EventBody::Trace(start) => self.route.begin(start),
+            EventBody::Hop(sample) => self.route.observe(&sample),
+            EventBody::HopName(address, name) => self.route.name(address, name),
+            EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Request(sample) => self.loads.sample(phase, sample),

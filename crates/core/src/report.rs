@@ -16,6 +16,7 @@ mod figures;
 mod joined;
 mod mode;
 mod record;
+mod route;
 
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -26,6 +27,7 @@ pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
+pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;
@@ -60,6 +62,9 @@ pub struct Report {
     pub twin: Option<Exchanges>,
     /// Round trips by method.
     pub probes: Vec<Probe>,
+    /// The route as a whole; `None` where none was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     /// Hops of the route.
     pub hops: Vec<Hop>,
     /// Sockets seen, by owner and options.
@@ -264,17 +269,6 @@ pub struct Probe {
     /// Who stamped the times: `kernel` or `user`.
     pub stamp: String,
     /// The round trips.
-    pub rtt_ns: ProbeFigures,
-}
-
-/// A hop of the route.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Hop {
-    /// Distance, from 1.
-    pub ttl: u8,
-    /// Its address; `None` for a silent one.
-    pub address: Option<String>,
-    /// Round trips to it.
     pub rtt_ns: ProbeFigures,
 }
 

@@ -24,6 +24,7 @@ mod investigate;
 mod lab;
 mod manual;
 mod render;
+mod route;
 mod words;
 
 use arguments::{Arguments, Command};
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let console = Console::new(&output);
     let outcome = match command {
         Command::Diagnose(options) => diagnose::run(&options, &console),
+        Command::Route(options) => route::run(&options, &console),
         Command::Analyze(options) => analyze::run(&options, &console),
         Command::Capture(options) => capture::run(&options, &console),
         Command::Compare(options) => compare::run(&options, &console),

@@ -8,7 +8,7 @@ mod connect;
 mod errors;
 mod http;
 mod syn;
-mod tcp_info;
+pub(crate) mod tcp_info;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

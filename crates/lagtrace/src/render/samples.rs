@@ -609,11 +609,13 @@ fn hops() -> Vec<Hop> {
             ttl: 1,
             address: None,
             rtt_ns: ProbeFigures::default(),
+            ..Hop::default()
         },
         Hop {
             ttl: 2,
             address: Some("10.77.0.2".to_owned()),
             rtt_ns: rtt,
+            ..Hop::default()
         },
     ]
 }
