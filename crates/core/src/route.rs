@@ -63,6 +63,8 @@ pub struct TraceStart {
 /// One probe of a route and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HopSample {
+    /// Counts the probes of a trace in the order in which they were sent.
+    pub number: u32,
     /// The time to live it was sent with.
     pub ttl: u8,
     /// Which flow, from 0; others than 0 only look for parallel paths.

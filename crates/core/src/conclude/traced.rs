@@ -46,6 +46,7 @@ fn verdict(route: &Route) -> Option<String> {
         "prohibited" => format!("a filter prohibits {target}{port}{by}"),
         "unreachable" => format!("{target}{port} is unreachable{by}"),
         "silent" => format!("nothing answers for {target}{port}: filtered or lost"),
+        "loop" => format!("packets to {target} go in circles: routers answer at several distances"),
         "too-far" => format!("{target} is farther away than the hops that were asked for"),
         _ => return None,
     })

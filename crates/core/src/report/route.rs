@@ -21,7 +21,8 @@ pub struct Route {
     /// What became of probes that went as far as they could: `open`, `closed`
     /// (TCP's RST), `reached` (the host answers, the port says nothing),
     /// `prohibited` (a filter says so), `unreachable`, `silent` (filtered or
-    /// lost), `too-far` (more hops than were asked for).
+    /// lost), `too-far` (more hops than were asked for), `loop` (routers send
+    /// them in circles).
     pub outcome: String,
     /// Hops to the target; `None` where nothing answered for it.
     pub distance: Option<u8>,

@@ -41,7 +41,9 @@ pub(super) struct HopTally {
     pub(super) addresses: BTreeMap<IpAddr, u64>,
     pub(super) answers: BTreeMap<HopAnswer, u64>,
     pub(super) rtt: Distribution,
-    pub(super) history: VecDeque<Option<Duration>>,
+    /// The latest by their numbers: an answer may overtake the end of waiting
+    /// for an earlier one.
+    pub(super) history: VecDeque<(u32, Option<Duration>)>,
     /// Whether every round trip was stamped by the kernel.
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
@@ -117,7 +119,10 @@ impl HopTally {
         if self.history.len() >= MAX_HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back(sample.rtt);
+        let later = self.history.iter().rev();
+        let later = later.take_while(|(number, _)| *number > sample.number);
+        let place = self.history.len() - later.count();
+        self.history.insert(place, (sample.number, sample.rtt));
         let Some(from) = sample.from else {
             return;
         };

@@ -63,7 +63,7 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
                 answers: hop.answers.keys().map(|a| answer_name(*a)).collect(),
                 rtt_ns: ProbeFigures::from(&hop.rtt),
                 kept_ns: nanos(kept(hop, behind)),
-                history_ns: hop.history.iter().map(|rtt| rtt.map(nanos)).collect(),
+                history_ns: hop.history.iter().map(|(_, rtt)| rtt.map(nanos)).collect(),
                 labels: labels(hop),
                 reply_ttl: hop.reply_ttl,
             })
@@ -140,9 +140,11 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
     let last = tally.distance().and_then(|ttl| tally.hops.get(&ttl));
     let Some(last) = last else {
         let farthest = tally.hops.get(&start.max_ttl);
-        return match farthest.is_some_and(|hop| hop.answered > 0) {
-            true => "too-far",
-            false => "silent",
+        let is_far = farthest.is_some_and(|hop| hop.answered > 0);
+        return match (has_loop(tally), is_far) {
+            (true, _) => "loop",
+            (false, true) => "too-far",
+            (false, false) => "silent",
         };
     };
     // What it says most often; a filter may answer some of the probes only.
@@ -161,6 +163,19 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
         answer if answer.is_prohibited(start.target.is_ipv4()) => "prohibited",
         _ => "unreachable",
     }
+}
+
+/// Whether one router answers at two distances with something between them.
+fn has_loop(tally: &RouteTally) -> bool {
+    let mut seen: BTreeMap<IpAddr, u8> = BTreeMap::new();
+    let mut hops = tally.hops.iter();
+    hops.any(|(&ttl, hop)| {
+        let Some(address) = hop.address() else {
+            return false;
+        };
+        let first = *seen.entry(address).or_insert(ttl);
+        ttl - first > 1
+    })
 }
 
 fn addresses(hop: &HopTally, name: impl Fn(&IpAddr) -> Option<String>) -> Vec<HopAddress> {
@@ -265,6 +280,7 @@ mod tests {
                 let is_lost = mark == '*';
                 let last = if answer.is_final() { 9 } else { at as u8 + 100 };
                 tally.observe(&HopSample {
+                    number: 0,
                     ttl,
                     flow: 0,
                     answer: if is_lost { HopAnswer::Silence } else { answer },
@@ -376,6 +392,10 @@ mod tests {
             &[(1, "!", Expired, 1.0), (2, "*", Expired, 0.0)],
         );
         assert_eq!(silent.route().expect("begun").outcome, "silent");
+        let mut circle = tally(RouteMethod::TcpSyn, &[(1, "!", Expired, 1.0)]);
+        let again = tally(RouteMethod::TcpSyn, &[(3, "!", Expired, 1.0)]);
+        circle.hops.extend(again.hops);
+        assert_eq!(circle.route().expect("begun").outcome, "loop");
         let far = tally(RouteMethod::TcpSyn, &[(30, "!", Expired, 1.0)]);
         assert_eq!(far.route().expect("begun").outcome, "too-far");
     }

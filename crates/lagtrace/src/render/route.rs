@@ -38,12 +38,12 @@ pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
     let is_few = hops.iter().all(|hop| hop.sent <= FEW);
     let mut columns = vec![(Align::Right, "hop"), (Align::Name, "address")];
     if is_few {
-        columns.push((Align::Left, "round trips"));
+        columns.push((Align::Name, "round trips"));
     } else {
         let figures = ["loss", "sent", "best", "avg", "p50", "p99", "worst", "mdev"];
         columns.extend(figures.map(|figure| (Align::Right, figure)));
     }
-    columns.push((Align::Left, ""));
+    columns.push((Align::Name, ""));
     let mut table = Table::new(&columns);
     // What is silent behind the last answer is one line.
     let known = hops.iter().rposition(|hop| hop.received > 0);

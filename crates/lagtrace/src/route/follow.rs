@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 
 /// How long the report waits for names that were not told yet.
-const NAMES: Duration = Duration::from_secs(2);
+const NAMES: Duration = Duration::from_secs(1);
 
 /// Traces and reports.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {

@@ -244,11 +244,16 @@ impl<'a> Engine<'a> {
         let known = self
             .longest
             .map(|longest| longest * OVERDUE_TRIPS + OVERDUE_GRACE);
-        let most = match self.plan.method {
+        let wanted = known.unwrap_or(OVERDUE_FIRST).max(OVERDUE_LEAST);
+        wanted.min(self.timeout())
+    }
+
+    /// After which time an answer does not count any more.
+    fn timeout(&self) -> Duration {
+        match self.plan.method {
             RouteMethod::TcpConnect => self.plan.timeout.min(connect::LONGEST),
             _ => self.plan.timeout,
-        };
-        known.unwrap_or(OVERDUE_FIRST).max(OVERDUE_LEAST).min(most)
+        }
     }
 
     /// Takes in what came, and notes what did not.
@@ -304,6 +309,7 @@ impl<'a> Engine<'a> {
         self.tell(
             answered.at.unwrap_or(now),
             HopSample {
+                number: flight.number,
                 ttl: flight.ttl,
                 flow: flight.flow,
                 answer: answered.answer,
@@ -318,7 +324,7 @@ impl<'a> Engine<'a> {
 
     /// Marks what is overdue, and drops what is too late to count.
     fn expire(&mut self, now: Timestamp) {
-        let patience = self.patience();
+        let (patience, timeout) = (self.patience(), self.timeout());
         let mut dropped = Vec::new();
         for flight in &mut self.under_way {
             let age = now.since(flight.begun);
@@ -328,7 +334,7 @@ impl<'a> Engine<'a> {
                     self.pace.overdue(flight.flow, flight.ttl, flight.begun);
                 }
             }
-            if age >= self.plan.timeout.max(patience) {
+            if age >= timeout {
                 dropped.push(*flight);
             }
         }
@@ -361,6 +367,7 @@ impl<'a> Engine<'a> {
         self.tell(
             now,
             HopSample {
+                number: flight.number,
                 ttl: flight.ttl,
                 flow: flight.flow,
                 answer: HopAnswer::Silence,

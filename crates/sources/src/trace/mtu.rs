@@ -21,7 +21,8 @@ use super::pace::RECOVERY;
 use super::socket::failure;
 use super::{TraceError, TracePlan, UDP_PORT};
 use crate::clock::Clock;
-use crate::route;
+use crate::netlink::{NetlinkProtocol, NetlinkSocket};
+use crate::route::RouteSocket;
 
 /// The first size where the kernel does not tell its device's.
 const ETHERNET: u16 = 1_500;
@@ -89,7 +90,10 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(plan: &TracePlan, stop: &'a AtomicBool) -> Result<Self, TraceError> {
         let target = SocketAddr::new(plan.target.ip(), UDP_PORT);
-        let device = route::lookup(target.ip()).ok().and_then(|route| route.mtu);
+        let device = NetlinkSocket::open(NetlinkProtocol::Route).map(RouteSocket::from);
+        let device = device
+            .ok()
+            .and_then(|mut routes| routes.device_mtu(target.ip()));
         let device = device.and_then(|mtu| u16::try_from(mtu).ok());
         let mut dress = plan.dress.clone();
         dress.size = None;

@@ -22,7 +22,7 @@ const FAR_AHEAD: u8 = 8;
 pub(super) const RECOVERY: Duration = Duration::from_millis(1_100);
 /// Probes beyond those wanted that a hop gets to make up for unanswered ones.
 const SPARE: u32 = 2;
-/// How often a hop is asked at least before it counts as silent.
+/// How often a hop is asked before it counts as silent.
 const TRIES: u32 = 3;
 
 /// What to do next.
@@ -166,11 +166,12 @@ impl Pace {
 
     fn look(&self, now: Timestamp) -> Next {
         let (mut best, mut soonest, mut is_under_way) = (None, None, false);
+        let first = self.manner.first_ttl;
         for flow in 0..self.flows {
-            for ttl in self.manner.first_ttl..=self.frontier() {
+            for ttl in first..=self.frontier() {
                 let hop = self.hops.get(&(flow, ttl)).copied().unwrap_or_default();
                 is_under_way |= hop.is_under_way;
-                if !self.needs(flow, hop) {
+                if !self.needs(flow, hop) || self.is_put_off(ttl, hop) {
                     continue;
                 }
                 let due = self.due.get(&ttl).map_or(Timestamp::MIN, |(due, _)| *due);
@@ -190,6 +191,25 @@ impl Pace {
         }
     }
 
+    /// Whether a hop has to wait for another one. Who answered for the target,
+    /// or at the farthest hop, may be the next hop's too (a router that refuses
+    /// to pass something on) and limit its answers: it has none left for the
+    /// hops that are not known yet if others take them.
+    fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
+        let is_open = |ttl: &u8| {
+            let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
+            hop.answered == 0 && (hop.is_under_way || hop.sent < TRIES)
+        };
+        let next = self.highest.saturating_add(1);
+        let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
+        let doubtful = match self.distance {
+            _ if self.manner.wanted.is_none() => None,
+            Some(distance) => (next..distance).find(is_open),
+            None => Some(next).filter(|next| is_slow && ttl < *next && is_open(next)),
+        };
+        doubtful.is_some_and(|doubtful| ttl > doubtful || ttl < doubtful && hop.answered > 0)
+    }
+
     fn needs(&self, flow: u16, hop: Hop) -> bool {
         if hop.is_under_way {
             return false;
@@ -200,7 +220,7 @@ impl Pace {
             _ => 1,
         };
         let most = match hop.answered {
-            0 => wanted.max(TRIES),
+            0 => TRIES,
             _ => wanted.saturating_add(SPARE),
         };
         hop.answered < wanted && hop.sent < most
@@ -367,6 +387,27 @@ mod tests {
         scouted.scouted(None);
         let (sent, _) = run(scouted, 29, &mut |ttl, _| ttl < 4 || ttl > 28);
         assert_eq!(count(&sent, 29), 3);
+    }
+
+    #[test]
+    fn a_target_that_limits_its_answers_is_not_taken_to_be_farther_away() {
+        // One answer a second for all distances, and the first one came late.
+        let mut filled = Duration::ZERO;
+        let mut first = true;
+        let (sent, _) = run(Pace::new(manner()), 4, &mut |ttl, at| {
+            if ttl < 4 {
+                return true;
+            }
+            if ttl == 4 && std::mem::take(&mut first) {
+                return false;
+            }
+            let is_answered = at >= filled;
+            if is_answered {
+                filled = at + 1_000 * MS;
+            }
+            is_answered
+        });
+        assert!(count(&sent, 4) >= 3 && count(&sent, 5) == 1, "{sent:?}");
     }
 
     #[test]
