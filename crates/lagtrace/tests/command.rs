@@ -13,6 +13,7 @@ mod command {
     mod linear;
     mod privileges;
     mod program;
+    mod route;
     mod score;
     mod server;
     mod streams;

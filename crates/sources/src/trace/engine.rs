@@ -12,7 +12,7 @@ use lagtrace_core::time::Timestamp;
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, channel};
-use super::pace::{Manner, Next, Pace};
+use super::pace::{Manner, Met, Next, Pace};
 use super::socket::{failure, source};
 use super::{MAX_PATHS, TraceError, TracePlan, connect};
 use crate::clock::Clock;
@@ -302,7 +302,15 @@ impl<'a> Engine<'a> {
             }
             return;
         }
-        self.pace.answered(flight.flow, flight.ttl, is_final);
+        let met = match answered.answer {
+            HopAnswer::Expired | HopAnswer::Silence => Met::Router,
+            HopAnswer::Open => Met::End { is_limited: false },
+            HopAnswer::Unreachable(..) => Met::End { is_limited: true },
+            HopAnswer::Closed => Met::End {
+                is_limited: matches!(self.plan.method, RouteMethod::Udp | RouteMethod::Paris),
+            },
+        };
+        self.pace.answered(flight.flow, flight.ttl, met);
         if let Some(from) = answered.from {
             self.known.addresses.entry(from).or_insert(flight.ttl);
         }

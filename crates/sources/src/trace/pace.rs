@@ -38,6 +38,18 @@ pub(super) enum Next {
     Done,
 }
 
+/// Whom a probe met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// A router on the way.
+    Router,
+    /// The target, or somebody for it.
+    End {
+        /// Whether it said so by an ICMP error, and so may limit how often.
+        is_limited: bool,
+    },
+}
+
 /// How often a trace asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
@@ -79,6 +91,8 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, Default)]
 struct Hop {
     sent: u32,
+    /// Since it was last given up as silent.
+    tries: u32,
     answered: u32,
     is_under_way: bool,
 }
@@ -198,7 +212,7 @@ impl Pace {
     fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
         let is_open = |ttl: &u8| {
             let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
-            hop.answered == 0 && (hop.is_under_way || hop.sent < TRIES)
+            hop.answered == 0 && (hop.is_under_way || hop.tries < TRIES)
         };
         let next = self.highest.saturating_add(1);
         let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
@@ -219,17 +233,17 @@ impl Pace {
             (0, None) => return hop.sent < self.rounds,
             _ => 1,
         };
-        let most = match hop.answered {
-            0 => TRIES,
-            _ => wanted.saturating_add(SPARE),
-        };
-        hop.answered < wanted && hop.sent < most
+        match hop.answered {
+            0 => hop.tries < TRIES,
+            answered => answered < wanted && hop.sent < wanted.saturating_add(SPARE),
+        }
     }
 
     /// A probe was sent.
     pub(super) fn sent(&mut self, flow: u16, ttl: u8, now: Timestamp) {
         let hop = self.hops.entry((flow, ttl)).or_default();
         hop.sent += 1;
+        hop.tries += 1;
         hop.is_under_way = true;
         let (due, is_slow) = self.due.entry(ttl).or_default();
         *due = now
@@ -242,16 +256,30 @@ impl Pace {
     }
 
     /// A probe was answered, late or not.
-    pub(super) fn answered(&mut self, flow: u16, ttl: u8, is_final: bool) {
+    pub(super) fn answered(&mut self, flow: u16, ttl: u8, met: Met) {
         let hop = self.hops.entry((flow, ttl)).or_default();
         hop.answered += 1;
         hop.is_under_way = false;
-        if flow != 0 {
+        let Met::End { is_limited } = met else {
+            if flow == 0 {
+                self.highest = self.highest.max(ttl);
+            }
+            return;
+        };
+        if flow != 0 || self.distance.is_some_and(|distance| distance <= ttl) {
             return;
         }
-        match is_final {
-            true => self.distance = Some(self.distance.map_or(ttl, |distance| distance.min(ttl))),
-            false => self.highest = self.highest.max(ttl),
+        self.distance = Some(ttl);
+        // Those before it that kept silent may be the same one, which gave the
+        // answers that it had to probes that went farther.
+        let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
+        if is_limited && is_slow {
+            for (_, hop) in self
+                .hops
+                .range_mut((0, self.highest.saturating_add(1))..(0, ttl))
+            {
+                hop.tries = 0;
+            }
         }
     }
 
@@ -295,7 +323,11 @@ mod tests {
         loop {
             under_way.retain(|&(end, flow, ttl, is_answered, begun)| {
                 if end <= now && is_answered {
-                    pace.answered(flow, ttl, ttl >= distance);
+                    let met = match ttl >= distance {
+                        true => Met::End { is_limited: true },
+                        false => Met::Router,
+                    };
+                    pace.answered(flow, ttl, met);
                 } else if end <= now {
                     pace.overdue(flow, ttl, begun);
                 }
