@@ -94,7 +94,7 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
             .filter(|h| h.answered > 0)
     };
     let least = answering().map(HopTally::loss).fold(1.0, f64::min);
-    let last = answering().last().unwrap_or(hop);
+    let last = answering().next_back().unwrap_or(hop);
     match least < hop.loss() * PERSISTENT && answering().count() > 0 {
         true => HopState::Limited,
         false if is_unlimited(last, start) => HopState::Lossy,

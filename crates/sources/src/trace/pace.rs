@@ -417,7 +417,7 @@ mod tests {
         // One that answered the scout is looked for to the end.
         let mut scouted = Pace::new(manner());
         scouted.scouted(None);
-        let (sent, _) = run(scouted, 29, &mut |ttl, _| ttl < 4 || ttl > 28);
+        let (sent, _) = run(scouted, 29, &mut |ttl, _| !(4..=28).contains(&ttl));
         assert_eq!(count(&sent, 29), 3);
     }
 
