@@ -19,7 +19,7 @@ use std::collections::btree_map::Entry;
 use hashbrown::HashMap;
 
 pub use entrance::{Admission, Entrance};
-pub use shard::Worker;
+pub use shard::{Tidings, Worker};
 
 use crate::conclude::{self, Evidence};
 use crate::connections::{Collected, ConnectionSink, Wanted};
@@ -163,7 +163,7 @@ impl Analyzer {
         if let Some(shard) = self.shards.get_mut(admission.shard()) {
             shard.segment(&self.common, segment, payload, admission);
             if shard.has_told() {
-                self.entrance.hear(shard);
+                self.entrance.hear(shard.told.drain(..));
                 self.entrance.deliver(u64::MAX);
             }
         }
@@ -194,7 +194,7 @@ impl Analyzer {
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
             shard.close(&self.common);
-            self.entrance.hear(shard);
+            self.entrance.hear(shard.told.drain(..));
         }
         self.entrance.deliver(u64::MAX);
         let mut services = BTreeMap::new();

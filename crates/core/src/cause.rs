@@ -18,6 +18,7 @@ mod gathered;
 mod held;
 mod limited;
 mod loss;
+mod lost_requests;
 mod refusals;
 pub(crate) mod rhythm;
 mod secured;
@@ -35,6 +36,7 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
 use crate::service::{Ledger, Stretches};
+use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
 use rhythm::Rhythm;
@@ -59,6 +61,13 @@ pub(crate) enum Conclusion {
     Finding(Box<Finding>),
 }
 
+/// Nothing where there is no finding.
+impl From<Option<Finding>> for Conclusion {
+    fn from(found: Option<Finding>) -> Self {
+        found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
+    }
+}
+
 /// Everything a rule may look at when it concludes.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -66,6 +75,8 @@ pub(crate) struct Case<'a> {
     /// Which of the run's targets it is; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
+    /// Of the ledger's latencies.
+    pub(crate) latency: Measures,
     pub(crate) gathered: &'a Gathered,
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,

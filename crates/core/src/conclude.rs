@@ -16,6 +16,7 @@ pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
 use crate::approach::Silent;
+use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion, Gathered};
@@ -31,7 +32,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount,
 };
-use crate::service::{Ledger, Service, Stretches};
+use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -69,6 +70,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     }
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
+    notes.extend(tables::generator_note(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -83,6 +85,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         },
         setups: setups(&subject),
         twin: twin(&evidence),
+        load: tables::load(facts),
         phases: tables::phases(facts),
         probes: tables::probes(facts),
         route: facts.route.route(),
@@ -182,6 +185,7 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
             endpoint,
             target,
             ledger: &service.ledger,
+            latency: Measures::of(&service.ledger.latency),
             gathered: &service.rules.gathered,
             fetches: &fetches,
             facts: &evidence.facts,
@@ -246,6 +250,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
             endpoint: Endpoint::new(host.target, 0),
             target: None,
             ledger: &ledger,
+            latency: Measures::default(),
             gathered: &gathered,
             fetches: &fetches,
             facts: &evidence.facts,
@@ -376,7 +381,7 @@ fn details(ledger: &Ledger, facts: &Facts) -> Details {
 
 fn setups(ledger: &Ledger) -> Setups {
     let setups = &ledger.setups;
-    let name = |outcome: &SetupOutcome| match outcome {
+    let name = |outcome: SetupOutcome| match outcome {
         SetupOutcome::Established => "established",
         SetupOutcome::Refused => "refused",
         SetupOutcome::Unanswered => "unanswered",
@@ -387,7 +392,7 @@ fn setups(ledger: &Ledger) -> Setups {
         outcomes: setups
             .outcomes
             .iter()
-            .map(|(outcome, &count)| SetupCount {
+            .map(|(outcome, count)| SetupCount {
                 outcome: name(outcome).to_owned(),
                 count,
             })
@@ -397,10 +402,10 @@ fn setups(ledger: &Ledger) -> Setups {
     }
 }
 
-fn statuses(outcomes: &BTreeMap<Outcome, u64>) -> Vec<StatusCount> {
+fn statuses(outcomes: &Counts<Outcome>) -> Vec<StatusCount> {
     let mut counts: Vec<StatusCount> = outcomes
         .iter()
-        .map(|(outcome, &count)| StatusCount {
+        .map(|(outcome, count)| StatusCount {
             status: outcome.to_string(),
             count,
         })

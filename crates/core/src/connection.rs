@@ -70,7 +70,7 @@ impl Closed {
             servers,
             scratch,
         } = self;
-        if let Some(exchange) = exchanges.pop() {
+        if let Some(exchange) = exchanges.last_mut() {
             scratch.take_back(exchange);
         }
         exchanges.clear();

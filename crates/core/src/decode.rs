@@ -11,6 +11,7 @@
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
+mod common;
 mod container;
 mod damage;
 mod fragment;
@@ -30,6 +31,7 @@ pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
 
+use common::Plain;
 use fragment::Fragments;
 use ip::protocol;
 
@@ -59,6 +61,7 @@ pub struct Record<'a> {
 
 impl Record<'_> {
     /// Whether the snap length cut bytes off.
+    #[inline]
     pub fn is_cut(&self) -> bool {
         u64::from(self.original_len) > self.bytes.len() as u64
     }
@@ -93,6 +96,7 @@ impl<'a> Packet<'a> {
     }
 
     /// What was captured of its payload.
+    #[inline]
     pub fn payload(&self) -> &'a [u8] {
         match self {
             Self::Tcp(_, payload) | Self::Udp(_, payload) => payload,
@@ -101,6 +105,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The same with another payload.
+    #[inline]
     pub fn with_payload<'b>(&self, payload: &'b [u8]) -> Packet<'b> {
         match *self {
             Self::Tcp(segment, _) => Packet::Tcp(segment, payload),
@@ -140,12 +145,23 @@ impl Decoder {
     /// Reads the headers of a record seen at `point`.
     #[inline]
     pub fn packet<'a>(&mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
-        self.read(record, point).unwrap_or(Packet::Other)
+        let network = link::network(record);
+        let plain = network.and_then(|(bytes, _)| Plain::of(bytes));
+        match (plain, record.at) {
+            (Some(plain), Some(at)) => Packet::Tcp(plain.segment(record, at, point), plain.payload),
+            _ => self.read(record, point, network).unwrap_or(Packet::Other),
+        }
     }
 
-    #[inline]
-    fn read<'a>(&mut self, record: &Record<'a>, point: PointId) -> Option<Packet<'a>> {
-        let Some(network) = link::network(record) else {
+    /// Reads the headers of any record that holds this IP packet, if one.
+    #[inline(never)]
+    fn read<'a>(
+        &mut self,
+        record: &Record<'a>,
+        point: PointId,
+        network: Option<(&'a [u8], u32)>,
+    ) -> Option<Packet<'a>> {
+        let Some(network) = network else {
             return neighbour::arp(record, point).map(Packet::Neighbour);
         };
         let datagram = ip::read(network)?;
@@ -169,7 +185,6 @@ impl Decoder {
         }
     }
 
-    #[inline]
     fn segment<'a>(
         &mut self,
         record: &Record<'a>,

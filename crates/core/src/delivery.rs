@@ -52,6 +52,8 @@ pub struct Delivery {
     pub earlier_in_flight: u64,
     /// Whether any of its sender's data was sent again so far.
     pub has_losses: bool,
+    /// Whether its segments waited in a queue on their way.
+    pub has_queue: bool,
     /// Its program's own pauses, the first few.
     pub pauses: Vec<Pause>,
     /// Packets of its longest stop: the last before, what released the next

@@ -10,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
 use crate::route::{HopSample, PathMtu, TraceStart};
+use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
 
 /// An observation point within one run: a capture file, an interface, a host's
@@ -91,6 +92,8 @@ pub enum EventBody {
     FlowPhase(FlowKey),
     /// Requests of one cluster of one load run, summed up.
     Load(LoadCluster),
+    /// What a load generator itself needed.
+    Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
@@ -166,6 +169,10 @@ pub enum ProbeMethod {
     HttpFresh,
     /// One request on a connection used before.
     HttpKeptAlive,
+    /// An ICMP echo request (RFC 792, RFC 4443 §4.1).
+    Icmp,
+    /// A datagram, answered by one or by ICMP port unreachable.
+    Udp,
 }
 
 /// What came back.
@@ -185,6 +192,10 @@ pub enum ProbeAnswer {
     Closed,
     /// The bytes were no HTTP response.
     NotHttp,
+    /// An ICMP echo reply.
+    Echo,
+    /// A UDP datagram.
+    Datagram,
 }
 
 /// Who stamped a time.
@@ -215,6 +226,61 @@ pub struct ProbeSample {
     pub ttl: Option<u8>,
     /// How often the SYN was retransmitted before the answer.
     pub syn_retransmissions: u8,
+    /// Its number in its series, from 0.
+    pub number: u32,
+    /// Whether the answer came within the time allowed, and whether another
+    /// one had come before.
+    pub coming: Coming,
+    /// From the call that sent it to when this program had the answer, where
+    /// `rtt` is the kernel's: the rest is this host's own queues and wake-ups.
+    pub noticed: Option<Duration>,
+    /// What the answering packet said.
+    pub reply: Option<Box<ProbeReply>>,
+}
+
+/// How an answer came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Coming {
+    /// Within the time allowed, or it never came.
+    #[default]
+    InTime,
+    /// After it had been given up, which a sample before this one says.
+    Late,
+    /// Once more.
+    Again,
+}
+
+/// The packet that answered a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeReply {
+    /// Who sent it: the target, or the router of an ICMP error.
+    pub from: IpAddr,
+    /// The port that the probe came from; 0 for ICMP.
+    pub source_port: u16,
+    /// The packet's length on the wire without the link's header, in bytes,
+    /// where it was seen.
+    pub len: Option<u32>,
+    /// The IPv4 identification, where it was seen.
+    pub id: Option<u16>,
+    /// Whether routers may not fragment it (IPv4), where it was seen.
+    pub dont_fragment: Option<bool>,
+    /// The TCP header, if it was a segment.
+    pub segment: Option<ReplySegment>,
+}
+
+/// The header of a segment that answered a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplySegment {
+    /// Its control bits.
+    pub flags: TcpFlags,
+    /// Its sequence number.
+    pub seq: u32,
+    /// What it acknowledges.
+    pub ack: u32,
+    /// The window field, unscaled as in every segment with SYN.
+    pub window: u16,
+    /// Its options.
+    pub options: TcpOptions,
 }
 
 /// What a phase is.
@@ -290,6 +356,23 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// What a load generator itself needed in one run, and how late it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GeneratorSample {
+    /// Share of one processor that its busiest thread used, 0 to 1.
+    pub busiest_share: f64,
+    /// Processor time of all its threads.
+    pub cpu: Duration,
+    /// How late requests were started although a connection was free (at a
+    /// rate), 99th percentile; up to 25 % too high.
+    pub start_lag_p99: Duration,
+    /// How long a thread was busy between two waits, 99th percentile: how late
+    /// a response may have been read; up to 25 % too high.
+    pub turn_p99: Duration,
+    /// Whether it, and not the service, may have set the figures.
+    pub is_limit: bool,
 }
 
 /// One request of ours, by the stamps of our own program.

@@ -303,6 +303,8 @@ pub struct Travel {
     pub beyond: Duration,
     /// The time to live that the response arrived with; 0 where none did.
     pub ttl: u8,
+    /// Segments of the client missing just before the request, by its numbers.
+    pub skipped: u16,
 }
 
 /// A response whose full segments were lost every time, while smaller ones

@@ -6,6 +6,7 @@ pub(crate) mod host;
 mod load;
 mod socket;
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
@@ -13,7 +14,7 @@ pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 
 use crate::event::{
-    CaptureSummary, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
+    CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
     FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
     ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
 };
@@ -65,6 +66,71 @@ pub(crate) struct ProbeGroup {
     pub(crate) stamp: Option<Stamp>,
     pub(crate) ttl: Option<u8>,
     pub(crate) syn_retransmissions: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) reordered: u64,
+    pub(crate) noticed: Distribution,
+    /// The greatest number that was answered.
+    newest: Option<u32>,
+    last_rtt: Option<Duration>,
+    /// Differences of one round trip to the next, added up, and how many.
+    differences: (Duration, u32),
+}
+
+impl ProbeGroup {
+    fn take(&mut self, sample: &ProbeSample) {
+        self.ttl = self.ttl.or(sample.ttl);
+        match sample.coming {
+            Coming::InTime => self.sent += 1,
+            Coming::Late => {
+                // It was told as silence before.
+                self.late += 1;
+                if let Some(silent) = self.answers.get_mut(&ProbeAnswer::Silence) {
+                    *silent = silent.saturating_sub(1);
+                }
+                self.answers.retain(|_, count| *count > 0);
+            }
+            Coming::Again => {
+                self.duplicates += 1;
+                return;
+            }
+        }
+        *self.answers.entry(sample.answer).or_default() += 1;
+        self.syn_retransmissions += u64::from(sample.syn_retransmissions);
+        let Some(rtt) = sample.rtt.filter(|_| is_by_target(sample)) else {
+            return;
+        };
+        // One that is the program's makes all of them no better than that.
+        self.stamp = self.stamp.max(Some(sample.stamp));
+        self.rtt.record(rtt);
+        if let Some(noticed) = sample.noticed {
+            self.noticed.record(noticed);
+        }
+        self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
+        self.newest = self.newest.max(Some(sample.number));
+        if let Some(last) = self.last_rtt.replace(rtt) {
+            let (sum, count) = self.differences;
+            self.differences = (sum.saturating_add(rtt.abs_diff(last)), count + 1);
+        }
+    }
+
+    /// Mean difference between the round trips of one answer and the next.
+    pub(crate) fn jitter(&self) -> Option<Duration> {
+        let (sum, count) = self.differences;
+        sum.checked_div(count)
+    }
+}
+
+/// Whether the target itself answered. That nobody listens on a UDP port is an
+/// answer of the host's (RFC 1122 §4.1.3.1); other ICMP errors are routers'.
+fn is_by_target(sample: &ProbeSample) -> bool {
+    match sample.answer {
+        ProbeAnswer::Unreachable(3, 3) | ProbeAnswer::Unreachable(1, 4) => {
+            sample.method == ProbeMethod::Udp
+        }
+        ProbeAnswer::Unreachable(..) => false,
+        _ => true,
+    }
 }
 
 impl Facts {
@@ -81,6 +147,7 @@ impl Facts {
             EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
+            EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::Counter(change) => push(&mut self.counters, change),
@@ -110,15 +177,7 @@ impl Facts {
         if !self.probes.contains_key(&key) && self.probes.len() >= MAX_ENTRIES {
             return;
         }
-        let group = self.probes.entry(key).or_default();
-        group.sent += 1;
-        *group.answers.entry(sample.answer).or_default() += 1;
-        group.syn_retransmissions += u64::from(sample.syn_retransmissions);
-        group.stamp = group.stamp.or(Some(sample.stamp));
-        group.ttl = group.ttl.or(sample.ttl);
-        if let Some(rtt) = sample.rtt {
-            group.rtt.record(rtt);
-        }
+        self.probes.entry(key).or_default().take(sample);
     }
 
     fn socket(&mut self, sample: &crate::event::SocketSample) {

@@ -1,11 +1,12 @@
 //! Who talks with whom: endpoints, flows, directions.
 
+use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// One end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// The address; IPv4-mapped IPv6 addresses are stored as IPv4.
     pub addr: IpAddr,
@@ -26,12 +27,35 @@ impl Endpoint {
     /// As by `<=`, in one comparison where both addresses are of IPv4.
     #[inline]
     fn is_at_most(&self, other: &Self) -> bool {
-        let rank = |address, port| u64::from(u32::from(address)) << 16 | u64::from(port);
         match (self.addr, other.addr) {
             (IpAddr::V4(one), IpAddr::V4(two)) => rank(one, self.port) <= rank(two, other.port),
             _ => self <= other,
         }
     }
+}
+
+/// By address, then by port.
+impl Ord for Endpoint {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.addr, other.addr) {
+            (IpAddr::V4(one), IpAddr::V4(two)) => rank(one, self.port).cmp(&rank(two, other.port)),
+            _ => (self.addr, self.port).cmp(&(other.addr, other.port)),
+        }
+    }
+}
+
+impl PartialOrd for Endpoint {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// An endpoint of IPv4 as a number in the same order.
+#[inline]
+fn rank(address: Ipv4Addr, port: u16) -> u64 {
+    u64::from(u32::from(address)) << 16 | u64::from(port)
 }
 
 impl From<SocketAddr> for Endpoint {
@@ -91,6 +115,30 @@ impl FlowKey {
                 },
                 Direction::Backward,
             )
+        }
+    }
+
+    /// As by [`new`](Self::new), of IPv4.
+    #[inline]
+    pub(crate) fn new_v4(
+        transport: Transport,
+        source: (Ipv4Addr, u16),
+        destination: (Ipv4Addr, u16),
+    ) -> (Self, Direction) {
+        let rank = |(address, port)| u64::from(u32::from(address)) << 16 | u64::from(port);
+        let end = |(address, port)| Endpoint {
+            addr: IpAddr::V4(address),
+            port,
+        };
+        let key = |low, high| Self {
+            low: end(low),
+            high: end(high),
+            transport,
+        };
+        if rank(source) <= rank(destination) {
+            (key(source, destination), Direction::Forward)
+        } else {
+            (key(destination, source), Direction::Backward)
         }
     }
 

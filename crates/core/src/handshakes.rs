@@ -117,7 +117,9 @@ impl Handshakes {
     pub(crate) fn merge(&mut self, other: Self) {
         self.tries.extend(other.tries);
         self.late.extend(other.late);
-        self.settle();
+        if self.tries.len().max(self.late.len()) >= 2 * MAX_TRIES {
+            self.settle();
+        }
         self.unread += other.unread;
         self.unfinished += other.unfinished;
         self.established += other.established;
@@ -140,55 +142,30 @@ impl Handshakes {
 
     /// Why SYNs are sent again, if any are.
     pub(crate) fn why(&self, ledger: &Ledger) -> Why {
+        let tries = earliest(&self.tries);
         let (unfinished, rate) = self.unfinished();
-        let lost_answers = ledger
-            .recoveries
-            .get(&Side::Server)
-            .copied()
-            .unwrap_or_default();
+        let lost_answers = ledger.recoveries.of(Side::Server);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
             Why::Flood
         } else if self.unread >= UNREAD && lost_answers * LOSS_RATIO <= self.unread
-            || self.follows_standstill(ledger)
+            || self.follows_standstill(&tries, ledger)
         {
             Why::AcceptQueue
-        } else if let Some(room) = self.room() {
+        } else if let Some(room) = room(&tries) {
             Why::SynQueue { room }
         } else {
             Why::Loss
         }
     }
 
-    /// How many handshakes may be under way, if SYNs are ignored exactly while
-    /// that many are.
-    fn room(&self) -> Option<usize> {
-        let mut tries = self.tries.clone();
-        tries.sort_unstable();
-        let mut open: Vec<Timestamp> = Vec::new();
-        let (mut taken, mut ignored) = (Vec::new(), Vec::new());
-        for each in tries {
-            open.retain(|until| *until > each.at);
-            match each.until {
-                Some(until) => {
-                    taken.push(open.len());
-                    open.push(until);
-                }
-                None => ignored.push(open.len()),
-            }
-        }
-        let (most, least) = (*taken.iter().max()?, *ignored.iter().min()?);
-        (ignored.len() >= IGNORED && least > most).then_some(least)
-    }
-
     /// Whether SYNs are ignored only while the server stands still, and answered
     /// at other times: connections wait to be accepted then, until no more fit.
-    fn follows_standstill(&self, ledger: &Ledger) -> bool {
+    fn follows_standstill(&self, tries: &[Try], ledger: &Ledger) -> bool {
         let median = ledger.latency.quantile(0.5).unwrap_or_default();
         let long = STANDS.max(median * STANDS_RATIO);
-        let mut stands: Vec<_> = self.late.clone();
+        let mut stands = earliest(&self.late);
         stands.retain(|(begin, end)| end.since(*begin) >= long);
-        stands.sort_unstable();
         stands.dedup_by(|next, kept| {
             let overlaps = next.0 <= kept.1;
             kept.1 = if overlaps { kept.1.max(next.1) } else { kept.1 };
@@ -200,11 +177,7 @@ impl Handshakes {
             last.is_some_and(|(_, end)| each.at <= *end)
         };
         let of = |is_taken: bool| {
-            let tries = || {
-                self.tries
-                    .iter()
-                    .filter(|each| each.until.is_some() == is_taken)
-            };
+            let tries = || tries.iter().filter(|each| each.until.is_some() == is_taken);
             (tries().count(), tries().filter(is_within).count())
         };
         let ((taken, taken_within), (ignored, ignored_within)) = (of(true), of(false));
@@ -214,11 +187,36 @@ impl Handshakes {
     }
 
     fn settle(&mut self) {
-        self.tries.sort_unstable();
-        self.tries.truncate(MAX_TRIES);
-        self.late.sort_unstable();
-        self.late.truncate(MAX_TRIES);
+        self.tries = earliest(&self.tries);
+        self.late = earliest(&self.late);
     }
+}
+
+/// How many handshakes may be under way, if SYNs are ignored exactly while
+/// that many are.
+fn room(tries: &[Try]) -> Option<usize> {
+    let mut open: Vec<Timestamp> = Vec::new();
+    let (mut taken, mut ignored) = (Vec::new(), Vec::new());
+    for each in tries {
+        open.retain(|until| *until > each.at);
+        match each.until {
+            Some(until) => {
+                taken.push(open.len());
+                open.push(until);
+            }
+            None => ignored.push(open.len()),
+        }
+    }
+    let (most, least) = (*taken.iter().max()?, *ignored.iter().min()?);
+    (ignored.len() >= IGNORED && least > most).then_some(least)
+}
+
+/// Those that are kept, in order.
+fn earliest<T: Ord + Copy>(list: &[T]) -> Vec<T> {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    sorted.truncate(MAX_TRIES);
+    sorted
 }
 
 /// Whether a connection seemed open to the client and was not to the server:

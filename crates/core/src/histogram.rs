@@ -13,8 +13,13 @@ const SIGNIFICANT_BITS: u32 = 10;
 /// Buckets had together: values that occur are near each other.
 const PAGE: usize = 64;
 
-/// How many observations each bucket of a page holds.
-type Page = [u64; PAGE];
+/// Observations of values near each other.
+#[derive(Clone, Debug)]
+struct Page {
+    /// All of them, so that a page is passed over without a look at its buckets.
+    count: u64,
+    buckets: [u64; PAGE],
+}
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
 ///
@@ -67,8 +72,9 @@ impl Distribution {
         }
         let bucket = bucket(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
         let page = self.page(bucket / PAGE);
-        let sum = &mut page[bucket % PAGE];
+        let sum = &mut page.buckets[bucket % PAGE];
         *sum = sum.saturating_add(count);
+        page.count = page.count.saturating_add(count);
     }
 
     /// Adds one observation.
@@ -83,8 +89,20 @@ impl Distribution {
             return;
         }
         for (number, theirs) in other.pages.iter() {
-            for (sum, count) in self.page(number).iter_mut().zip(theirs) {
-                *sum = sum.saturating_add(*count);
+            self.page(number).add(theirs);
+        }
+    }
+
+    /// The same with what nobody else needs.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        if self.pages.is_empty() {
+            *self = other;
+            return;
+        }
+        for (number, theirs) in other.pages.into_values() {
+            match self.pages.place(number) {
+                Some(page) => page.add(&theirs),
+                place => *place = Some(theirs),
             }
         }
     }
@@ -92,9 +110,8 @@ impl Distribution {
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
         for (number, theirs) in other.pages.iter() {
-            let mine = self.pages.get_mut(number).into_iter().flatten();
-            for (sum, count) in mine.zip(theirs) {
-                *sum = sum.saturating_sub(*count);
+            if let Some(page) = self.pages.get_mut(number) {
+                page.subtract(theirs);
             }
         }
     }
@@ -109,18 +126,18 @@ impl Distribution {
 
     #[inline]
     fn page(&mut self, number: usize) -> &mut Page {
-        self.pages.get_or_insert_with(number, || [0; PAGE])
+        self.pages.get_or_insert_with(number, Page::default)
     }
 
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        self.iter()
-            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count))
+        let pages = self.pages.iter();
+        pages.fold(0, |sum: u64, (_, page)| sum.saturating_add(page.count))
     }
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
+        self.pages.iter().all(|(_, page)| page.count == 0)
     }
 
     /// The `(value in ns, count)` pairs, ascending.
@@ -129,16 +146,15 @@ impl Distribution {
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.pages.iter().flat_map(|(number, page)| {
-            let used = page.iter().enumerate().filter(|&(_, &count)| count > 0);
-            used.map(move |(at, &count)| (upper_end(number * PAGE + at), count))
-        })
+        let pages = self.pages.iter();
+        pages.flat_map(|(number, page)| page.iter(number))
     }
 
     /// Sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
-        self.iter().fold(0, |sum: u128, (value, count)| {
-            sum.saturating_add(u128::from(value) * u128::from(count))
+        let pages = self.pages.iter();
+        pages.fold(0, |sum, (number, page)| {
+            sum.saturating_add(page.sum_ns(number))
         })
     }
 
@@ -158,10 +174,17 @@ impl Distribution {
             .ceil()
             .max(1.0) as u64;
         let mut seen = 0_u64;
-        for (value, count) in self.iter() {
-            seen = seen.saturating_add(count);
-            if seen >= wanted {
-                return Some(Duration::from_nanos(value));
+        for (number, page) in self.pages.iter() {
+            let with_page = seen.saturating_add(page.count);
+            if with_page < wanted {
+                seen = with_page;
+                continue;
+            }
+            for (value, count) in page.iter(number) {
+                seen = seen.saturating_add(count);
+                if seen >= wanted {
+                    return Some(Duration::from_nanos(value));
+                }
             }
         }
         self.max()
@@ -194,6 +217,46 @@ impl Distribution {
         } else {
             above as f64 / count as f64
         }
+    }
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            buckets: [0; PAGE],
+        }
+    }
+}
+
+impl Page {
+    fn add(&mut self, other: &Self) {
+        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.saturating_add(*count);
+        }
+        self.count = self.count.saturating_add(other.count);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.count = 0;
+        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.saturating_sub(*count);
+            self.count = self.count.saturating_add(*sum);
+        }
+    }
+
+    /// The values, as the page of this number, with their counts.
+    fn iter(&self, number: usize) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        let used = self.buckets.iter().enumerate();
+        let used = used.filter(|&(_, &count)| count > 0);
+        used.map(move |(at, &count)| (upper_end(number * PAGE + at), count))
+    }
+
+    /// Their sum; saturates.
+    fn sum_ns(&self, number: usize) -> u128 {
+        self.iter(number).fold(0, |sum: u128, (value, count)| {
+            sum.saturating_add(u128::from(value) * u128::from(count))
+        })
     }
 }
 

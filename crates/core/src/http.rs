@@ -81,11 +81,11 @@ impl RequestLine {
 }
 
 /// FNV-1a of a request target: enough to tell whether a redirect was followed.
-pub(crate) fn fingerprint(target: &str) -> u64 {
+pub(crate) fn fingerprint(target: &[u8]) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-    target.bytes().fold(BASIS, mix)
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
+    target.iter().fold(BASIS, mix)
 }
 
 /// The request target that a `Location` leads to: its path and query, without

@@ -14,6 +14,7 @@ use crate::wait::{Owner, WaitKind};
 mod connection;
 mod figures;
 mod joined;
+mod load;
 mod mode;
 mod record;
 mod route;
@@ -25,6 +26,7 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
+pub use load::{Generator, LoadRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};
@@ -56,6 +58,9 @@ pub struct Report {
     /// Connections one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What our own load came to; `None` where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadRun>,
     /// Requests and responses in the baseline.
     pub exchanges: Exchanges,
     /// The healthy twin's exchanges (`--control`).
@@ -262,14 +267,30 @@ pub struct Probe {
     pub during: String,
     /// Probes sent.
     pub sent: u64,
-    /// Answers received.
+    /// Answers received from the target, late ones included.
     pub received: u64,
+    /// Of those, the ones that came after the time allowed.
+    pub late: u64,
+    /// Probes that nothing answered.
+    pub lost: u64,
+    /// Answers that came more than once.
+    pub duplicates: u64,
+    /// Answers that came after those of later probes.
+    pub reordered: u64,
+    /// Time to live of the first answer, where it was seen.
+    pub ttl: Option<u8>,
     /// What came back, by kind: `open`, `refused`, `silence`, a status.
     pub answers: Vec<StatusCount>,
     /// Who stamped the times: `kernel` or `user`.
     pub stamp: String,
     /// The round trips.
     pub rtt_ns: ProbeFigures,
+    /// Mean difference between the round trips of one answer and the next.
+    pub jitter_ns: u64,
+    /// From the call that sent a probe to when this program had its answer,
+    /// where `rtt_ns` is by the kernel's stamps: what it has more than those is
+    /// this host's own queues and wake-ups.
+    pub noticed_ns: Option<ProbeFigures>,
 }
 
 /// Sockets alike.

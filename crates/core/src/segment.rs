@@ -36,6 +36,7 @@ pub struct Segment {
 
 impl Segment {
     /// Sequence space that the segment takes: payload, SYN and FIN.
+    #[inline]
     pub fn sequence_len(&self) -> u32 {
         self.payload_len
             .wrapping_add(u32::from(self.flags.contains(TcpFlags::SYN)))
@@ -66,11 +67,13 @@ impl TcpFlags {
     pub const CWR: Self = Self(0x80);
 
     /// Whether all bits of `other` are set.
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Both sets of bits.
+    #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -99,6 +102,7 @@ pub struct TcpOptions {
 
 impl TcpOptions {
     /// The SACK blocks, most recent first.
+    #[inline]
     pub fn sack_blocks(&self) -> &[(u32, u32)] {
         let count = usize::from(self.sack_count).min(self.sack.len());
         self.sack.get(..count).unwrap_or_default()

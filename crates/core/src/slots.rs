@@ -36,11 +36,17 @@ impl<T> Slots<T> {
     /// The value at `number`; where there is none, what `make` makes.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, number: usize, make: impl FnOnce() -> T) -> &mut T {
+        self.place(number).get_or_insert_with(|| Box::new(make()))
+    }
+
+    /// The place of `number`, with its value if there is one.
+    #[inline]
+    pub(crate) fn place(&mut self, number: usize) -> &mut Option<Box<T>> {
         let place = match number.checked_sub(self.first) {
             Some(place) if place < self.places.len() => place,
             _ => self.make_room(number),
         };
-        self.places[place].get_or_insert_with(|| Box::new(make()))
+        &mut self.places[place]
     }
 
     /// The values with their numbers, ascending.
@@ -50,9 +56,9 @@ impl<T> Slots<T> {
     }
 
     /// The same for good.
-    pub(crate) fn into_values(self) -> impl Iterator<Item = (usize, T)> {
+    pub(crate) fn into_values(self) -> impl Iterator<Item = (usize, Box<T>)> {
         let places = self.places.into_iter().enumerate();
-        places.filter_map(move |(place, value)| Some((self.first + place, *value?)))
+        places.filter_map(move |(place, value)| Some((self.first + place, value?)))
     }
 
     /// Makes a place for `number`, and says where.
@@ -92,6 +98,6 @@ mod tests {
             (Some(&6), None, None)
         );
         assert_eq!(slots.get_mut(13), None);
-        assert_eq!(slots.into_values().last(), Some((12, 12)));
+        assert_eq!(slots.into_values().last(), Some((12, Box::new(12))));
     }
 }

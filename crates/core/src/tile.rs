@@ -81,11 +81,11 @@ pub(crate) struct Spare {
 
 impl Spare {
     /// Uses the memory of an exchange that is done with.
-    pub(crate) fn take_back(&mut self, exchange: Exchange) {
-        self.waits = emptied(exchange.waits);
-        self.holds = emptied(exchange.holds);
-        self.recoveries = emptied(exchange.recoveries);
-        self.deliveries = emptied(exchange.deliveries);
+    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
+        self.waits = emptied(&mut exchange.waits);
+        self.holds = emptied(&mut exchange.holds);
+        self.recoveries = emptied(&mut exchange.recoveries);
+        self.deliveries = emptied(&mut exchange.deliveries);
     }
 
     fn tiling(&mut self) -> Tiling {
@@ -99,7 +99,8 @@ impl Spare {
     }
 }
 
-fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
+    let mut list = take(list);
     list.clear();
     list
 }
@@ -294,6 +295,7 @@ fn travel(
         heard_late: heard::late(trace).filter(|_| is_clean),
         beyond: trace.to_client.floor().unwrap_or_default(),
         ttl: first.map_or(0, |first| first.ttl),
+        skipped: request.map_or(0, |mark| mark.skipped),
     }
 }
 

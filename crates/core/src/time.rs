@@ -45,11 +45,17 @@ impl Timestamp {
     /// Time passed since `earlier`; zero when `earlier` is in fact later.
     /// Exact between any two instants.
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(if self.0 < earlier.0 {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
+        if self.0 < earlier.0 {
             0
         } else {
             self.0.abs_diff(earlier.0)
-        })
+        }
     }
 
     /// Nanoseconds from `other` to `self`, negative when `other` is later.

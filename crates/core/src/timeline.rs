@@ -10,7 +10,7 @@ use crate::event::PointId;
 use crate::exchange::{Exchange, Outcome};
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
-use crate::wait::WaitKind;
+use crate::wait::{Wait, WaitKind};
 
 /// Exchanges kept of one server: several seconds of a busy one, all of a lab's.
 const MAX_MOMENTS: usize = 2048;
@@ -41,6 +41,8 @@ pub(crate) struct Moment {
     pub(crate) to_server: Duration,
     /// Its response was compressed while it was sent.
     pub(crate) is_encoded: bool,
+    /// The server's kernel acknowledged the request before the answer.
+    pub(crate) is_acked_first: bool,
     /// Nothing of it was lost, missed or behind another: its times are the
     /// server's and the path's own.
     pub(crate) is_clear: bool,
@@ -48,30 +50,21 @@ pub(crate) struct Moment {
 
 impl Moment {
     fn of(exchange: &Exchange) -> Self {
-        let waits = &exchange.waits;
-        let is_sending = |kind| {
-            matches!(
-                kind,
-                WaitKind::RequestTransfer | WaitKind::RequestPause | WaitKind::RequestHeld
-            )
-        };
-        let sent = waits
-            .iter()
-            .filter(|w| is_sending(w.kind))
-            .map(|w| w.end)
-            .next_back();
-        let sent = sent.unwrap_or(exchange.begin);
-        let think = |kind: WaitKind| kind == WaitKind::ServerThink;
-        let thinks = || waits.iter().filter(|w| think(w.kind) && w.start >= sent);
-        let first_travel = waits
-            .iter()
-            .find(|w| w.kind == WaitKind::RoundTrip && w.start >= sent)
-            .map(|w| w.end);
-        let asked = thinks()
-            .map(|w| w.start)
-            .next()
-            .or(first_travel)
-            .unwrap_or(sent);
+        let sent = sent(exchange);
+        let (mut think, mut first_travel, mut is_clear) = (None, None, true);
+        for wait in &exchange.waits {
+            let is_answering = wait.start >= sent;
+            match wait.kind {
+                WaitKind::ServerThink if is_answering && think.is_none() => think = Some(wait),
+                WaitKind::RoundTrip if is_answering && first_travel.is_none() => {
+                    first_travel = Some(wait);
+                }
+                WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind => is_clear = false,
+                _ => {}
+            }
+        }
+        let asked = think.map(|wait| wait.start);
+        let asked = asked.or(first_travel.map(|wait| wait.end)).unwrap_or(sent);
         Self {
             begin: exchange.begin,
             client: exchange.client,
@@ -79,7 +72,7 @@ impl Moment {
             ordinal: exchange.ordinal,
             sent,
             asked,
-            answered: thinks().map(|w| w.end).next().unwrap_or(asked),
+            answered: think.map_or(asked, |wait| wait.end),
             resumed: resumed(exchange),
             end: exchange.end,
             setup: exchange.setup,
@@ -87,12 +80,8 @@ impl Moment {
             redirect: exchange.particulars.redirect,
             to_server: exchange.least_trip.unwrap_or_default(),
             is_encoded: exchange.particulars.is_encoded_on_the_fly,
-            is_clear: !waits.iter().any(|w| {
-                matches!(
-                    w.kind,
-                    WaitKind::Unknown | WaitKind::Recovery | WaitKind::Behind
-                )
-            }),
+            is_acked_first: exchange.travel.is_acked_first,
+            is_clear,
         }
     }
 
@@ -107,6 +96,18 @@ impl Moment {
     }
 }
 
+/// When the request was whole.
+fn sent(exchange: &Exchange) -> Timestamp {
+    let is_sending = |wait: &&Wait| {
+        matches!(
+            wait.kind,
+            WaitKind::RequestTransfer | WaitKind::RequestPause | WaitKind::RequestHeld
+        )
+    };
+    let last = exchange.waits.iter().rfind(is_sending);
+    last.map_or(exchange.begin, |wait| wait.end)
+}
+
 /// When the server went on after its longest own wait in `exchange`, at the
 /// server as far as the travel from it is known.
 fn resumed(exchange: &Exchange) -> Timestamp {
@@ -115,7 +116,7 @@ fn resumed(exchange: &Exchange) -> Timestamp {
         .waits
         .iter()
         .filter(|wait| matches!(wait.kind, WaitKind::ServerThink | WaitKind::ServerPause));
-    let longest = own.max_by_key(|wait| (wait.duration(), core::cmp::Reverse(wait.end)));
+    let longest = own.max_by_key(|wait| (wait.nanos(), core::cmp::Reverse(wait.end)));
     longest.map_or(exchange.end, |wait| match wait.kind {
         WaitKind::ServerPause => wait.end - travel,
         _ => wait.end,
@@ -161,11 +162,11 @@ impl Timeline {
     pub(crate) fn sorted(&self) -> Vec<Moment> {
         let mut all = self.clone();
         all.keep_earliest();
-        let Some(point) = busiest_point(&all.moments) else {
-            return Vec::new();
-        };
-        all.moments.retain(|moment| moment.point == point);
-        all.moments
+        let mut moments = all.moments;
+        if let Some(point) = busiest_point(&moments) {
+            moments.retain(|moment| moment.point == point);
+        }
+        in_order(&moments, |moment| (moment.begin, moment))
     }
 
     /// How many exchanges each of the `kept` stands for.
@@ -176,16 +177,29 @@ impl Timeline {
         }
     }
 
+    /// Forgets what is not among the earliest; leaves them in any order.
     fn keep_earliest(&mut self) {
-        self.moments.sort_unstable();
+        if self.moments.len() < MAX_MOMENTS {
+            return;
+        }
+        let (_, last, _) = self.moments.select_nth_unstable(MAX_MOMENTS - 1);
+        self.until = Some(last.begin);
         self.moments.truncate(MAX_MOMENTS);
-        let is_full = self.moments.len() == MAX_MOMENTS;
-        self.until = self
-            .moments
-            .last()
-            .filter(|_| is_full)
-            .map(|last| last.begin);
     }
+}
+
+/// The moments in the order of what `key` says of them; those of which it says
+/// the same keep the order in which they come.
+pub(crate) fn in_order<'a, K: Ord>(
+    moments: &'a [Moment],
+    key: impl Fn(&'a Moment) -> K,
+) -> Vec<Moment> {
+    // Places are sorted, for moments are large.
+    let keys = moments.iter().map(key).zip(0..);
+    let mut places: Vec<(K, usize)> = keys.collect();
+    places.sort_unstable();
+    let sorted = places.iter().filter_map(|(_, at)| moments.get(*at));
+    sorted.copied().collect()
 }
 
 /// The point with most of them, of equal ones the first.
@@ -225,6 +239,7 @@ mod tests {
             redirect: None,
             to_server: Duration::ZERO,
             is_encoded: false,
+            is_acked_first: false,
             is_clear: true,
         }
     }

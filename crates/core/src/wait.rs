@@ -107,6 +107,12 @@ pub struct Wait {
 impl Wait {
     /// Its length.
     pub fn duration(&self) -> Duration {
-        self.end.since(self.start)
+        Duration::from_nanos(self.nanos())
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) fn nanos(&self) -> u64 {
+        self.end.nanos_since(self.start)
     }
 }

@@ -47,6 +47,10 @@ pub(crate) enum Command {
     Analyze(crate::analyze::Options),
     /// Capture packets into a file or straight into the analysis
     Capture(crate::capture::Options),
+    /// Concurrent requests to a service: an honest latency distribution
+    Load(crate::load::Options),
+    /// Round trips to hosts and ports, by the kernel's stamps
+    Probe(crate::probe::Options),
     /// Compare two reports, before and after a change
     Compare(crate::compare::Options),
     /// Tell all about a cause

@@ -22,7 +22,10 @@ mod failure;
 mod interrupt;
 mod investigate;
 mod lab;
+mod load;
+mod lookup;
 mod manual;
+mod probe;
 mod render;
 mod route;
 mod words;
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
         Command::Analyze(options) => analyze::run(&options, &console),
         Command::Capture(options) => capture::run(&options, &console),
         Command::Compare(options) => compare::run(&options, &console),
+        Command::Load(options) => load::run(&options, &console),
+        Command::Probe(options) => probe::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),
         Command::Completions(options) => manual::completions(&options),

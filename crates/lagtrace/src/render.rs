@@ -28,6 +28,7 @@ mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod load;
 mod modes;
 mod ndjson;
 mod notes;
@@ -84,6 +85,23 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     configuration::write(&mut page, report);
     counters::write(&mut page, report);
     capture::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// A load run in figures.
+pub(crate) fn load(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    load::write(&mut page, report);
+    modes::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Probes summed up, behind the lines of their answers.
+pub(crate) fn probes(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    probes::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

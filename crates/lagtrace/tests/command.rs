@@ -11,7 +11,9 @@ mod command {
     mod interrupts;
     mod lab;
     mod linear;
+    mod loads;
     mod privileges;
+    mod probes;
     mod program;
     mod route;
     mod score;

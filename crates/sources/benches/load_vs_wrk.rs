@@ -118,6 +118,8 @@ fn lagtrace(address: SocketAddr, threads: usize, seconds: u64) -> Run {
             address,
             url: Url::at(address.ip(), address.port(), "/"),
             method: Method::Get,
+            fields: Vec::new(),
+            body: Vec::new(),
         },
         phase: Phase::Baseline,
         experiment: None,

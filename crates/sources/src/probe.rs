@@ -7,6 +7,8 @@
 mod connect;
 mod errors;
 mod http;
+mod stamped;
+mod steady;
 mod syn;
 pub(crate) mod tcp_info;
 
@@ -17,13 +19,14 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    Event, EventBody, Note, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
+    Coming, Event, EventBody, Note, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
 
 pub use connect::connect;
 pub use http::http;
+pub use steady::{LEAST_INTERVAL, PacketPlan, SourcePorts, SteadyMethod, SteadyPlan, steady};
 pub use syn::syn;
 
 /// Most probes of one series.
@@ -72,6 +75,10 @@ impl ProbePlan {
             stamp: Stamp::User,
             ttl: None,
             syn_retransmissions: 0,
+            number: 0,
+            coming: Coming::InTime,
+            noticed: None,
+            reply: None,
         }
     }
 }
@@ -118,7 +125,8 @@ fn series(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let (sample, at) = probe()?;
+        let (mut sample, at) = probe()?;
+        sample.number = number;
         // A probe that the stop flag cut short says nothing of the target.
         if stop.load(Ordering::Relaxed) && sample.answer == ProbeAnswer::Silence {
             break;

@@ -32,6 +32,8 @@ fn lane(address: SocketAddr, connections: u32) -> Lane {
             address,
             url: Url::at(address.ip(), address.port(), "/"),
             method: Method::Get,
+            fields: Vec::new(),
+            body: Vec::new(),
         },
         phase: Phase::Baseline,
         experiment: None,

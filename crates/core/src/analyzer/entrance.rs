@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
 use super::points::{Points, Vantages};
-use super::shard::{News, Shard, Told, Worker};
+use super::shard::{News, Tidings, Told};
 use crate::approach::{Approach, Approaches, Silent};
 use crate::connections::{Collected, ConnectionSink};
 use crate::datagram::{Datagram, Neighbour};
@@ -126,15 +126,16 @@ impl Entrance {
         self.approaches.neighbour(step);
     }
 
-    /// Hears what the worker has to tell. All workers have taken the same
-    /// packets when they are heard.
-    pub fn gather(&mut self, worker: &mut Worker<'_>) {
-        self.hear(worker.shard());
+    /// Hears what a worker has to tell. All are to be heard of the same packets
+    /// before that is delivered.
+    pub fn gather(&mut self, Tidings(told): Tidings) {
+        self.hear(told);
     }
 
-    pub(super) fn hear(&mut self, shard: &mut Shard) {
-        if shard.has_told() {
-            self.told.extend(shard.told.drain(..));
+    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = Told>) {
+        let before = self.told.len();
+        self.told.extend(told);
+        if self.told.len() > before {
             self.told.make_contiguous().sort_by_key(|told| told.ordinal);
         }
     }

@@ -2,6 +2,7 @@
 
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::entrance::Admission;
 use super::points::Vantages;
@@ -66,6 +67,10 @@ pub(super) enum News {
     Quic(Box<quic::Flow>),
 }
 
+/// What a worker has to tell: exchanges and connections that closed.
+#[derive(Debug, Default)]
+pub struct Tidings(pub(super) Vec<Told>);
+
 /// Works on one share of the flows; several may at the same time.
 #[derive(Debug)]
 pub struct Worker<'a> {
@@ -78,8 +83,9 @@ impl<'a> Worker<'a> {
         Self { shard, common }
     }
 
-    pub(super) fn shard(&mut self) -> &mut Shard {
-        self.shard
+    /// What it has to tell since it was last asked.
+    pub fn tidings(&mut self) -> Tidings {
+        Tidings(core::mem::take(&mut self.shard.told))
     }
 
     /// Takes in one segment of its flows, in their order.
@@ -201,32 +207,31 @@ impl Shard {
 
     /// Sums up what closed, and forgets it.
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
-        let mut closed = core::mem::take(&mut self.closed);
-        self.fold(common, &closed);
+        self.fold(common);
+        let told = &mut self.told;
+        let mut tell = |news| told.push(Told { ordinal, news });
+        let closed = &mut self.closed;
         if self.tells_exchanges {
             for exchange in closed.exchanges.drain(..) {
-                self.tell(ordinal, News::Exchange(Box::new(exchange)));
+                tell(News::Exchange(Box::new(exchange)));
             }
         }
-        for watched in closed.watched.drain(..) {
-            self.tell(ordinal, News::Connection(watched));
+        if !closed.watched.is_empty() {
+            let watched = closed.watched.drain(..);
+            watched.for_each(|watched| tell(News::Connection(watched)));
         }
         closed.clear();
-        self.closed = closed;
     }
 
-    fn tell(&mut self, ordinal: u64, news: News) {
-        self.told.push(Told { ordinal, news });
-    }
-
-    fn fold(&mut self, common: &Common, closed: &Closed) {
+    fn fold(&mut self, common: &Common) {
+        let closed = &self.closed;
         for setup in &closed.setups {
-            self.fold_setup(common, setup);
+            fold_setup(setup, common, &mut self.services, &mut self.hosts);
         }
         for exchange in &closed.exchanges {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             if phase == Phase::Baseline && common.is_meant(exchange.server) {
-                if let Some(service) = self.service(exchange.server) {
+                if let Some(service) = service(&mut self.services, exchange.server) {
                     service.take(exchange);
                 }
             }
@@ -240,25 +245,29 @@ impl Shard {
             }
         }
     }
+}
 
-    fn fold_setup(&mut self, common: &Common, setup: &Setup) {
-        let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
-            return;
-        };
-        let phase = common.phase(client, server, begin);
-        // A connection made while warming up is one like the others.
-        let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
-        if counts && common.is_meant(server) {
-            self.hosts.take(setup, server);
-            if let Some(service) = self.service(server) {
-                service.take_setup(setup);
-            }
+fn fold_setup(setup: &Setup, common: &Common, services: &mut Services, hosts: &mut Hosts) {
+    let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
+        return;
+    };
+    let phase = common.phase(client, server, begin);
+    // A connection made while warming up is one like the others.
+    let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
+    if counts && common.is_meant(server) {
+        hosts.take(setup, server);
+        if let Some(service) = service(services, server) {
+            service.take_setup(setup);
         }
     }
+}
 
-    fn service(&mut self, server: Endpoint) -> Option<&mut Service> {
-        let services = &mut self.services;
-        let has_room = services.len() < MAX_SERVICES || services.contains_key(&server);
-        has_room.then(|| services.entry(server).or_default().as_mut())
+/// The server's service, as long as there is room for another.
+fn service(services: &mut Services, server: Endpoint) -> Option<&mut Service> {
+    let has_room = services.len() < MAX_SERVICES;
+    match services.entry(server) {
+        Entry::Occupied(service) => Some(service.into_mut()),
+        Entry::Vacant(place) if has_room => Some(place.insert(Box::default())),
+        Entry::Vacant(_) => None,
     }
 }

@@ -113,7 +113,7 @@ fn by_batches(traffic: &[(Segment, &[u8])], size: usize) -> Told {
             }
         }
         for worker in &mut workers {
-            entrance.gather(worker);
+            entrance.gather(worker.tidings());
         }
         entrance.deliver(entrance.packets());
     }

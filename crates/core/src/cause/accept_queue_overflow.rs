@@ -44,15 +44,15 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.unread += other.unread;
         self.repeated += other.repeated;
-        self.first.merge(&other.first);
+        self.first.absorb(other.first);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_full = case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
-        if !is_full || !self.delays.is_material(case) {
+        let is_full = || case.ledger.setups.handshakes.why(case.ledger) == Why::AcceptQueue;
+        if !self.delays.is_material(case) || !is_full() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))

@@ -36,6 +36,8 @@ impl Attempts {
                 ProbeMethod::TcpSyn => &mut attempts.raw,
                 ProbeMethod::TcpConnect => &mut attempts.connects,
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
+                // These say nothing of the service.
+                ProbeMethod::Icmp | ProbeMethod::Udp => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;
             for (&answer, &count) in &group.answers {

@@ -1,16 +1,137 @@
-//! Sets that traffic can grow, bounded: the least are kept, so that it does not
+//! Lists that traffic can grow, bounded: the least are kept, so that it does not
 //! matter in which order they come.
 
-use std::collections::BTreeSet;
+/// Shares of the flows that may be merged before their list is put in order.
+const SHARES: usize = 8;
 
-/// Puts `next` in, if it is among the `most` least.
-pub(super) fn keep_least<T: Ord>(set: &mut BTreeSet<T>, next: T, most: usize) {
-    let is_full = set.len() >= most;
-    if is_full && set.last().is_some_and(|last| next >= *last) {
-        return;
+/// The `MOST` least of all that came, each once. They are put in order a list
+/// at a time: what comes is mostly later than what came.
+#[derive(Clone, Debug)]
+pub(super) struct Least<T, const MOST: usize> {
+    list: Vec<T>,
+    /// What is greater is not among them; `None`: there is room.
+    until: Option<T>,
+}
+
+impl<T, const MOST: usize> Default for Least<T, MOST> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            until: None,
+        }
     }
-    set.insert(next);
-    if set.len() > most {
-        set.pop_last();
+}
+
+impl<T: Ord + Copy, const MOST: usize> Least<T, MOST> {
+    #[inline]
+    pub(super) fn add(&mut self, next: T) {
+        if self.until.is_some_and(|until| next > until) {
+            return;
+        }
+        self.list.push(next);
+        if self.list.len() >= 2 * MOST {
+            self.settle();
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        if self.list.len() >= SHARES * MOST {
+            self.settle();
+        }
+    }
+
+    /// They, in order.
+    pub(super) fn sorted(&self) -> Vec<T> {
+        let mut settled = self.clone();
+        settled.settle();
+        settled.list
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        self.list.sort_unstable();
+        self.list.dedup();
+        self.list.truncate(MOST);
+        let is_full = self.list.len() == MOST;
+        self.until = self.list.last().copied().filter(|_| is_full);
+    }
+}
+
+/// What belongs to the `MOST` least of all keys that came.
+#[derive(Clone, Debug)]
+pub(super) struct Few<K, V, const MOST: usize> {
+    /// In the order of the keys.
+    list: Vec<(K, V)>,
+}
+
+impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
+    fn default() -> Self {
+        Self { list: Vec::new() }
+    }
+}
+
+impl<K: Ord, V: Default, const MOST: usize> Few<K, V, MOST> {
+    /// What belongs to `key`, if that is among them.
+    pub(super) fn of(&mut self, key: K) -> Option<&mut V> {
+        let place = match self.list.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(place) => place,
+            Err(place) if place >= MOST => return None,
+            Err(place) => {
+                self.list.truncate(MOST - 1);
+                self.list.insert(place, (key, V::default()));
+                place
+            }
+        };
+        self.list.get_mut(place).map(|(_, value)| value)
+    }
+
+    pub(super) fn merge(&mut self, other: Self, add: impl Fn(&mut V, V)) {
+        for (key, value) in other.list {
+            // All that follow are greater.
+            let Some(own) = self.of(key) else { break };
+            add(own, value);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.list.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> impl Iterator<Item = u64> {
+        (0..1000).map(|n| n * 7919 % 50)
+    }
+
+    #[test]
+    fn the_least_stay_whatever_the_order_and_the_shares() {
+        let mut all = Least::<u64, 8>::default();
+        keys().for_each(|key| all.add(key));
+        let mut shares = [Least::<u64, 8>::default(), Least::default()];
+        for (key, share) in keys().zip([0, 1, 1].into_iter().cycle()) {
+            shares[share].add(key);
+        }
+        let [mut one, other] = shares;
+        one.merge(other);
+        let expected: Vec<u64> = (0..8).collect();
+        assert_eq!((all.sorted(), one.sorted()), (expected.clone(), expected));
+    }
+
+    #[test]
+    fn the_least_keys_stay_with_all_that_belongs_to_them() {
+        let mut shares = [Few::<u64, u64, 8>::default(), Few::default()];
+        for (key, share) in keys().zip([0, 1, 1].into_iter().cycle()) {
+            if let Some(count) = shares[share].of(key) {
+                *count += 1;
+            }
+        }
+        let [mut one, other] = shares;
+        one.merge(other, |own, other| *own += other);
+        let expected: Vec<(u64, u64)> = (0..8).map(|key| (key, 20)).collect();
+        assert_eq!(one.iter().copied().collect::<Vec<_>>(), expected);
     }
 }

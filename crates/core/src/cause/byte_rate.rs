@@ -45,8 +45,8 @@ impl ByteRate {
 
     pub(super) fn merge(&mut self, other: Self) {
         self.pauses.merge(other.pauses);
-        self.rates.merge(&other.rates);
-        self.sent.merge(&other.sent);
+        self.rates.absorb(other.rates);
+        self.sent.absorb(other.sent);
     }
 
     pub(super) fn conclude(&self, case: &Case<'_>) -> Conclusion {

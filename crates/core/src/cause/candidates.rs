@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Case;
 use super::evidence::{human, percent};
-use super::rhythm::{NOTABLE, quantile, thinks};
+use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -46,7 +46,8 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         Some(alike) => compressed(&clear).into_iter().chain([alike]).collect(),
         None => {
             let fitting = [on_quota_grid, released_together, grown, compressed];
-            fitting.iter().filter_map(|fits| fits(&clear)).collect()
+            let fitting = fitting.iter().filter_map(|fits| fits(&clear));
+            fitting.chain(before_the_program(&clear)).collect()
         }
     };
     list.push(candidate(
@@ -55,6 +56,25 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
     list
+}
+
+/// Candidates for the pauses of a client between its requests, which end at
+/// these times.
+pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
+    let quota = ending_on_quota_grid(ends);
+    let others = [
+        candidate(
+            "downstream-wait",
+            "what it asks of others meanwhile does not show in what it sends to this server",
+            "a capture on the client with `-i any`, or a trace of the calls that it makes",
+        ),
+        candidate(
+            "socket-queue-dwell",
+            "its kernel had the responses; when its program read them does not show",
+            "`Recv-Q` in `ss -tn` on the client: above zero in the pauses, if it has not read them",
+        ),
+    ];
+    quota.into_iter().chain(others).collect()
 }
 
 fn candidate(cause: &str, because: impl Into<String>, decided_by: &str) -> Candidate {
@@ -82,7 +102,10 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
 
 /// Waits whose ends lie whole periods of a CPU quota apart.
 fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
-    let mut ends: Vec<Timestamp> = clear.iter().map(|moment| moment.resumed).collect();
+    ending_on_quota_grid(clear.iter().map(|moment| moment.resumed).collect())
+}
+
+fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
     ends.sort_unstable();
     ends.dedup_by(|next, before| next.since(*before) <= QUOTA_RUN);
     let gaps: Vec<Duration> = ends
@@ -108,6 +131,34 @@ fn on_quota_grid(clear: &[Moment]) -> Option<Candidate> {
     })
 }
 
+/// Late answers before which the server's kernel gave no sign: that it had the
+/// requests itself by then does not show, and its own shortages come and go.
+fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
+    let late = || clear.iter().filter(|moment| moment.think() >= NOTABLE);
+    let (count, acked) = (
+        late().count(),
+        late().filter(|moment| moment.is_acked_first).count(),
+    );
+    if count < LEAST_LATE || acked * 2 >= count {
+        return Vec::new();
+    }
+    let because = format!(
+        "the server's kernel acknowledged {acked} of {count} late requests before its answer: \
+         when it had the others does not show"
+    );
+    let softirq = candidate(
+        "softirq-backlog",
+        because.clone(),
+        "`time_squeeze` and drops in /proc/net/softnet_stat on the server while it happens",
+    );
+    let processor = candidate(
+        "cpu-idle-wakeup",
+        because,
+        "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its threads",
+    );
+    vec![softirq, processor]
+}
+
 /// Requests that meet many others take longer than those that meet few.
 fn grown(clear: &[Moment]) -> Option<Candidate> {
     let mut asked: Vec<Timestamp> = clear.iter().map(|moment| moment.asked).collect();
@@ -125,11 +176,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     met.sort_unstable();
     let (few, many) = met.split_at(met.len() / 2);
     let is_wider = few.last()?.0 < many.last()?.0;
-    let typical = |half: &[(usize, Duration)]| {
-        let mut times: Vec<Duration> = half.iter().map(|&(_, think)| think).collect();
-        times.sort_unstable();
-        quantile(&times, 0.5)
-    };
+    let typical =
+        |half: &[(usize, Duration)]| quantile(&sorted(half.iter().map(|&(_, think)| think)), 0.5);
     let (alone, together) = (typical(few), typical(many));
     let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
     (clear.len() >= LEAST_LATE * 2 && is_wider && is_grown).then(|| {
@@ -148,12 +196,8 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
 /// Late answers on different connections that came within moments.
 fn released_together(clear: &[Moment]) -> Option<Candidate> {
     let usual = quantile(&thinks(clear), 0.5);
-    let mut late: Vec<Moment> = clear
-        .iter()
-        .filter(|m| m.think() >= NOTABLE.max(usual))
-        .copied()
-        .collect();
-    late.sort_unstable_by_key(|moment| (moment.answered, *moment));
+    let late = clear.iter().filter(|m| m.think() >= NOTABLE.max(usual));
+    let late = by_answer(&late.copied().collect::<Vec<_>>());
     let together: usize = late
         .chunk_by(|a, b| b.answered.since(a.answered) <= TOGETHER)
         .filter(|burst| {
@@ -219,6 +263,7 @@ mod tests {
             redirect: None,
             to_server: Duration::ZERO,
             is_encoded: false,
+            is_acked_first: false,
             is_clear: true,
         }
     }
@@ -245,6 +290,19 @@ mod tests {
         let uneven: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
         assert!(alike(&alike_ones).is_some());
         assert!(alike(&uneven).is_none());
+    }
+
+    #[test]
+    fn what_the_kernel_acknowledged_in_time_was_not_late_before_the_program() {
+        let silent: Vec<Moment> = (0..9).map(|n| moment(0, n * 100, n * 110 + 20)).collect();
+        assert_eq!(before_the_program(&silent).len(), 2);
+        let heard = |moment: &Moment| Moment {
+            is_acked_first: true,
+            ..*moment
+        };
+        let heard: Vec<Moment> = silent.iter().map(heard).collect();
+        assert!(before_the_program(&heard).is_empty());
+        assert!(before_the_program(silent.get(..4).unwrap_or_default()).is_empty());
     }
 
     #[test]

@@ -61,12 +61,18 @@ impl super::Rule for Rule {
 fn actions(case: &Case<'_>) -> Option<Actions> {
     let travel = round_trip(case);
     let mut runs: Vec<Vec<Moment>> = Vec::new();
+    let mut pauses = 0;
     for sequence in sequences(case) {
         let split: Vec<&[Moment]> = sequence.chunk_by(|a, b| idle(case, a, b) < PAUSE).collect();
         // A single run is a client that always has another request.
         if split.len() > 1 {
+            pauses += split.len() as u64 - 1;
             runs.extend(split.into_iter().map(<[Moment]>::to_vec));
         }
+    }
+    // A request that was lost before the point comes late: no pause of the client's.
+    if case.gathered.losses.requests.count() * 2 >= pauses {
+        return None;
     }
     runs.retain(|run| run.len() >= LEAST_REQUESTS && is_prompt(case, run, travel));
     let mut lengths: Vec<usize> = runs.iter().map(Vec::len).collect();

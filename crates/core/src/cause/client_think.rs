@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, ruled_out};
-use super::rhythm::quantile;
+use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::tally::{Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, candidates};
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
 use crate::wait::Owner;
 
 /// Shorter pauses are a client's ordinary work between two requests.
@@ -40,6 +41,8 @@ pub(crate) struct Rule;
 /// The pauses that were found.
 struct Pauses {
     lengths: Vec<Duration>,
+    /// When they ended.
+    ends: Vec<Timestamp>,
     at_once: usize,
     /// Pauses in a row, typically.
     in_row: usize,
@@ -57,7 +60,7 @@ impl super::Rule for Rule {
 }
 
 fn pauses(case: &Case<'_>) -> Option<Pauses> {
-    let mut lengths = Vec::new();
+    let (mut lengths, mut ends) = (Vec::new(), Vec::new());
     let (mut all, mut at_once) = (0, 0);
     let mut rows: Vec<usize> = Vec::new();
     for sequence in sequences(case) {
@@ -71,11 +74,12 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
                 rows.push(core::mem::take(&mut row));
             } else if (NOTABLE..=LONGEST).contains(&idle) {
                 lengths.push(idle);
+                ends.push(next.begin);
                 row += 1;
             }
         }
     }
-    lengths.sort_unstable();
+    let lengths = sorted(lengths.into_iter());
     let median = quantile(&lengths, 0.5);
     let is_alike =
         |pause: &&Duration| pause.abs_diff(median).as_secs_f64() <= median.as_secs_f64() * ALIKE;
@@ -91,7 +95,7 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
         && most(regular, rows.len())
         && most(lengths.len() + at_once, all)
         && at_once as f64 >= all as f64 * LEAST_SHARE;
-    is_rule.then_some(Pauses { lengths, at_once, in_row })
+    is_rule.then_some(Pauses { lengths, ends, at_once, in_row })
 }
 
 fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
@@ -128,6 +132,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
         "server-think",
         "the server had answered, and nothing was asked of it in these pauses",
     ));
+    finding.candidates = candidates::of_client(pauses.ends.clone());
     finding.overturned_by =
         "a client that has nothing to do in these pauses: a timer, or a person".to_owned();
     finding.fix = vec![

@@ -48,8 +48,8 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.before.merge(&other.before);
-        self.after.merge(&other.after);
+        self.before.absorb(other.before);
+        self.after.absorb(other.after);
         self.too_long += other.too_long;
         self.missing = self.missing.max(other.missing);
     }

@@ -7,10 +7,9 @@
 //! what computes before it answers waits once, before its first byte.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
+use super::bounded::Few;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
 use crate::delivery::{Delivery, Limit};
@@ -35,7 +34,8 @@ pub(crate) struct Rule {
     tally: Tally,
     /// Of these, so many stopped again and again at a constant rate.
     steady: u64,
-    targets: BTreeMap<u64, Compared>,
+    /// By their fingerprints.
+    targets: Few<u64, Compared, MAX_TARGETS>,
 }
 
 /// One target's own times: without coding and with it.
@@ -68,14 +68,12 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.steady += other.steady;
-        for (target, other) in other.targets {
-            let own = self.targets.entry(target).or_default();
+        self.targets.merge(other.targets, |own, other| {
             for (own, other) in [(&mut own.plain, other.plain), (&mut own.encoded, other.encoded)] {
                 own.0 += other.0;
                 own.1 += other.1;
             }
-        }
-        self.settle();
+        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -88,18 +86,22 @@ impl super::Rule for Rule {
             Some((plain, encoded)) => encoded >= plain * FACTOR && encoded >= plain + NOTABLE,
             None => self.steady * 2 >= tally.affected,
         };
-        match is_told {
-            true => Conclusion::Finding(Box::new(self.finding(case, compared))),
-            false => Conclusion::Nothing,
-        }
+        is_told.then(|| self.finding(case, compared)).into()
     }
 }
 
 /// What the server took for itself, before its response and within it.
 fn own_time(exchange: &Exchange) -> Duration {
-    let pauses = waited(exchange, WaitKind::ServerPause);
-    let pauses = pauses.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
-    waited(exchange, WaitKind::ServerThink) + pauses
+    let (mut thinks, mut pauses) = (0_u64, 0_u64);
+    for wait in &exchange.waits {
+        match wait.kind {
+            WaitKind::ServerThink => thinks = thinks.saturating_add(wait.nanos()),
+            WaitKind::ServerPause => pauses = pauses.saturating_add(wait.nanos()),
+            _ => {}
+        }
+    }
+    let close_wait = exchange.particulars.close_wait.unwrap_or_default();
+    Duration::from_nanos(thinks) + Duration::from_nanos(pauses).saturating_sub(close_wait)
 }
 
 impl Rule {
@@ -107,28 +109,17 @@ impl Rule {
         if target == 0 {
             return;
         }
-        let is_full = self.targets.len() >= MAX_TARGETS;
-        let is_beyond = || self.targets.last_key_value().is_some_and(|(last, _)| target > *last);
-        if is_full && is_beyond() {
-            return;
-        }
-        let compared = self.targets.entry(target).or_default();
+        let Some(compared) = self.targets.of(target) else { return };
         let of = if is_encoded { &mut compared.encoded } else { &mut compared.plain };
         of.0 += 1;
         of.1 += own;
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        while self.targets.len() > MAX_TARGETS {
-            self.targets.pop_last();
-        }
     }
 
     /// The mean own times without coding and with it, of targets that were
     /// asked for both ways.
     fn compared(&self) -> Option<(Duration, Duration)> {
-        let both = || self.targets.values().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
+        let targets = || self.targets.iter().map(|(_, compared)| compared);
+        let both = || targets().filter(|of| of.plain.0 > 0 && of.encoded.0 > 0);
         let mean = |of: fn(&Compared) -> (u64, Duration)| {
             let count: u64 = both().map(|compared| of(compared).0).sum();
             let sum: Duration = both().map(|compared| of(compared).1).sum();

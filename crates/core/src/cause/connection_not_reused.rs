@@ -42,7 +42,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.paid.merge(&other.paid);
+        self.paid.absorb(other.paid);
         self.client_asked += other.client_asked;
         self.server_asked += other.server_asked;
     }

@@ -11,6 +11,7 @@ use super::evidence::{self, fix, median, percent, ruled_out};
 use super::server_think::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features};
+use crate::histogram::Distribution;
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
@@ -42,6 +43,8 @@ const LARGEST: u64 = 65_483;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     tally: Tally,
+    /// How long the timers took.
+    timers: Distribution,
     phases: [u64; PARTS],
 }
 
@@ -50,18 +53,20 @@ impl super::Rule for Rule {
         Features::wait(WaitKind::ServerThink).or(Features::wait(WaitKind::ServerPause));
 
     fn observe(&mut self, exchange: &Exchange) {
-        let Some((held, until)) = whole(exchange).or_else(|| tail(exchange)) else {
+        let Some(hold) = whole(exchange).or_else(|| tail(exchange)) else {
             return;
         };
-        let phase = until.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
+        let phase = hold.until.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
         if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
             *count += 1;
         }
-        self.tally.add(exchange, Cost::exactly(held), Duration::ZERO);
+        self.timers.record(hold.timer);
+        self.tally.add(exchange, Cost::exactly(hold.held), Duration::ZERO);
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
+        self.timers.merge(&other.timers);
         for (own, other) in self.phases.iter_mut().zip(other.phases) {
             *own += other;
         }
@@ -77,17 +82,33 @@ impl super::Rule for Rule {
     }
 }
 
+/// A response, or its end, that was held.
+struct Held {
+    /// What it lost.
+    held: Duration,
+    /// Of that, what the timer took.
+    timer: Duration,
+    until: Timestamp,
+}
+
 /// How long a response was held that is no more than a partial segment, and
 /// until when.
-fn whole(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
+fn whole(exchange: &Exchange) -> Option<Held> {
     let held = waited(exchange, WaitKind::ServerThink);
+    if held < LEAST || exchange.response_bytes > LARGEST {
+        return None;
+    }
     let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
-    (held >= LEAST && exchange.response_bytes <= LARGEST).then_some((held, last.end))
+    Some(Held {
+        held,
+        timer: held,
+        until: last.end,
+    })
 }
 
 /// The same of the partial segment that ends a response of full ones: the timer
 /// is set when those have been acknowledged, a round trip after they left.
-fn tail(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
+fn tail(exchange: &Exchange) -> Option<Held> {
     let pause = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerPause)?;
     let delivery = exchange.deliveries.iter().find(|delivery| delivery.sender == Side::Server)?;
     let last = delivery.pauses.last()?;
@@ -96,8 +117,9 @@ fn tail(exchange: &Exchange) -> Option<(Duration, Timestamp)> {
         && delivery.bytes > last.after
         && delivery.bytes - last.after < mss
         && pause.end == exchange.end;
-    let held = pause.duration().saturating_sub(delivery.round_trip);
-    (is_tail && held >= LEAST).then_some((held, pause.end))
+    let held = pause.duration();
+    let timer = held.saturating_sub(delivery.round_trip);
+    (is_tail && timer >= LEAST).then_some(Held { held, timer, until: pause.end })
 }
 
 impl Rule {
@@ -105,7 +127,7 @@ impl Rule {
         let trip = case.ledger.round_trip.unwrap_or_default();
         let band = trip + FROM..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
-            self.tally.saved.quantile(part).is_some_and(|held| band.contains(&held))
+            self.timers.quantile(part).is_some_and(|held| band.contains(&held))
         })
     }
 
@@ -123,7 +145,7 @@ impl Rule {
             "{} responses, or their last parts, left {} (median) after nothing held them any more, \
              the time of the kernel's probe timer, all on the same phase of its tick",
             self.tally.affected,
-            median(&self.tally.saved)
+            median(&self.timers)
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

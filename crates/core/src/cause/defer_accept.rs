@@ -38,7 +38,7 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.established += other.established;
     }
 

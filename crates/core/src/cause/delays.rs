@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
+use super::{Case, Conclusion};
 use crate::connection::Setup;
 use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
@@ -40,8 +40,8 @@ impl Delays {
         self.lost.count()
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.lost.merge(&other.lost);
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.lost.absorb(other.lost);
         self.show(&other.packets);
     }
 
@@ -64,6 +64,15 @@ impl Delays {
         let is_large = self.sum() as f64 >= total as f64 * MATERIAL_SHARE;
         let is_frequent = self.count() as f64 >= of as f64 * SHARE;
         mean >= MATERIAL_TIME && (is_large || is_long && is_frequent)
+    }
+
+    /// What `finding` says, where that matters.
+    pub(crate) fn conclude(
+        &self,
+        case: &Case<'_>,
+        finding: impl FnOnce() -> Finding,
+    ) -> Conclusion {
+        self.is_material(case).then(finding).into()
     }
 
     /// A finding that costs what was lost.

@@ -23,10 +23,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if !self.lookups.is_parallel() || !self.lookups.second.is_material(case) {
-            return Conclusion::Nothing;
+        match self.lookups.is_parallel() {
+            true => self.lookups.second.conclude(case, || self.finding(case)),
+            false => Conclusion::Nothing,
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
     }
 }
 

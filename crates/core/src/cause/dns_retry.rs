@@ -28,8 +28,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        let approach = setup.approach.as_ref();
-        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+        let Some(lookup) = setup.lookup() else {
             return;
         };
         self.lookups += 1;
@@ -43,15 +42,15 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.lookups += other.lookups;
-        self.all.merge(&other.all);
-        self.second.merge(&other.second);
+        self.all.merge(other.all);
+        self.second.merge(other.second);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.all.count() == 0 || self.is_parallel() || !self.all.is_material(case) {
-            return Conclusion::Nothing;
+        match self.is_parallel() {
+            true => Conclusion::Nothing,
+            false => self.all.conclude(case, || self.finding(case)),
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
     }
 }
 

@@ -35,8 +35,7 @@ struct Waited {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        let approach = setup.approach.as_ref();
-        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+        let Some(lookup) = setup.lookup() else {
             return;
         };
         if let Some(waited) = lookup.waited {
@@ -69,10 +68,7 @@ impl super::Rule for Rule {
                 distance = distance.max(nearest);
             }
         }
-        if delays.count() == 0 || !delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case, &delays, distance)))
+        delays.conclude(case, || self.finding(case, &delays, distance))
     }
 }
 

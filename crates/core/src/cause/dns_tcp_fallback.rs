@@ -17,8 +17,7 @@ pub(crate) struct Rule {
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        let approach = setup.approach.as_ref();
-        let Some(lookup) = approach.and_then(|approach| approach.lookup.as_ref()) else {
+        let Some(lookup) = setup.lookup() else {
             return;
         };
         self.lookups += 1;
@@ -29,14 +28,11 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.lookups += other.lookups;
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.delays.count() == 0 || !self.delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        self.delays.conclude(case, || self.finding(case))
     }
 }
 

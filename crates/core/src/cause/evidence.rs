@@ -23,7 +23,8 @@ pub(crate) const OCCASIONS: u64 = 3;
 
 /// Whether removing what `tally` counted would matter.
 pub(crate) fn is_material(case: &Case<'_>, tally: &Tally) -> bool {
-    tally.affected > 0 && betters(&case.ledger.latency, &tally.without(&case.ledger.latency))
+    let without = || tally.without(&case.ledger.latency);
+    tally.affected > 0 && case.latency.is_bettered_by(Measures::of(&without()))
 }
 
 /// Whether what `tally` counted is more than one exchange's bad luck: in a
@@ -45,13 +46,31 @@ fn is_common(case: &Case<'_>, tally: &Tally) -> bool {
 
 /// Whether `after` is better than `before` by a material share and time.
 pub(crate) fn betters(before: &Distribution, after: &Distribution) -> bool {
-    let is_material = |before: Option<Duration>, after: Option<Duration>| {
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        let saved = before.saturating_sub(after);
-        saved >= MATERIAL_TIME && saved.as_secs_f64() >= before.as_secs_f64() * MATERIAL_SHARE
-    };
-    is_material(before.mean(), after.mean())
-        || is_material(before.quantile(0.99), after.quantile(0.99))
+    Measures::of(before).is_bettered_by(Measures::of(after))
+}
+
+/// What a gain is measured by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measures {
+    mean: Duration,
+    p99: Duration,
+}
+
+impl Measures {
+    pub(crate) fn of(latencies: &Distribution) -> Self {
+        Self {
+            mean: latencies.mean().unwrap_or_default(),
+            p99: latencies.quantile(0.99).unwrap_or_default(),
+        }
+    }
+
+    fn is_bettered_by(self, after: Self) -> bool {
+        let is_material = |before: Duration, after: Duration| {
+            let saved = before.saturating_sub(after);
+            saved >= MATERIAL_TIME && saved.as_secs_f64() >= before.as_secs_f64() * MATERIAL_SHARE
+        };
+        is_material(self.mean, after.mean) || is_material(self.p99, after.p99)
+    }
 }
 
 /// A finding for `cause` with what `tally` counted; evidence is still to come.

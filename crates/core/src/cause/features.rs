@@ -60,6 +60,11 @@ impl Features {
         Self(self.0 | other.0)
     }
 
+    /// It, or none.
+    const fn only_if(self, is_there: bool) -> Self {
+        Self(self.0 * is_there as u64)
+    }
+
     /// Whether any of `others` is among them.
     pub(crate) const fn has_any(self, others: Self) -> bool {
         self.0 & others.0 != 0
@@ -69,31 +74,28 @@ impl Features {
     pub(crate) fn of(exchange: &Exchange) -> Self {
         let (particulars, signs) = (&exchange.particulars, &exchange.signs);
         let closing = exchange.closing;
-        let tests = [
-            (!exchange.recoveries.is_empty(), Self::RECOVERIES),
-            (is_disordered(&exchange.disorder), Self::DISORDER),
-            (!exchange.holds.is_empty(), Self::HOLDS),
-            (!exchange.deliveries.is_empty(), Self::DELIVERIES),
-            (exchange.narrow.is_some(), Self::NARROW),
-            (exchange.drops.is_some(), Self::DROPS),
-            (exchange.ordinal == 0, Self::FIRST),
-            (exchange.setup.is_some(), Self::SETUP),
-            (exchange.handshake.is_some(), Self::HANDSHAKE),
-            (exchange.first_record.is_some(), Self::FIRST_RECORD),
-            (closing.client_asked || closing.server_asked, Self::CLOSING),
-            (signs.idle.is_some(), Self::IDLE),
-            (particulars.close_wait.is_some(), Self::CLOSE_WAIT),
-            (particulars.expectation.is_some(), Self::EXPECTATION),
-            (
-                !matches!(exchange.outcome, Outcome::Complete(_)),
-                Self::FAILED,
-            ),
-            (signs.foreign.is_some(), Self::FOREIGN),
+        let is_whole = matches!(exchange.outcome, Outcome::Complete(_));
+        let is_closing = closing.client_asked || closing.server_asked;
+        let there = [
+            Self::RECOVERIES.only_if(!exchange.recoveries.is_empty()),
+            Self::DISORDER.only_if(is_disordered(&exchange.disorder)),
+            Self::HOLDS.only_if(!exchange.holds.is_empty()),
+            Self::DELIVERIES.only_if(!exchange.deliveries.is_empty()),
+            Self::NARROW.only_if(exchange.narrow.is_some()),
+            Self::DROPS.only_if(exchange.drops.is_some()),
+            Self::FIRST.only_if(exchange.ordinal == 0),
+            Self::SETUP.only_if(exchange.setup.is_some()),
+            Self::HANDSHAKE.only_if(exchange.handshake.is_some()),
+            Self::FIRST_RECORD.only_if(exchange.first_record.is_some()),
+            Self::CLOSING.only_if(is_closing),
+            Self::IDLE.only_if(signs.idle.is_some()),
+            Self::CLOSE_WAIT.only_if(particulars.close_wait.is_some()),
+            Self::EXPECTATION.only_if(particulars.expectation.is_some()),
+            Self::FAILED.only_if(!is_whole),
+            Self::FOREIGN.only_if(signs.foreign.is_some()),
         ];
-        let those = tests.into_iter().filter(|(is_there, _)| *is_there);
-        let those = those.map(|(_, feature)| feature);
         let waits = exchange.waits.iter().map(|wait| Self::wait(wait.kind));
-        those.chain(waits).fold(Self::ANY, Self::or)
+        there.into_iter().chain(waits).fold(Self::ANY, Self::or)
     }
 }
 

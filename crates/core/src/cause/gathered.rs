@@ -26,6 +26,7 @@ impl Gathered {
         if features.has_any(Losses::CONCERNS) {
             self.losses.observe(exchange);
         }
+        self.losses.requests.observe(exchange);
         if features.has_any(Disorders::CONCERNS) {
             self.disorders.observe(exchange);
         }
@@ -45,6 +46,6 @@ impl Gathered {
         self.held_responses.merge(other.held_responses);
         self.held_requests.merge(other.held_requests);
         self.trips.merge(other.trips);
-        self.bearing.merge(&other.bearing);
+        self.bearing.merge(other.bearing);
     }
 }

@@ -122,8 +122,8 @@ impl Held {
         self.released += other.released;
         self.tally.merge(other.tally);
         self.delayed += other.delayed;
-        self.ack_delay.merge(&other.ack_delay);
-        self.reaction.merge(&other.reaction);
+        self.ack_delay.absorb(other.ack_delay);
+        self.reaction.absorb(other.reaction);
         self.least_hold = self.least_hold.into_iter().chain(other.least_hold).min();
         self.eager += other.eager;
         self.late += other.late;

@@ -56,10 +56,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_found =
             evidence::is_material(case, &self.tally) && evidence::is_repeated(case, &self.tally);
-        match is_found {
-            true => Conclusion::Finding(Box::new(self.finding(case))),
-            false => Conclusion::Nothing,
-        }
+        is_found.then(|| self.finding(case)).into()
     }
 }
 

@@ -61,8 +61,8 @@ impl super::Rule for Rule {
 /// How many responses of those seen were errors, and all that had a status.
 fn seen(case: &Case<'_>) -> (u64, u64) {
     let outcomes = case.ledger.outcomes.iter();
-    outcomes.fold((0, 0), |(errors, all), (outcome, &count)| match outcome {
-        Outcome::Complete(Some(status)) if is_error(*status) => (errors + count, all + count),
+    outcomes.fold((0, 0), |(errors, all), (outcome, count)| match outcome {
+        Outcome::Complete(Some(status)) if is_error(status) => (errors + count, all + count),
         Outcome::Complete(Some(_)) => (errors, all + count),
         _ => (errors, all),
     })

@@ -40,8 +40,8 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.named.merge(&other.named);
-        self.nameless.merge(&other.nameless);
+        self.named.merge(other.named);
+        self.nameless.merge(other.nameless);
         self.syns = self.syns.max(other.syns);
     }
 
@@ -52,12 +52,9 @@ impl super::Rule for Rule {
             of(1.0).saturating_sub(of(0.0))
         };
         if self.nameless.count() >= NAMELESS && spread(&self.nameless) <= SPREAD {
-            delays.merge(&self.nameless);
+            delays.merge(self.nameless.clone());
         }
-        if delays.count() == 0 || !delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case, &delays)))
+        delays.conclude(case, || self.finding(case, &delays))
     }
 }
 

@@ -20,6 +20,9 @@ const LEAST_REST: Duration = Duration::from_millis(200);
 /// A window is low for its sender if it stayed below where connections begin
 /// for so many rounds; fewer are a message's end.
 const LOW_ROUNDS: u32 = 3;
+/// A window that fills in a burst opens again a round trip later: stops that
+/// are a smaller part of that, one like the other, are a pace.
+const ROUND_PART: u32 = 8;
 /// A window that was kept lets through at least this much of what it let
 /// through before, in percent.
 const KEPT: u64 = 80;
@@ -58,10 +61,14 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.has_losses {
         Congestion::AfterLoss
     } else if delivery.most_segments < INITIAL_WINDOW {
-        match delivery.stops >= LOW_ROUNDS {
+        // What waits in its own host's queue counts too: a socket may have two
+        // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
+        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue {
             true => Congestion::Low,
             false => return None,
         }
+    } else if delivery.stopped * ROUND_PART < delivery.round_trip * delivery.stops {
+        return None;
     } else if has_rested && was_larger {
         Congestion::AfterIdle
     } else {
@@ -254,5 +261,61 @@ pub(super) fn bits(rate: f64) -> String {
         format!("{:.1} Mbit/s", bits / 1e6)
     } else {
         format!("{:.0} kbit/s", bits / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A response of forty segments that stopped five times, with so many in
+    /// flight, for a round trip each.
+    fn stopped(segments: u64) -> Delivery {
+        let trip = Duration::from_millis(40);
+        Delivery {
+            sender: Side::Server,
+            limit: Limit::CongestionWindow,
+            stops: 5,
+            stopped: trip * 5,
+            held: trip * 5,
+            spared: Duration::ZERO,
+            kept_spared: Duration::ZERO,
+            round_trip: trip,
+            bytes: 40 * 1448,
+            segments: 40,
+            mss: 1448,
+            first_in_flight: segments * 1448,
+            most_in_flight: segments * 1448,
+            most_segments: segments,
+            windows: [0; 2],
+            zero_windows: 0,
+            rate: None,
+            rested: None,
+            earlier_in_flight: 0,
+            has_losses: false,
+            has_queue: false,
+            pauses: Vec::new(),
+            packets: [1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn what_its_own_hosts_queue_holds_is_no_low_window() {
+        assert_eq!(congestion(&stopped(4)), Some(Congestion::Low));
+        let queued = Delivery {
+            has_queue: true,
+            ..stopped(4)
+        };
+        assert_eq!(congestion(&queued), None);
+    }
+
+    #[test]
+    fn a_window_opens_a_round_trip_after_it_filled() {
+        assert_eq!(congestion(&stopped(20)), Some(Congestion::SlowStart));
+        let paced = Delivery {
+            stopped: Duration::from_millis(7),
+            ..stopped(20)
+        };
+        assert_eq!(congestion(&paced), None);
     }
 }

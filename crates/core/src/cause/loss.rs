@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use super::evidence::{self, fix, human, percent};
 use super::features::Features;
+use super::lost_requests::LostRequests;
 use super::tally::{Cost, Tally};
+use super::trips::share_outside;
 use super::{Case, Conclusion};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
 
 /// Losses on this many connections, and this many in all, are the path's:
@@ -18,6 +20,12 @@ const SPREAD: usize = 3;
 const MANY: u64 = 10;
 /// Connections told apart.
 const MAX_CLIENTS: usize = 64;
+/// What a kernel counts when it discards segments that arrived.
+const DISCARDS: [&str; 3] = [
+    "TcpExt:TCPRcvQDrop",
+    "TcpExt:PruneCalled",
+    "TcpExt:TCPBacklogDrop",
+];
 /// Exemplar packets kept.
 const MAX_PACKETS: usize = 5;
 
@@ -53,6 +61,8 @@ pub(crate) struct Losses {
     repairs: [(u64, Duration); 4],
     clients: BTreeSet<Endpoint>,
     packets: Vec<u64>,
+    /// Those before the point that no exchange holds.
+    pub(super) requests: LostRequests,
 }
 
 impl Losses {
@@ -90,7 +100,26 @@ impl Losses {
         }
         self.clients.extend(other.clients);
         self.packets.extend(other.packets);
+        self.requests.merge(other.requests);
         self.settle();
+    }
+
+    /// All of them: with the requests that were lost before the point, each
+    /// found by its timer.
+    pub(super) fn whole(&self) -> Self {
+        let mut whole = self.clone();
+        let count = self.requests.count();
+        if count > 0 {
+            whole.tally.merge(self.requests.own());
+            if let Some((timeouts, took)) = whole.repairs.get_mut(Kind::Timeout as usize) {
+                *timeouts += count;
+                *took += self.requests.took;
+            }
+            whole.clients.extend(&self.requests.clients);
+            whole.packets.extend(&self.requests.packets);
+            whole.settle();
+        }
+        whole
     }
 
     /// Keeps the first packets, in whatever order their exchanges closed.
@@ -125,20 +154,39 @@ impl Losses {
 
     /// The finding under `id`, if there were losses and they matter.
     pub(crate) fn finding(&self, id: &str, case: &Case<'_>) -> Option<Finding> {
-        if self.events() == 0 || !evidence::is_material(case, &self.tally) {
+        let is_material =
+            evidence::is_material(case, &self.tally) || self.requests.is_material(case);
+        if self.events() == 0 || !is_material {
             return None;
         }
         let mut finding = evidence::finding(id, Owner::Path, case, &self.tally);
         finding.evidence.push(self.wire());
+        finding.evidence.extend(self.before());
+        if self.requests.count() > 0 {
+            let least = case.ledger.round_trip.unwrap_or_default();
+            finding.share = share_outside(case, &self.tally, least);
+        }
         finding.evidence.extend(retransmission_counter(case));
+        finding.candidates.extend(discarded(case));
         finding.verdict = evidence::judge(&finding.evidence, self.events(), false);
         Some(finding)
+    }
+
+    /// What shows of those that no exchange holds.
+    fn before(&self) -> Option<Evidence> {
+        let count = self.requests.count();
+        let text = format!(
+            "{count} requests came a retransmission timeout late, behind a gap in the client's \
+             numbers: they had been sent before and were lost on the way to the server",
+        );
+        let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
+        (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
     fn wire(&self) -> Evidence {
         let count = |kind| self.repaired_by(kind).0;
         let text = format!(
-            "{} losses were repaired within exchanges on {} connections: {} by a timer, {} by a \
+            "{} losses were repaired on {} connections: {} by a timer, {} by a \
              tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
              median exchange that lost something lost {}",
             self.events(),
@@ -178,7 +226,8 @@ pub(super) struct Told {
 }
 
 /// Few losses, most of their time waiting for what `told` says.
-pub(super) fn conclude_few(losses: &Losses, case: &Case<'_>, told: &Told) -> Conclusion {
+pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
+    let losses = case.gathered.losses.whole();
     if losses.is_widespread() || losses.kind() != told.kind {
         return Conclusion::Nothing;
     }
@@ -200,6 +249,19 @@ pub(super) fn conclude_few(losses: &Losses, case: &Case<'_>, told: &Told) -> Con
         .map(|&(at, change)| fix(at, change))
         .collect();
     Conclusion::Finding(Box::new(finding))
+}
+
+/// A receiver without memory discards what arrived, and it is sent again as if
+/// it had been lost: this kernel's own counters say whether it did.
+fn discarded(case: &Case<'_>) -> Option<Candidate> {
+    let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
+    let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
+    (count > 0).then(|| Candidate {
+        cause: "socket-memory-pressure".to_owned(),
+        because: format!("{name} of this kernel rose by {count} meanwhile"),
+        decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
+            .to_owned(),
+    })
 }
 
 /// What the kernel counted of its own retransmissions.

@@ -23,6 +23,6 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        conclude_few(&case.gathered.losses, case, &TOLD)
+        conclude_few(case, &TOLD)
     }
 }

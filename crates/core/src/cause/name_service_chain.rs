@@ -31,15 +31,12 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.lookups += other.lookups;
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.llmnr += other.llmnr;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.delays.count() == 0 || !self.delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        self.delays.conclude(case, || self.finding(case))
     }
 }
 

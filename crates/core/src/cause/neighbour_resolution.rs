@@ -33,15 +33,12 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.repeated += other.repeated;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if self.delays.count() == 0 || !self.delays.is_material(case) {
-            return Conclusion::Nothing;
-        }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        self.delays.conclude(case, || self.finding(case))
     }
 }
 

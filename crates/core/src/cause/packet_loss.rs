@@ -11,11 +11,12 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = case.gathered.losses.finding("packet-loss", case);
-        let Some(mut finding) = found.filter(|_| case.gathered.losses.is_widespread()) else {
+        let losses = case.gathered.losses.whole();
+        let found = losses.finding("packet-loss", case);
+        let Some(mut finding) = found.filter(|_| losses.is_widespread()) else {
             return Conclusion::Nothing;
         };
-        let typical = human(case.gathered.losses.tally.saved.quantile(0.5).unwrap_or_default());
+        let typical = human(losses.tally.saved.quantile(0.5).unwrap_or_default());
         finding.summary = format!(
             "The path loses packets. {} of the exchanges had to wait for something to be sent \
              again, typically {typical}; short responses have nothing behind them that would \

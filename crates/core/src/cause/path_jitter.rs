@@ -27,7 +27,7 @@ impl super::Rule for Rule {
         if !is_seen || is_other {
             return Conclusion::Nothing;
         }
-        let tally = &trips.both_ways;
+        let tally = &trips.jittered();
         let mut finding = evidence::finding("path-jitter", Owner::Path, case, tally);
         let least = human(trips.least.unwrap_or_default());
         trips.share(case, tally, &mut finding);

@@ -2,8 +2,7 @@
 //! again and again, while the others to the same server lose nothing. Random
 //! loss spreads: most connections would have lost something.
 
-use std::collections::BTreeMap;
-
+use super::bounded::Few;
 use super::evidence::{self, fix, percent, ruled_out};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
@@ -31,7 +30,7 @@ const CHANCE: f64 = 0.01;
 /// Compares the connections' losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    connections: BTreeMap<Endpoint, Seen>,
+    connections: Few<Endpoint, Seen, MAX_CONNECTIONS>,
 }
 
 /// What was seen of a connection.
@@ -54,28 +53,25 @@ struct Sorted {
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
-        let is_full = self.connections.len() >= MAX_CONNECTIONS;
-        let last = self.connections.last_key_value();
-        if is_full && last.is_some_and(|(last, _)| exchange.client > *last) {
-            return;
+        if let Some(seen) = self.connections.of(exchange.client) {
+            seen.exchanges += 1;
+            seen.lossy += u64::from(!exchange.recoveries.is_empty());
         }
-        let seen = self.connections.entry(exchange.client).or_default();
-        seen.exchanges += 1;
-        seen.lossy += u64::from(!exchange.recoveries.is_empty());
-        self.settle();
     }
 
     fn merge(&mut self, other: Self) {
-        for (client, other) in other.connections {
-            let seen = self.connections.entry(client).or_default();
-            seen.exchanges += other.exchanges;
-            seen.lossy += other.lossy;
-        }
-        self.settle();
+        self.connections.merge(other.connections, |own, other| {
+            own.exchanges += other.exchanges;
+            own.lossy += other.lossy;
+        });
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let (sorted, tally) = (self.sort(), &case.gathered.losses.tally);
+        let tally = &case.gathered.losses.tally;
+        if case.gathered.losses.events() < BAD_LOSSES {
+            return Conclusion::Nothing;
+        }
+        let sorted = self.sort();
         if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
@@ -100,7 +96,7 @@ impl super::Rule for Rule {
             "One of several parallel paths to the server loses packets: {} of the connections \
              are on it, by the hash of their addresses and ports, and lose again and again; the \
              others lose nothing.",
-            percent(sorted.bad.len() as f64 / self.connections.len().max(1) as f64),
+            percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
         );
         finding.ruled_out = vec![ruled_out(
             "packet-loss",
@@ -118,15 +114,9 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    fn settle(&mut self) {
-        while self.connections.len() > MAX_CONNECTIONS {
-            self.connections.pop_last();
-        }
-    }
-
     fn sort(&self) -> Sorted {
         let mut sorted = Sorted::default();
-        for (&client, seen) in &self.connections {
+        for &(client, seen) in self.connections.iter() {
             if seen.exchanges < LEAST_EXCHANGES {
                 sorted.neither += u64::from(seen.lossy > 0);
                 continue;

@@ -1,13 +1,15 @@
 //! `port-exhaustion`.
 
 use core::net::IpAddr;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bounded::keep_least;
+use super::bounded::Least;
 use super::evidence::{self, fix};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
+use crate::flow::Endpoint;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
@@ -31,25 +33,29 @@ const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 /// then (EADDRNOTAVAIL) is not on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    clients: BTreeMap<IpAddr, Client>,
+    /// By their addresses; the ports are 0.
+    clients: BTreeMap<Endpoint, Client>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    ports: BTreeSet<u16>,
+    /// In order.
+    ports: Vec<u16>,
     /// When connections began, by port.
-    begun: BTreeSet<(Timestamp, u16)>,
+    begun: Instants,
     /// When the last exchange of a port's connections ended.
-    ended: BTreeSet<(Timestamp, u16)>,
+    ended: Instants,
     packets: Vec<u64>,
     is_wide: bool,
 }
+
+type Instants = Least<(Timestamp, u16), MAX_CONNECTIONS>;
 
 impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let port = exchange.client.port;
         if let Some(client) = self.client(exchange.client.addr, port) {
-            keep_least(&mut client.ended, (exchange.end, port), MAX_CONNECTIONS);
+            client.ended.add((exchange.end, port));
         }
     }
 
@@ -61,7 +67,7 @@ impl super::Rule for Rule {
             return;
         }
         if let Some(client) = self.client(from.addr, from.port) {
-            keep_least(&mut client.begun, (begin, from.port), MAX_CONNECTIONS);
+            client.begun.add((begin, from.port));
             client.packets.push(setup.first_packet);
             client.packets.sort_unstable();
             client.packets.truncate(5);
@@ -79,7 +85,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let mut clients = self.clients.iter();
-        let found = clients.find_map(|(&addr, client)| Some((addr, client, client.fullness()?)));
+        let found = clients.find_map(|(at, client)| Some((at.addr, client, client.fullness()?)));
         match found {
             Some((addr, client, full)) => {
                 Conclusion::Finding(Box::new(finding(case, addr, client, full)))
@@ -91,10 +97,12 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn client(&mut self, addr: IpAddr, port: u16) -> Option<&mut Client> {
-        if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
-            return None;
-        }
-        let client = self.clients.entry(addr).or_default();
+        let has_room = self.clients.len() < MAX_CLIENTS;
+        let client = match self.clients.entry(Endpoint::new(addr, 0)) {
+            Entry::Occupied(client) => client.into_mut(),
+            Entry::Vacant(place) if has_room => place.insert(Client::default()),
+            Entry::Vacant(_) => return None,
+        };
         client.note(port);
         (!client.is_wide).then_some(client)
     }
@@ -102,8 +110,11 @@ impl Rule {
 
 impl Client {
     fn note(&mut self, port: u16) {
-        if !self.is_wide {
-            self.ports.insert(port);
+        if self.is_wide {
+            return;
+        }
+        if let Err(place) = self.ports.binary_search(&port) {
+            self.ports.insert(place, port);
             self.narrow();
         }
     }
@@ -121,8 +132,10 @@ impl Client {
     fn merge(&mut self, other: Self) {
         self.is_wide |= other.is_wide;
         self.ports.extend(other.ports);
-        self.begun.extend(other.begun);
-        self.ended.extend(other.ended);
+        self.ports.sort_unstable();
+        self.ports.dedup();
+        self.begun.merge(other.begun);
+        self.ended.merge(other.ended);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
         self.packets.truncate(5);
@@ -130,16 +143,21 @@ impl Client {
     }
 
     /// How often all ports were in use, if they are a narrow range that is
-    /// used again and again.
-    fn fullness(&self) -> Option<u64> {
+    /// used again and again, and for how many connections.
+    fn fullness(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.ports.first()?, self.ports.last()?);
         let is_range = usize::from(last - first) < self.ports.len();
-        let is_reused = self.begun.len() >= self.ports.len() * REUSES;
-        if self.ports.len() < LEAST_PORTS || !is_range || !is_reused {
+        if self.ports.len() < LEAST_PORTS || !is_range {
             return None;
         }
-        let begun = self.begun.iter().map(|&(at, port)| (at, true, port));
-        let ended = self.ended.iter().map(|&(at, port)| (at, false, port));
+        let begun = self.begun.sorted();
+        if begun.len() < self.ports.len() * REUSES {
+            return None;
+        }
+        let made = begun.len() as u64;
+        let ended = self.ended.sorted().into_iter();
+        let ended = ended.map(|(at, port)| (at, false, port));
+        let begun = begun.into_iter().map(|(at, port)| (at, true, port));
         let mut events: Vec<_> = begun.chain(ended).collect();
         events.sort_unstable();
         let (mut used, mut full) = (BTreeSet::new(), 0);
@@ -150,15 +168,19 @@ impl Client {
                 full += 1;
             }
         }
-        (full >= FULL).then_some(full)
+        (full >= FULL).then_some((full, made))
     }
 }
 
-fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, full: u64) -> Finding {
+fn finding(
+    case: &Case<'_>,
+    addr: IpAddr,
+    client: &Client,
+    (full, made): (u64, u64),
+) -> Finding {
     let mut finding = evidence::bare_finding("port-exhaustion", Owner::Client, case);
     let (first, last) = (client.ports.first(), client.ports.last());
     let range = format!("{}–{}", first.copied().unwrap_or(0), last.copied().unwrap_or(0));
-    let made = client.begun.len() as u64;
     let text = format!(
         "{addr} made {made} connections from {} ports only ({range}); {full} times all of them were \
          in use at once",

@@ -76,10 +76,10 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.woken.merge(&other.woken);
-        self.prompt.merge(&other.prompt);
-        self.stamped.merge(&other.stamped);
-        self.handshakes.merge(&other.handshakes);
+        self.woken.absorb(other.woken);
+        self.prompt.absorb(other.prompt);
+        self.stamped.absorb(other.stamped);
+        self.handshakes.absorb(other.handshakes);
         self.least = self.least.into_iter().chain(other.least).min();
         self.acked_first += other.acked_first;
     }

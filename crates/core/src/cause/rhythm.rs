@@ -16,10 +16,10 @@ pub(super) use timer::Ticks;
 use core::cell::OnceCell;
 use core::time::Duration;
 
-use super::tally::Tally;
+use super::tally::{Tally, nanos};
 use super::{Case, evidence};
 use crate::service::Service;
-use crate::timeline::Moment;
+use crate::timeline::{Moment, in_order};
 
 /// Exchanges below which no rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
@@ -63,11 +63,12 @@ impl Rhythm {
         let moments = service.timeline.sorted();
         let weight = service.timeline.weight(moments.len());
         let clear: Vec<Moment> = moments.iter().filter(|m| m.is_clear).copied().collect();
-        let has_late = clear.iter().any(|moment| moment.think() >= NOTABLE);
+        let thinks = thinks(&clear);
+        let ordinary = quantile(&thinks, 0.5);
+        let has_late = thinks.last().is_some_and(|&longest| longest >= NOTABLE);
         let nature = (has_late && clear.len() >= LEAST_MOMENTS)
-            .then(|| nature(&clear))
+            .then(|| nature(&Answers::new(clear, thinks)))
             .flatten();
-        let ordinary = quantile(&thinks(&clear), 0.5);
         Self {
             moments,
             weight,
@@ -80,11 +81,8 @@ impl Rhythm {
 
     /// The moments of each connection together, in the order they began.
     pub(super) fn by_client(&self) -> &[Moment] {
-        self.by_client.get_or_init(|| {
-            let mut moments = self.moments.clone();
-            moments.sort_by_cached_key(|moment| moment.client);
-            moments
-        })
+        self.by_client
+            .get_or_init(|| in_order(&self.moments, |moment| moment.client))
     }
 
     /// What lets one request through at a time, for whatever reason.
@@ -95,7 +93,8 @@ impl Rhythm {
             .filter(|m| m.is_clear)
             .copied()
             .collect();
-        gate::gate(&clear, gate::LOOSE).map(|(gate, _)| gate)
+        let thinks = thinks(&clear);
+        gate::gate(&Answers::new(clear, thinks), gate::LOOSE).map(|(gate, _)| gate)
     }
 
     /// What the exchanges that `saved` names would have saved.
@@ -152,21 +151,46 @@ impl Rhythm {
     }
 }
 
-fn nature(clear: &[Moment]) -> Option<Nature> {
-    if let Some(ticks) = timer::ticks(clear) {
+/// What is looked at to tell a server's nature.
+struct Answers {
+    /// In the order they began.
+    moments: Vec<Moment>,
+    /// In the order they were answered.
+    by_answer: Vec<Moment>,
+    /// The think times, shortest first.
+    thinks: Vec<Duration>,
+}
+
+impl Answers {
+    fn new(moments: Vec<Moment>, thinks: Vec<Duration>) -> Self {
+        Self {
+            by_answer: by_answer(&moments),
+            moments,
+            thinks,
+        }
+    }
+
+    /// The think time that half of them stay below.
+    fn ordinary(&self) -> Duration {
+        quantile(&self.thinks, 0.5)
+    }
+}
+
+fn nature(answers: &Answers) -> Option<Nature> {
+    if let Some(ticks) = timer::ticks(answers) {
         return Some(Nature::Polls(ticks));
     }
-    if let Some((gate, is_admitting)) = gate::gate(clear, gate::STRAY) {
+    if let Some((gate, is_admitting)) = gate::gate(answers, gate::STRAY) {
         return match is_admitting {
             true => gate.is_configured().then_some(Nature::Admits(gate)),
             false => Some(Nature::Queues(gate)),
         };
     }
-    let stalls = stall::stalls(clear);
+    let stalls = stall::stalls(answers);
     match stalls.as_slice() {
         [] => None,
-        [only] => stall::is_start(only, clear).then(|| Nature::Starts(only.clone())),
-        _ => stall::are_common(&stalls, clear).then_some(Nature::Stops(stalls)),
+        [only] => stall::is_start(only, answers).then(|| Nature::Starts(only.clone())),
+        _ => stall::are_common(&stalls, &answers.moments).then_some(Nature::Stops(stalls)),
     }
 }
 
@@ -177,18 +201,21 @@ pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// The think times, shortest first.
-pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
-    let mut thinks: Vec<Duration> = moments.iter().map(Moment::think).collect();
-    thinks.sort_unstable();
-    thinks
+/// The durations, shortest first.
+pub(super) fn sorted(durations: impl Iterator<Item = Duration>) -> Vec<Duration> {
+    // Numbers are quicker to compare.
+    let mut numbers: Vec<u64> = durations.map(nanos).collect();
+    numbers.sort_unstable();
+    numbers.into_iter().map(Duration::from_nanos).collect()
 }
 
-/// The moments in the order in which they were answered.
-fn by_answer(moments: &[Moment]) -> Vec<Moment> {
-    let mut sorted = moments.to_vec();
-    // They come in the order in which they began, and keep it where they were
-    // answered at once.
-    sorted.sort_by_key(|moment| moment.answered);
-    sorted
+/// The think times, shortest first.
+pub(super) fn thinks(moments: &[Moment]) -> Vec<Duration> {
+    sorted(moments.iter().map(Moment::think))
+}
+
+/// The moments in the order in which they were answered; those that were
+/// answered at once keep the order in which they come.
+pub(super) fn by_answer(moments: &[Moment]) -> Vec<Moment> {
+    in_order(moments, |moment| moment.answered)
 }

@@ -30,8 +30,8 @@ impl Bearing {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.whole.merge(&other.whole);
+    pub(super) fn merge(&mut self, other: Self) {
+        self.whole.absorb(other.whole);
         self.handshakes += other.handshakes;
     }
 }
@@ -63,8 +63,8 @@ impl Secured {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.before.merge(&other.before);
-        self.after.merge(&other.after);
+        self.before.absorb(other.before);
+        self.after.absorb(other.after);
     }
 
     /// Whether the mean request would be better off: one handshake for many

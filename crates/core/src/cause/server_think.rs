@@ -44,7 +44,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.think.merge(&other.think);
+        self.think.absorb(other.think);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -152,7 +152,8 @@ fn is_long(tally: &Tally) -> bool {
 
 /// Sum of an exchange's waits of one kind.
 pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
-    exchange.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.duration()).sum()
+    let waits = exchange.waits.iter().filter(|wait| wait.kind == kind);
+    Duration::from_nanos(waits.fold(0, |sum, wait| sum.saturating_add(wait.nanos())))
 }
 
 /// How long the server takes for a single request when nothing else asks.

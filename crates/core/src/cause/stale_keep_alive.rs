@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::bounded::keep_least;
+use super::bounded::Least;
 use super::evidence::{self, fix, human, ruled_out};
 use super::tally::{Cost, Tally, nanos};
 use super::{Case, Conclusion, Features};
@@ -39,10 +39,12 @@ pub(crate) struct Rule {
     reset: u64,
     forgotten: u64,
     /// Who sent requests that nothing came back to, and when.
-    ignored: BTreeSet<(IpAddr, Timestamp)>,
+    ignored: Instants,
     /// Who opened connections, and when.
-    openings: BTreeSet<(IpAddr, Timestamp)>,
+    openings: Instants,
 }
+
+type Instants = Least<(IpAddr, Timestamp), MAX_INSTANTS>;
 
 impl super::Rule for Rule {
     const CONCERNS: Features = Features::IDLE;
@@ -70,30 +72,25 @@ impl super::Rule for Rule {
         self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
             let instant = (exchange.client.addr, exchange.begin);
-            keep_least(&mut self.ignored, instant, MAX_INSTANTS);
+            self.ignored.add(instant);
         }
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
         if let (Some((client, _)), Some(begin)) = (setup.ends, setup.begin) {
-            keep_least(&mut self.openings, (client.addr, begin), MAX_INSTANTS);
+            self.openings.add((client.addr, begin));
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
-        self.idle.merge(&other.idle);
+        self.idle.absorb(other.idle);
         self.alive += other.alive;
         self.closed += other.closed;
         self.reset += other.reset;
         self.forgotten += other.forgotten;
-        self.ignored.extend(other.ignored);
-        self.openings.extend(other.openings);
-        for instants in [&mut self.ignored, &mut self.openings] {
-            while instants.len() > MAX_INSTANTS {
-                instants.pop_last();
-            }
-        }
+        self.ignored.merge(other.ignored);
+        self.openings.merge(other.openings);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -109,8 +106,8 @@ impl Rule {
     /// another connection.
     fn patience(&self) -> Distribution {
         let mut waited = Distribution::default();
-        let mut openings = self.openings.clone();
-        for &(client, at) in &self.ignored {
+        let mut openings: BTreeSet<_> = self.openings.sorted().into_iter().collect();
+        for (client, at) in self.ignored.sorted() {
             let (soonest, latest) = (at + SOONEST, at + PATIENCE);
             let next = openings.range((client, soonest)..=(client, latest)).next();
             if let Some(next) = next.copied() {

@@ -47,7 +47,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.established += other.established;
         self.repeated += other.repeated;
-        self.lost.merge(&other.lost);
+        self.lost.absorb(other.lost);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
         self.packets.truncate(5);
@@ -55,12 +55,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
-        if case.ledger.setups.handshakes.why(case.ledger) != Why::Loss {
-            return Conclusion::Nothing;
-        }
         let is_frequent =
             self.repeated > 0 && self.repeated as f64 >= self.established as f64 * SHARE;
-        if !is_frequent && probed.is_none() {
+        let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
+        if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, probed)))

@@ -26,13 +26,16 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.cookies += other.cookies;
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        if !self.delays.is_material(case) {
+            return Conclusion::Nothing;
+        }
         match case.ledger.setups.handshakes.why(case.ledger) {
-            Why::SynQueue { room } if self.delays.is_material(case) => {
+            Why::SynQueue { room } => {
                 Conclusion::Finding(Box::new(self.finding(case, room)))
             }
             _ => Conclusion::Nothing,

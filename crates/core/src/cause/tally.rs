@@ -99,9 +99,9 @@ impl Tally {
     pub(crate) fn merge(&mut self, other: Self) {
         self.cost.add(other.cost);
         self.affected += other.affected;
-        self.before.merge(&other.before);
-        self.after.merge(&other.after);
-        self.saved.merge(&other.saved);
+        self.before.absorb(other.before);
+        self.after.absorb(other.after);
+        self.saved.absorb(other.saved);
         self.wall.merge(other.wall);
         self.worst.merge(other.worst);
     }

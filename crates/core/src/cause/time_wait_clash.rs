@@ -26,7 +26,7 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.given_up += other.given_up;
     }
 

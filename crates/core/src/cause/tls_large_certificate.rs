@@ -44,15 +44,12 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.secured.merge(other.secured);
-        self.bytes.merge(&other.bytes);
+        self.bytes.absorb(other.bytes);
         self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match self.secured.is_material(case) {
-            true => Conclusion::Finding(Box::new(self.finding(case))),
-            false => Conclusion::Nothing,
-        }
+        self.secured.is_material(case).then(|| self.finding(case)).into()
     }
 }
 

@@ -53,10 +53,7 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let fetched = self.pauses.overlapping(case.fetches);
         let is_shown = fetched > 0 && fetched as f64 >= self.pauses.count() as f64 * SHARE;
-        match is_shown && self.secured.is_material(case) {
-            true => Conclusion::Finding(Box::new(self.finding(case, fetched))),
-            false => Conclusion::Nothing,
-        }
+        (is_shown && self.secured.is_material(case)).then(|| self.finding(case, fetched)).into()
     }
 }
 

@@ -63,10 +63,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        match self.secured.is_material(case) {
-            true => Conclusion::Finding(Box::new(self.finding(case))),
-            false => Conclusion::Nothing,
-        }
+        self.secured.is_material(case).then(|| self.finding(case)).into()
     }
 }
 

@@ -51,7 +51,7 @@ impl super::Rule for Rule {
 
     fn merge(&mut self, other: Self) {
         self.secured.merge(other.secured);
-        self.thinks.merge(&other.thinks);
+        self.thinks.absorb(other.thinks);
         self.packets = self.packets.into_iter().chain(other.packets).min();
     }
 
@@ -59,10 +59,7 @@ impl super::Rule for Rule {
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        match self.secured.is_material(case) && !is_slow_at_large {
-            true => Conclusion::Finding(Box::new(self.finding(case))),
-            false => Conclusion::Nothing,
-        }
+        (self.secured.is_material(case) && !is_slow_at_large).then(|| self.finding(case)).into()
     }
 }
 

@@ -36,15 +36,15 @@ impl super::Rule for Rule {
     }
 
     fn merge(&mut self, other: Self) {
-        self.delays.merge(&other.delays);
+        self.delays.merge(other.delays);
         self.unfinished.extend(other.unfinished);
         self.unfinished.sort_unstable();
         self.unfinished.truncate(PACKETS);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let is_flood = case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
-        if !is_flood || self.delays.count() == 0 || !self.delays.is_material(case) {
+        let is_flood = || case.ledger.setups.handshakes.why(case.ledger) == Why::Flood;
+        if !self.delays.is_material(case) || !is_flood() {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case)))

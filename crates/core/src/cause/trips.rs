@@ -51,6 +51,8 @@ pub(super) struct Trips {
     outside: u64,
     /// Of that, what came after the response left.
     heard_late: u64,
+    /// The same of all that was charged to the path at all.
+    heard_slightly: u64,
     /// Exchanges of which it is told when they were heard, and of which not.
     told: u64,
     untold: u64,
@@ -106,13 +108,18 @@ impl Trips {
             let heard = outside.saturating_sub(asked);
             self.tally
                 .add_wall(exchange.begin - asked.min(outside), exchange.end + heard);
-            self.heard_late += nanos(exchange.travel.heard_late.unwrap_or_default());
+            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            self.heard_late = self.heard_late.saturating_add(heard);
         }
-        if late >= NOTABLE.max(least.mul_f64(STEP_SHARE)) {
+        if late >= NOTABLE && late >= least.mul_f64(STEP_SHARE) {
             self.beyond.add(exchange, Cost::exactly(late), outside);
         }
         if outside >= SLIGHT {
             self.outside = self.outside.saturating_add(nanos(outside));
+        }
+        if late >= SLIGHT {
+            let heard = nanos(exchange.travel.heard_late.unwrap_or_default());
+            self.heard_slightly = self.heard_slightly.saturating_add(heard);
         }
         self.note_both_ways(exchange, late, outside);
         if !is_whole {
@@ -154,8 +161,9 @@ impl Trips {
         self.both_ways.merge(other.both_ways);
         self.beyond.merge(other.beyond);
         self.least = self.least.into_iter().chain(other.least).min();
-        self.outside += other.outside;
-        self.heard_late += other.heard_late;
+        self.outside = self.outside.saturating_add(other.outside);
+        self.heard_late = self.heard_late.saturating_add(other.heard_late);
+        self.heard_slightly = self.heard_slightly.saturating_add(other.heard_slightly);
         self.told += other.told;
         self.untold += other.untold;
         self.samples.extend(other.samples);
@@ -212,9 +220,22 @@ impl Trips {
     /// What a queue cost that stands for all alike: those of which nothing tells
     /// when they were heard waited as long as the others.
     pub(super) fn queued(&self) -> Tally {
-        let mut tally = self.tally.clone();
+        self.with_untold(&self.tally, self.heard_late)
+    }
+
+    /// What comes and goes cost at most the same for those; what tells when a
+    /// response was heard tells more often when it was late.
+    pub(super) fn jittered(&self) -> Tally {
+        let likely = self.both_ways.cost.likely;
+        let mut tally = self.with_untold(&self.both_ways, self.heard_slightly);
+        tally.cost.likely = likely;
+        tally
+    }
+
+    fn with_untold(&self, tally: &Tally, heard: u64) -> Tally {
+        let mut tally = tally.clone();
         let told = u128::from(self.told.max(1));
-        let rest = u128::from(self.heard_late) * u128::from(self.untold) / told;
+        let rest = u128::from(heard) * u128::from(self.untold) / told;
         let rest = u64::try_from(rest).unwrap_or(u64::MAX);
         tally.cost.likely = tally.cost.likely.saturating_add(rest);
         tally.cost.high = tally.cost.high.saturating_add(rest);

@@ -5,7 +5,7 @@ use core::cell::OnceCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::rhythm::{Gate, NOTABLE, Rhythm, quantile};
+use super::rhythm::{Gate, NOTABLE, Rhythm, quantile, sorted};
 use super::sequence::round_trip;
 use super::tally::Tally;
 use super::{Case, evidence};
@@ -208,9 +208,7 @@ fn is_slow(moment: &Moment) -> bool {
 }
 
 fn median(pairs: &[Pair], of: impl Fn(&Pair) -> Duration) -> Duration {
-    let mut values: Vec<Duration> = pairs.iter().map(of).collect();
-    values.sort_unstable();
-    quantile(&values, 0.5)
+    quantile(&sorted(pairs.iter().map(of)), 0.5)
 }
 
 fn role(pairs: &[Pair], gate: Option<&Gate>) -> Option<Role> {

@@ -295,7 +295,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
 }
 
 fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
-    let repaired: u64 = ledger.recoveries.values().sum();
+    let repaired: u64 = ledger.recoveries.sum();
     if evidence.capture.is_none() {
         let line = "packets were not captured".to_owned();
         let is_tried = !evidence.facts.loads.outcomes(TargetId::Subject).is_empty();

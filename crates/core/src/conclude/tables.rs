@@ -1,14 +1,24 @@
 //! The report's tables, from facts.
 
 use super::Evidence;
-use crate::cause::evidence::median;
-use crate::event::{CounterScope, Phase, ProbeAnswer, ProbeMethod, Stamp, TargetId};
+use core::time::Duration;
+
+use crate::cause::evidence::{human, median};
+use crate::event::{CounterScope, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::report::{
-    Counter, ExperimentOutcome, Figures, PhaseSpan, Probe, ProbeFigures, Remark, Setting,
-    SocketGroup, StatusCount, Tally,
+    Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe, ProbeFigures,
+    Remark, Setting, SocketGroup, StatusCount, Tally,
 };
+
+/// Fewer responses than this share of what was due is a service that falls
+/// behind; what is in flight at the end is less.
+const KEEPS_UP: f64 = 0.97;
+/// A generator's thread that is busier than this may miss what is due …
+const BUSY_SHARE: f64 = 0.9;
+/// … and one that starts requests so late does.
+const LATE_START: Duration = Duration::from_millis(2);
 
 pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
     facts
@@ -25,6 +35,72 @@ pub(super) fn phases(facts: &Facts) -> Vec<PhaseSpan> {
             is_observed: start.is_observed,
         })
         .collect()
+}
+
+/// The subject's baseline as a load run.
+pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
+    let sum = facts.loads.baseline(TargetId::Subject)?;
+    let seconds = facts.loads.baseline_seconds(TargetId::Subject);
+    let is_baseline = |(_, phase, start): &&(_, Phase, PhaseStart)| {
+        *phase == Phase::Baseline && start.target == TargetId::Subject
+    };
+    let (_, _, start) = facts.loads.phases.iter().find(is_baseline)?;
+    Some(LoadRun {
+        connections: start.connections,
+        offered_rate: start.offered_rate,
+        seconds,
+        responses: sum.whole(),
+        rate: sum.whole() as f64 / seconds.max(f64::MIN_POSITIVE),
+        rate_margin: sum.rate_margin(),
+        falls_behind: falls_behind(facts, start, sum.whole() as f64 / seconds),
+        outcomes: sum.outcomes(),
+        failed: sum.failed(),
+        connects: sum.connects,
+        received_bytes: sum.received_bytes,
+        latency_ns: Figures::from(&sum.latency),
+        service_ns: Figures::from(&sum.service),
+        first_byte_ns: Figures::from(&sum.first_byte),
+        generator: facts.loads.generator.map(|sample| Generator {
+            busiest_share: sample.busiest_share,
+            cpu_ns: nanos(sample.cpu),
+            start_lag_p99_ns: nanos(sample.start_lag_p99),
+            read_lag_p99_ns: nanos(sample.turn_p99),
+            is_limit: sample.is_limit,
+        }),
+    })
+}
+
+/// Whether so many responses a second are fewer than were due, the generator
+/// being in time.
+fn falls_behind(facts: &Facts, start: &PhaseStart, rate: f64) -> bool {
+    let is_in_time = facts.loads.generator.is_none_or(|generator| {
+        generator.busiest_share < BUSY_SHARE && generator.start_lag_p99 < LATE_START
+    });
+    is_in_time
+        && start
+            .offered_rate
+            .is_some_and(|offered| rate < offered * KEEPS_UP)
+}
+
+/// That the generator may have set the figures, told once for all runs.
+pub(super) fn generator_note(facts: &Facts) -> Option<Remark> {
+    let sample = facts.loads.generator.filter(|sample| sample.is_limit)?;
+    let text = format!(
+        "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
+         processor, started requests up to {} late and read responses up to {} late (99th \
+         percentiles).",
+        sample.busiest_share * 100.0,
+        human(sample.start_lag_p99),
+        human(sample.turn_p99),
+    );
+    Some(Remark {
+        id: "load-generator-limited".to_owned(),
+        text,
+    })
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn phase_name(phase: Phase) -> String {
@@ -49,10 +125,22 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
         .iter()
         .map(|(key, group)| Probe {
             method: method_name(key.method).to_owned(),
-            target: key.endpoint.to_string(),
+            target: match key.method {
+                ProbeMethod::Icmp => key.endpoint.addr.to_string(),
+                _ => key.endpoint.to_string(),
+            },
             during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
             sent: group.sent,
             received: group.rtt.count(),
+            late: group.late,
+            lost: group
+                .answers
+                .get(&ProbeAnswer::Silence)
+                .copied()
+                .unwrap_or_default(),
+            duplicates: group.duplicates,
+            reordered: group.reordered,
+            ttl: group.ttl,
             answers: group
                 .answers
                 .iter()
@@ -67,6 +155,8 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             }
             .to_owned(),
             rtt_ns: ProbeFigures::from(&group.rtt),
+            jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
+            noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
         })
         .collect()
 }
@@ -77,6 +167,8 @@ fn method_name(method: ProbeMethod) -> &'static str {
         ProbeMethod::TcpConnect => "tcp-connect",
         ProbeMethod::HttpFresh => "http-fresh",
         ProbeMethod::HttpKeptAlive => "http-kept-alive",
+        ProbeMethod::Icmp => "icmp",
+        ProbeMethod::Udp => "udp",
     }
 }
 
@@ -89,6 +181,8 @@ fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => status.to_string(),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "not HTTP".to_owned(),
+        ProbeAnswer::Echo => "echo".to_owned(),
+        ProbeAnswer::Datagram => "datagram".to_owned(),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Uses the memory of an exchange that is done with.
-    pub(crate) fn take_back(&mut self, exchange: Exchange) {
+    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
         self.spare.take_back(exchange);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::approach::Approach;
+use crate::approach::{Approach, Lookup};
 use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
@@ -134,6 +134,11 @@ impl Opening {
 }
 
 impl Setup {
+    /// The lookup that came before it.
+    pub(crate) fn lookup(&self) -> Option<&Lookup> {
+        self.approach.as_ref()?.lookup.as_ref()
+    }
+
     /// Takes in a SYN.
     pub(crate) fn request(&mut self, syn: &Segment) {
         let at = syn.at;

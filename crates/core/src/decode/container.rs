@@ -101,6 +101,18 @@ impl Container {
     /// bytes consumed so far ended.
     #[inline]
     pub fn next<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
+        if let (Format::Pcap(pcap), None) = (&self.format, self.damage) {
+            if let Advance::Frame(consumed, frame) = pcap.advance(buffer) {
+                self.offset += consumed as u64;
+                let found = Found::Record(self.number(frame));
+                return Step { consumed, found };
+            }
+        }
+        self.seek(buffer)
+    }
+
+    /// Finds what stands at the begin of `buffer`, whatever it is.
+    fn seek<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
         let mut consumed = 0;
         if let Some(damage) = self.damage {
             let found = Found::Damaged(damage);

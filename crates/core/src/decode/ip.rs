@@ -67,7 +67,6 @@ impl Datagram<'_> {
 /// The header's own length is believed over the frame's: frames are padded,
 /// and some capturing programs forget how long a cut frame was. It is zero in
 /// what a sender hands to its segmentation offload beyond 64 KiB.
-#[inline]
 pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
     match bytes.first()? >> 4 {
         4 => read_v4(bytes, wire_len),
@@ -76,7 +75,6 @@ pub(super) fn read((bytes, wire_len): (&[u8], u32)) -> Option<Datagram<'_>> {
     }
 }
 
-#[inline]
 fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let header: &[u8; 20] = bytes.first_chunk()?;
     let half = |at| ByteOrder::Big.u16(header, at);
@@ -113,7 +111,6 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     })
 }
 
-#[inline]
 fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
     let (header, rest) = bytes.split_first_chunk::<40>()?;
     let [_, class, _, _, _, _, next, hop_limit, addresses @ ..] = header;
@@ -152,7 +149,6 @@ struct Chain {
     fragment: Option<Fragment>,
 }
 
-#[inline]
 fn pass_extensions(next: u8, bytes: &[u8]) -> Option<Chain> {
     let mut chain = Chain {
         protocol: next,

@@ -114,14 +114,26 @@ fn ethertype(bytes: &[u8], at: usize, mut len: usize) -> Option<([u8; 2], usize)
 }
 
 /// The length of a header of `len` bytes with the protocol's EtherType at
-/// `at`, and of the VLAN tags behind it.
+/// `at`, and of what stands between it and IP.
 #[inline]
-fn ethertype_header(bytes: &[u8], at: usize, mut len: usize) -> Option<usize> {
-    let mut ethertype = *bytes.get(at..)?.first_chunk()?;
+fn ethertype_header(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
+    match *bytes.get(at..)?.first_chunk()? {
+        ethertype if is_ip(ethertype) => Some(len),
+        ethertype => tagged_header(bytes, ethertype, len),
+    }
+}
+
+/// Whether an EtherType is that of IPv4 or of IPv6.
+#[inline]
+fn is_ip(ethertype: [u8; 2]) -> bool {
+    matches!(ethertype, [0x08, 0x00] | [0x86, 0xdd])
+}
+
+/// The same where the EtherType is that of something between.
+fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option<usize> {
     for _ in 0..=MAX_VLAN_TAGS {
         match ethertype {
-            // IPv4, IPv6.
-            [0x08, 0x00] | [0x86, 0xdd] => return Some(len),
+            ip if is_ip(ip) => return Some(len),
             // 802.1Q, 802.1ad, and two of the time before that.
             [0x81 | 0x91 | 0x92, 0x00] | [0x88, 0xa8] => {
                 ethertype = *bytes.get(len + 2..)?.first_chunk()?;

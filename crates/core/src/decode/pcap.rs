@@ -15,6 +15,9 @@ const NANOS: u32 = 0xa1b2_3c4d;
 /// Seconds and microseconds, eight bytes more in each record header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
+/// The fields that every record header has.
+const FIELDS: usize = 16;
+
 /// What the header of a pcap file says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pcap {
@@ -44,17 +47,18 @@ impl Pcap {
         Ok(Self {
             order,
             nanos_per_tick: if magic == NANOS { 1 } else { 1_000 },
-            record_header: if magic == MODIFIED { 24 } else { 16 },
+            record_header: if magic == MODIFIED { 24 } else { FIELDS },
             link: LinkType(link as u16),
         })
     }
 
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
-        let Some((header, body)) = bytes.split_at_checked(self.record_header) else {
+        let fields = bytes.first_chunk::<FIELDS>();
+        let (Some(fields), Some(body)) = (fields, bytes.get(self.record_header..)) else {
             return Advance::NeedMore(self.record_header);
         };
-        let field = |at| self.order.u32(header, at).unwrap_or_default();
+        let field = |at| self.order.u32(fields, at).unwrap_or_default();
         let captured = field(8);
         if captured > MAX_CAPTURED {
             return Advance::Bad(Fault::RecordTooLong(captured));

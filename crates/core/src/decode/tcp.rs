@@ -33,7 +33,6 @@ pub(super) struct Header {
 }
 
 impl Header {
-    #[inline]
     pub(super) fn flow(&self, datagram: &Datagram<'_>) -> (FlowKey, Direction) {
         FlowKey::new(
             Transport::Tcp,
@@ -46,7 +45,6 @@ impl Header {
 /// Reads the header that a datagram begins with, and what was captured of the
 /// payload. `None` when the window, the last of the fixed fields that are read,
 /// was not captured or the header does not fit into the datagram.
-#[inline]
 pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let fixed: &[u8; 16] = datagram.payload.first_chunk()?;
     let half = |at| ByteOrder::Big.u16(fixed, at);
@@ -66,22 +64,32 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
         flags,
         window: half(14)?,
         payload_len,
-        options: read_options(options, flags.contains(TcpFlags::SYN)),
+        options: self::options(options, flags.contains(TcpFlags::SYN)),
     };
     Some((header, payload))
 }
 
 /// Options that belong into a SYN count only there, as in every kernel.
 #[inline]
+pub(super) fn options(bytes: &[u8], is_syn: bool) -> TcpOptions {
+    match *bytes {
+        // What nearly every segment of an established connection has, and only that.
+        #[rustfmt::skip]
+        [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10,
+            v0, v1, v2, v3, e0, e1, e2, e3] if !is_syn => {
+            let value = u32::from_be_bytes([v0, v1, v2, v3]);
+            TcpOptions {
+                timestamps: Some((value, u32::from_be_bytes([e0, e1, e2, e3]))),
+                ..TcpOptions::default()
+            }
+        }
+        _ => read_options(bytes, is_syn),
+    }
+}
+
+#[inline(never)]
 fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
-    // What nearly every segment of an established connection has, and only that.
-    if let [1, 1, kind::TIMESTAMPS, 10, times @ ..] = bytes {
-        if times.len() == 8 {
-            read_option(&mut options, kind::TIMESTAMPS, times, is_syn);
-            return options;
-        }
-    }
     let mut order = 0;
     while let Some((kind, rest)) = bytes.split_first() {
         if is_syn {
@@ -118,7 +126,6 @@ fn layout(kind: u8, order: &mut u32) -> u32 {
     bits
 }
 
-#[inline]
 fn read_option(options: &mut TcpOptions, kind: u8, value: &[u8], is_syn: bool) {
     match (kind, value) {
         (kind::TIMESTAMPS, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {

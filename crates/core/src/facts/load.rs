@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::event::{LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId};
+use crate::event::{
+    GeneratorSample, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+};
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
 use crate::report::{Cluster, StatusCount};
@@ -27,12 +29,15 @@ pub(crate) struct Loads {
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
     /// Single baseline requests.
     pub(crate) samples: Vec<RequestSample>,
+    /// What the generator needed in the run that was hardest for it.
+    pub(crate) generator: Option<GeneratorSample>,
 }
 
 /// Requests of one target in one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadSum {
     pub(crate) latency: Distribution,
+    pub(crate) service: Distribution,
     pub(crate) first_byte: Distribution,
     pub(crate) body: Distribution,
     pub(crate) failures: BTreeMap<RequestFailure, u64>,
@@ -107,6 +112,19 @@ impl Loads {
                     failures,
                 },
             ));
+        }
+    }
+
+    /// Of several runs the hardest one counts.
+    pub(crate) fn generator(&mut self, sample: GeneratorSample) {
+        let lag =
+            |sample: &GeneratorSample| (sample.is_limit, sample.start_lag_p99.max(sample.turn_p99));
+        if self
+            .generator
+            .as_ref()
+            .is_none_or(|known| lag(known) < lag(&sample))
+        {
+            self.generator = Some(sample);
         }
     }
 
@@ -217,6 +235,7 @@ impl Loads {
 impl LoadSum {
     fn take(&mut self, slice: usize, cluster: &LoadCluster) {
         self.latency.merge(&cluster.latency);
+        self.service.merge(&cluster.service);
         self.first_byte.merge(&cluster.first_byte);
         self.body.merge(&cluster.body);
         for &(failure, count) in &cluster.failures {
@@ -234,6 +253,7 @@ impl LoadSum {
 
     fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
         self.first_byte.merge(&other.first_byte);
         self.body.merge(&other.body);
         for (&failure, &count) in &other.failures {
@@ -288,6 +308,26 @@ impl LoadSum {
     /// Whole responses.
     pub(crate) fn whole(&self) -> u64 {
         self.statuses.values().sum()
+    }
+
+    /// Requests without a whole response.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Half the width of the 95 % interval of the requests a second, from the
+    /// spread over whole seconds (the last one is cut); `None` for fewer than
+    /// three of them.
+    pub(crate) fn rate_margin(&self) -> Option<f64> {
+        let mut counts: Vec<f64> = self.seconds.values().map(|&(_, n)| n as f64).collect();
+        counts.pop();
+        let n = counts.len() as f64;
+        if n < 3.0 {
+            return None;
+        }
+        let mean = counts.iter().sum::<f64>() / n;
+        let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
+        Some(2.0 * (squares / (n - 1.0) / n).sqrt())
     }
 
     /// Mean latency of each slice of time, in nanoseconds.

@@ -15,23 +15,13 @@ const REVOCATIONS: [&[u8]; 3] = [
     b"application/pkix-cert",
 ];
 
-/// Where the head ends that `bytes` begin with: behind its empty line.
-pub(super) fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    let mut end = 0;
-    loop {
-        let rest = bytes.get(end..)?;
-        let newline = memchr(b'\n', rest)?;
-        end += newline + 1;
-        // An empty line comes behind another one.
-        if newline == 0 || (newline == 1 && rest.first() == Some(&b'\r')) {
-            return Some(end);
-        }
-    }
-}
+/// A head, how its body ends, and how many bytes it takes.
+pub(super) type Whole = (Head, Framing, usize);
 
-/// Reads a head up to its empty line; `None` where it is no HTTP/1.x.
-pub(super) fn read(role: Role, head: &[u8]) -> Option<(Head, Framing)> {
-    let mut rest = head;
+/// Reads the head that `bytes` begin with, its empty line included; `None`
+/// where that is not among them, or it is no HTTP/1.x.
+pub(super) fn read(role: Role, bytes: &[u8]) -> Option<Whole> {
+    let mut rest = bytes;
     let first = next_line(&mut rest)?;
     let mut read = Reading::default();
     match role {
@@ -39,15 +29,17 @@ pub(super) fn read(role: Role, head: &[u8]) -> Option<(Head, Framing)> {
         Role::Response => read.status_line(first)?,
     }
     for _ in 0..=MAX_FIELDS {
-        match next_line(&mut rest) {
-            None | Some([]) => return Some(read.finish(role)),
-            Some(line) => read.field(line)?,
+        if let [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] = rest {
+            let (head, framing) = read.finish(role);
+            return Some((head, framing, bytes.len() - after.len()));
         }
+        read.field(&mut rest)?;
     }
     None
 }
 
 /// Takes a line off, without its end.
+#[inline]
 fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (line, after) = rest.split_at(memchr(b'\n', rest)?);
     *rest = after.get(1..).unwrap_or_default();
@@ -68,26 +60,30 @@ struct Reading {
 
 impl Reading {
     fn request_line(&mut self, line: &[u8]) -> Option<()> {
-        let (method, rest) = line.split_at(memchr(b' ', line)?);
-        let rest = rest.get(1..)?;
-        let (target, version) = rest.split_at(memchr(b' ', rest)?);
-        let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f;
-        let is_target = !target.is_empty() && target.iter().all(is_plain);
-        if !is_target || !is_token(method) {
+        let (method, rest) = line.split_at(token_len(line));
+        let (target, version) = match rest {
+            [b' ', rest @ ..] if !method.is_empty() => rest.split_at(memchr(b' ', rest)?),
+            _ => return None,
+        };
+        let is_plain = |is: bool, byte: &u8| is & (*byte > b' ') & (*byte != 0x7f);
+        if target.is_empty() || !target.iter().fold(true, is_plain) {
             return None;
         }
         self.version(version.get(1..)?)?;
-        let (method, target) = (
-            core::str::from_utf8(method).ok()?,
-            core::str::from_utf8(target).ok()?,
-        );
-        let kept = match target.char_indices().nth(MAX_TARGET) {
-            Some((end, _)) if target.len() > MAX_TARGET => target.get(..end)?,
-            _ => target,
-        };
-        let mut line = RequestLine::new(method, kept);
-        line.fingerprint = fingerprint(target);
-        self.head.request = Some(line);
+        let begin = method.len() + 1;
+        let text = core::str::from_utf8(line.get(..begin + target.len())?).ok()?;
+        let mut kept = text;
+        if target.len() > MAX_TARGET {
+            // The method is ASCII.
+            if let Some((end, _)) = text.char_indices().nth(begin + MAX_TARGET) {
+                kept = text.get(..end)?;
+            }
+        }
+        self.head.request = Some(RequestLine {
+            text: kept.trim_end().to_owned(),
+            is_head: method == b"HEAD",
+            fingerprint: fingerprint(target),
+        });
         Some(())
     }
 
@@ -116,36 +112,45 @@ impl Reading {
         Some(())
     }
 
-    /// Takes in a field line. Most are of no interest: their length says so.
-    fn field(&mut self, line: &[u8]) -> Option<()> {
-        let (name, value) = line.split_at(memchr(b':', line)?);
-        if !is_token(name) {
+    /// Takes a field line off. Most are of no interest: their length says so.
+    #[inline]
+    fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
+        let (name, after) = rest.split_at(token_len(rest));
+        if name.is_empty() || after.first() != Some(&b':') {
             return None;
         }
-        let value = || text(value.get(1..).unwrap_or_default());
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let head = &mut self.head;
-        match name.len() {
-            6 if is("expect") => {
-                head.fields.expects_continue = value().eq_ignore_ascii_case("100-continue");
-            }
-            7 if is("upgrade") => head.upgrades_to_http2 = has_token(value(), "h2c"),
-            8 if is("location") => head.fields.location = target_of(value()).map(fingerprint),
-            10 if is("connection") => {
-                self.says_close = has_token(value(), "close");
-                self.says_keep_alive = has_token(value(), "keep-alive");
-            }
-            12 if is("content-type") => {
-                head.is_revocation = REVOCATIONS.contains(&value().as_bytes());
-            }
-            14 if is("content-length") => self.length = value().parse().ok(),
-            16 if is("content-encoding") => {
-                self.is_encoded = !value().eq_ignore_ascii_case("identity");
-            }
-            17 if is("transfer-encoding") => self.is_chunked = has_token(value(), "chunked"),
-            _ => {}
+        let value = next_line(rest)?.get(name.len() + 1..)?;
+        if matches!(name.len(), 6..=8 | 10 | 12 | 14 | 16 | 17) {
+            self.known_field(name, value.trim_ascii());
         }
         Some(())
+    }
+
+    fn known_field(&mut self, name: &[u8], value: &[u8]) {
+        let head = &mut self.head;
+        match name.len() {
+            6 if is(name, b"expect") => {
+                head.fields.expects_continue = is(value, b"100-continue");
+            }
+            7 if is(name, b"upgrade") => head.upgrades_to_http2 = has_token(value, b"h2c"),
+            8 if is(name, b"location") => {
+                let target = core::str::from_utf8(value).ok().and_then(target_of);
+                head.fields.location = target.map(|target| fingerprint(target.as_bytes()));
+            }
+            10 if is(name, b"connection") => {
+                for item in items(value) {
+                    self.says_close |= is(item, b"close");
+                    self.says_keep_alive |= is(item, b"keep-alive");
+                }
+            }
+            12 if is(name, b"content-type") => head.is_revocation = REVOCATIONS.contains(&value),
+            14 if is(name, b"content-length") => self.length = number(value),
+            16 if is(name, b"content-encoding") => {
+                self.is_encoded = !is(value, b"identity");
+            }
+            17 if is(name, b"transfer-encoding") => self.is_chunked = has_token(value, b"chunked"),
+            _ => {}
+        }
     }
 
     fn finish(self, role: Role) -> (Head, Framing) {
@@ -174,16 +179,23 @@ impl Reading {
     }
 }
 
-/// A field's value; nothing of one that is no text.
-fn text(value: &[u8]) -> &str {
-    core::str::from_utf8(value).unwrap_or_default().trim()
-}
-
-/// Whether it is a name (RFC 9110 §5.6.2).
-fn is_token(name: &[u8]) -> bool {
+/// How many bytes of a name (RFC 9110 §5.6.2) `bytes` begin with.
+#[inline]
+fn token_len(bytes: &[u8]) -> usize {
     const TOKEN: [bool; 256] = token_bytes();
     let is_token = |byte: &u8| TOKEN.get(usize::from(*byte)) == Some(&true);
-    !name.is_empty() && name.iter().all(is_token)
+    let mut len = 0;
+    // Four at a time with one branch.
+    for four in bytes.chunks_exact(4) {
+        if !four.iter().fold(true, |is, byte| is & is_token(byte)) {
+            break;
+        }
+        len += 4;
+    }
+    while bytes.get(len).is_some_and(is_token) {
+        len += 1;
+    }
+    len
 }
 
 const fn token_bytes() -> [bool; 256] {
@@ -202,7 +214,31 @@ const fn token_bytes() -> [bool; 256] {
     table
 }
 
-fn has_token(list: &str, token: &str) -> bool {
-    list.split(',')
-        .any(|item| item.trim().eq_ignore_ascii_case(token))
+/// Digits and nothing else (RFC 9110 §8.6).
+fn number(digits: &[u8]) -> Option<u64> {
+    let append = |number: u64, digit: &u8| {
+        let digit = u64::from(digit.wrapping_sub(b'0'));
+        let digit = Some(digit).filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    let number = digits.iter().try_fold(0, append);
+    number.filter(|_| !digits.is_empty())
+}
+
+/// Whether it is this word of lower case, in any case.
+#[inline]
+fn is<const N: usize>(text: &[u8], word: &[u8; N]) -> bool {
+    let case = |letter: u8| u8::from(letter.is_ascii_lowercase()) << 5;
+    let agrees = |(byte, letter): (&u8, &u8)| byte | case(*letter) == *letter;
+    let pairs = text.iter().zip(word);
+    text.len() == N && pairs.fold(true, |is, pair| is & agrees(pair))
+}
+
+fn has_token<const N: usize>(list: &[u8], token: &[u8; N]) -> bool {
+    items(list).any(|item| is(item, token))
+}
+
+/// The members of a list (RFC 9110 §5.6.1).
+fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{Framing, Role, begins_message, head};
+use super::{Framing, Head, Role, begins_message, head};
 use crate::protocol::{Step, skip};
 
 /// Longest head that is kept; a longer one is no HTTP worth reading.
@@ -175,10 +175,9 @@ impl Messages {
     /// Takes bytes up to the head's empty line; most heads come whole.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
         if self.head.is_empty() {
-            if let Some(end) = head::end_of_head(bytes) {
-                let (whole, rest) = bytes.split_at(end);
-                *bytes = rest;
-                return Some(self.finish_head(whole));
+            if let Some((head, framing, len)) = head::read(self.role, bytes) {
+                *bytes = bytes.get(len..).unwrap_or_default();
+                return Some(self.enter_body(head, framing));
             }
         }
         while let Some(newline) = memchr(b'\n', bytes) {
@@ -190,7 +189,10 @@ impl Messages {
             }
             if self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n") {
                 let whole = core::mem::take(&mut self.head);
-                return Some(self.finish_head(&whole));
+                return Some(match head::read(self.role, &whole) {
+                    Some((head, framing, _)) => self.enter_body(head, framing),
+                    None => self.lose(),
+                });
             }
         }
         self.head.extend_from_slice(bytes);
@@ -198,10 +200,7 @@ impl Messages {
         (self.head.len() > MAX_HEAD).then(|| self.lose())
     }
 
-    fn finish_head(&mut self, whole: &[u8]) -> Step {
-        let Some((head, framing)) = head::read(self.role, whole) else {
-            return self.lose();
-        };
+    fn enter_body(&mut self, head: Head, framing: Framing) -> Step {
         self.state = match framing {
             Framing::Empty => State::Ending,
             Framing::Length(length) => State::Length(length),

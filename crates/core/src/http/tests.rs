@@ -82,7 +82,7 @@ fn heads_tell_what_rules_ask_for() {
     let response = b"HTTP/1.1 302 Found\r\nLocation: http://a/b\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(
         head(&mut messages, response).location,
-        Some(fingerprint("/b"))
+        Some(fingerprint(b"/b"))
     );
     let mut messages = Messages::new(Role::Response);
     let response =

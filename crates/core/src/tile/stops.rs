@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Trace;
-use super::flow::Flow;
+use super::flow::{Flow, has_queue};
 use super::release::heard;
 use super::stop::{INITIAL_WINDOW, Stop};
 use crate::delivery::{Delivery, Limit, Pause};
@@ -85,6 +85,7 @@ pub(super) fn delivery(
             0
         },
         has_losses: pipe.has_repeats,
+        has_queue: has_queue(trace, sender),
         pauses: pauses(trace, sender, stops),
         packets: longest.packets,
     })

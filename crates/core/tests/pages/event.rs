@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
+    Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
     PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, SocketOwner,
     SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
 };
@@ -110,6 +110,10 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         stamp: Stamp::Kernel,
         ttl: None,
         syn_retransmissions: repeated,
+        number: 0,
+        coming: Coming::InTime,
+        noticed: None,
+        reply: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));
     Ok((0..count).map(one).collect())

@@ -1,21 +1,25 @@
-//! Packets are taken in by rounds, on one thread or several.
+//! Packets are taken in on one thread or several.
 //!
-//! In a round each shard of the analyzer takes the packets of its own flows
-//! from one batch while the next one is read and dealt out. Whoever is free
-//! takes the next of these tasks, so any number of threads shares them, and
-//! what comes of it is the same: each shard sees its packets in their order,
-//! and what closed is told between the rounds, in the order in which it did.
+//! They are read and dealt out in rounds, a batch each; every shard of the
+//! analyzer takes the packets of its own flows from one batch after the other,
+//! and what closed with a batch is told when all of them have. Whoever is free
+//! takes the next task that is due. No shard waits for another, nor for the
+//! reading, which is some rounds ahead; yet what comes of it is the same for
+//! any number of threads: each shard sees its packets in their order, and what
+//! closed is told batch by batch, in the order in which it did.
+
+mod progress;
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::{mem, thread};
 
-use lagtrace_core::analyzer::{Admission, Analyzer, Entrance, Worker};
+use lagtrace_core::analyzer::{Admission, Analyzer, Entrance, Tidings, Worker};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::segment::Segment;
 use lagtrace_sources::capture::Packets;
+
+use progress::{AHEAD, Progress, Task};
 
 /// Hands the packets that `read` leaves in its argument, until it leaves none,
 /// to the analyzer, and each segment to `watch` after what closed with it was
@@ -31,39 +35,15 @@ pub(super) fn run(
     }
     let (entrance, workers) = analyzer.split();
     let rounds = Rounds::new(&mut read, entrance, workers);
-    let helpers = (threads.get() - 1).min(rounds.shards.len());
+    let helpers = (threads.get() - 1).min(rounds.workers.len());
     thread::scope(|scope| {
-        let (done, dones) = channel();
-        let starts: Vec<Sender<()>> = (0..helpers)
-            .map(|_| {
-                let (start, starts) = channel();
-                let (rounds, done) = (&rounds, done.clone());
-                scope.spawn(move || help(rounds, &starts, &done));
-                start
-            })
-            .collect();
-        drop(done);
-        loop {
-            // A helper that is gone has panicked, as this thread does when the
-            // scope ends.
-            if starts.iter().any(|start| start.send(()).is_err()) {
-                return;
-            }
-            rounds.work();
-            if starts.iter().any(|_| dones.recv().is_err()) || !rounds.turn(&mut watch) {
-                return;
-            }
+        for _ in 0..helpers {
+            scope.spawn(|| rounds.work(None::<fn(&Batch, &mut Entrance)>));
         }
+        rounds.work(Some(|batch: &Batch, entrance: &mut Entrance| {
+            tell(entrance, batch, &mut watch);
+        }));
     });
-}
-
-fn help<R: FnMut(&mut Packets)>(rounds: &Rounds<'_, R>, starts: &Receiver<()>, done: &Sender<()>) {
-    while starts.recv().is_ok() {
-        rounds.work();
-        if done.send(()).is_err() {
-            return;
-        }
-    }
 }
 
 fn alone(
@@ -94,11 +74,13 @@ fn alone(
 
 /// What the threads share.
 struct Rounds<'a, R> {
-    /// The next task: to read, or a shard's share of the batch.
-    task: AtomicUsize,
-    batch: RwLock<Batch>,
+    progress: Mutex<Progress>,
+    /// Another task may be due.
+    changed: Condvar,
+    /// Those of the rounds under way, each at its number's remainder.
+    batches: [RwLock<Batch>; AHEAD],
     reader: Mutex<Reader<'a, R>>,
-    shards: Vec<Mutex<Share<'a>>>,
+    workers: Vec<Mutex<Worker<'a>>>,
 }
 
 /// Packets of a round.
@@ -107,16 +89,17 @@ struct Batch {
     packets: Packets,
     /// The number of the first one less one.
     before: u64,
+    /// There are no packets: all have been taken.
     is_last: bool,
+    /// For each shard.
+    shares: Vec<Mutex<Share>>,
 }
 
-/// Reads the next round's packets and deals them out.
-struct Reader<'a, R> {
-    read: &'a mut R,
-    entrance: &'a mut Entrance,
-    next: Batch,
-    /// For each shard.
-    dealt: Vec<Vec<Dealt>>,
+/// What a shard has to do in a round, and to tell then.
+#[derive(Default)]
+struct Share {
+    dealt: Vec<Dealt>,
+    tidings: Tidings,
 }
 
 /// A packet of a shard: its place in the batch.
@@ -126,91 +109,93 @@ struct Dealt {
     admission: Option<Admission>,
 }
 
-/// A shard and what it has to do in a round.
-struct Share<'a> {
-    worker: Worker<'a>,
-    dealt: Vec<Dealt>,
+/// Reads packets and deals them out.
+struct Reader<'a, R> {
+    read: &'a mut R,
+    entrance: &'a mut Entrance,
 }
 
 impl<'a, R: FnMut(&mut Packets)> Rounds<'a, R> {
     fn new(read: &'a mut R, entrance: &'a mut Entrance, workers: Vec<Worker<'a>>) -> Self {
-        let dealt = workers.iter().map(|_| Vec::new()).collect();
-        let share = |worker| {
-            Mutex::new(Share {
-                worker,
-                dealt: Vec::new(),
+        let batch = |_| {
+            let shares = workers.iter().map(|_| Mutex::default()).collect();
+            RwLock::new(Batch {
+                shares,
+                ..Batch::default()
             })
         };
         Self {
-            task: AtomicUsize::new(0),
-            batch: RwLock::default(),
-            shards: workers.into_iter().map(share).collect(),
-            reader: Mutex::new(Reader {
-                read,
-                entrance,
-                next: Batch::default(),
-                dealt,
-            }),
+            progress: Mutex::new(Progress::new(workers.len())),
+            changed: Condvar::new(),
+            batches: std::array::from_fn(batch),
+            reader: Mutex::new(Reader { read, entrance }),
+            workers: workers.into_iter().map(Mutex::new).collect(),
         }
     }
 
-    /// Does what is left to do of the round.
-    fn work(&self) {
-        let batch = self.batch.read().unwrap_or_else(PoisonError::into_inner);
+    /// Does what is due until all is done; one thread alone is to `tell`.
+    fn work(&self, mut tell: Option<impl FnMut(&Batch, &mut Entrance)>) {
+        let _alarm = Alarm(self);
+        while let Some(task) = self.next(tell.is_some()) {
+            let slot = &self.batches[task.round() % AHEAD];
+            let is_last = match task {
+                Task::Read(_) => {
+                    let mut batch = slot.write().unwrap_or_else(PoisonError::into_inner);
+                    lock(&self.reader).read(&mut batch);
+                    batch.is_last
+                }
+                Task::Take { shard, .. } => {
+                    let batch = slot.read().unwrap_or_else(PoisonError::into_inner);
+                    batch.take(shard, &mut lock(&self.workers[shard]));
+                    batch.is_last
+                }
+                Task::Tell(_) => {
+                    let batch = slot.read().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(tell) = &mut tell {
+                        tell(&batch, lock(&self.reader).entrance);
+                    }
+                    batch.is_last
+                }
+            };
+            lock(&self.progress).finish(task, is_last);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next task, as soon as one is due; `None` when all is done.
+    fn next(&self, tells: bool) -> Option<Task> {
+        let mut progress = lock(&self.progress);
         loop {
-            match self.task.fetch_add(1, Ordering::Relaxed) {
-                0 if batch.is_last => {}
-                0 => lock(&self.reader).read(),
-                task => match self.shards.get(task - 1) {
-                    Some(share) => lock(share).work(&batch),
-                    None => return,
-                },
+            if progress.is_done(tells) {
+                return None;
             }
+            if let Some(task) = progress.begin(tells) {
+                return Some(task);
+            }
+            let woken = self.changed.wait(progress);
+            progress = woken.unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// Ends the round that all have done their work of; whether there is
-    /// another one.
-    fn turn(&self, watch: &mut Option<impl FnMut(&Segment)>) -> bool {
-        let mut batch = self.batch.write().unwrap_or_else(PoisonError::into_inner);
-        let mut reader = lock(&self.reader);
-        let reader = &mut *reader;
-        for (share, dealt) in self.shards.iter().zip(&mut reader.dealt) {
-            let mut share = lock(share);
-            reader.entrance.gather(&mut share.worker);
-            mem::swap(&mut share.dealt, dealt);
-        }
-        tell(reader.entrance, &batch, watch);
-        mem::swap(&mut *batch, &mut reader.next);
-        self.task.store(0, Ordering::Relaxed);
-        !reader.next.is_last
     }
 }
 
-/// Tells what closed with the packets of `batch`.
-fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Segment)>) {
-    let mut last = batch.before;
-    for (packet, _) in batch.packets.iter() {
-        last += 1;
-        if let (Some(watch), Packet::Tcp(segment, _)) = (watch.as_mut(), packet) {
-            entrance.deliver(last);
-            watch(segment);
+/// Lets the others end when a thread panics; its scope then does, too.
+struct Alarm<'a, 'b, R>(&'a Rounds<'b, R>);
+
+impl<R> Drop for Alarm<'_, '_, R> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            lock(&self.0.progress).give_up();
+            self.0.changed.notify_all();
         }
     }
-    entrance.deliver(last);
 }
 
 impl<R: FnMut(&mut Packets)> Reader<'_, R> {
-    fn read(&mut self) {
-        let Batch {
-            packets,
-            before,
-            is_last,
-        } = &mut self.next;
-        *before = self.entrance.packets();
-        (self.read)(packets);
-        *is_last = packets.is_empty();
-        for (index, (packet, payload)) in packets.iter().enumerate() {
+    fn read(&mut self, batch: &mut Batch) {
+        batch.before = self.entrance.packets();
+        (self.read)(&mut batch.packets);
+        batch.is_last = batch.packets.is_empty();
+        for (index, (packet, payload)) in batch.packets.iter().enumerate() {
             let (shard, admission) = match packet {
                 Packet::Tcp(segment, _) => {
                     let admission = self.entrance.segment(segment, payload);
@@ -227,28 +212,48 @@ impl<R: FnMut(&mut Packets)> Reader<'_, R> {
                 }
                 Packet::Other => continue,
             };
-            if let Some(dealt) = self.dealt.get_mut(shard) {
-                dealt.push(Dealt { index, admission });
+            if let Some(share) = batch.shares.get_mut(shard) {
+                let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
+                share.dealt.push(Dealt { index, admission });
             }
         }
     }
 }
 
-impl Share<'_> {
-    fn work(&mut self, batch: &Batch) {
-        for Dealt { index, admission } in self.dealt.drain(..) {
-            match (batch.packets.at(index), admission) {
+impl Batch {
+    /// A shard takes its packets.
+    fn take(&self, shard: usize, worker: &mut Worker<'_>) {
+        let mut share = lock(&self.shares[shard]);
+        for Dealt { index, admission } in share.dealt.drain(..) {
+            match (self.packets.at(index), admission) {
                 (Some((Packet::Tcp(segment, _), payload)), Some(admission)) => {
-                    self.worker.segment(segment, payload, admission);
+                    worker.segment(segment, payload, admission);
                 }
-                (Some((Packet::Icmp(error), _)), _) => self.worker.icmp(error),
+                (Some((Packet::Icmp(error), _)), _) => worker.icmp(error),
                 _ => {}
             }
         }
-        if batch.is_last {
-            self.worker.close();
+        if self.is_last {
+            worker.close();
+        }
+        share.tidings = worker.tidings();
+    }
+}
+
+/// Tells what closed with the packets of `batch`.
+fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Segment)>) {
+    for share in &batch.shares {
+        entrance.gather(mem::take(&mut lock(share).tidings));
+    }
+    let mut last = batch.before;
+    for (packet, _) in batch.packets.iter() {
+        last += 1;
+        if let (Some(watch), Packet::Tcp(segment, _)) = (watch.as_mut(), packet) {
+            entrance.deliver(last);
+            watch(segment);
         }
     }
+    entrance.deliver(last);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -64,6 +64,8 @@ pub(super) fn run(
                 address,
                 url,
                 method: Method::Get,
+                fields: Vec::new(),
+                body: Vec::new(),
             },
             route: None,
             server: None,

@@ -129,5 +129,7 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => format!("status {status}"),
         ProbeAnswer::Closed => "closed before a whole response".to_owned(),
         ProbeAnswer::NotHttp => "an answer that is no HTTP".to_owned(),
+        ProbeAnswer::Echo => "an echo".to_owned(),
+        ProbeAnswer::Datagram => "a datagram".to_owned(),
     }
 }

@@ -27,13 +27,21 @@ fn summary(page: &mut Page, probe: &Probe) {
         format!(", {}", probe.during)
     };
     let head = format!("{} to {}{during}:", probe.method, probe.target);
-    let lost = probe.sent.saturating_sub(probe.received);
     let mut tail = format!(
         "{} sent, {} answered, {} lost",
         quantity::count(probe.sent),
         quantity::count(probe.received),
-        quantity::share(lost as f64 / probe.sent.max(1) as f64)
+        quantity::share(probe.lost as f64 / probe.sent.max(1) as f64)
     );
+    for (count, what) in [
+        (probe.late, "late"),
+        (probe.duplicates, "duplicated"),
+        (probe.reordered, "out of order"),
+    ] {
+        if count > 0 {
+            tail.push_str(&format!(", {} {what}", quantity::count(count)));
+        }
+    }
     if !probe.answers.is_empty() {
         tail.push_str(&format!(" · {}", statuses(&probe.answers)));
     }
@@ -44,12 +52,26 @@ fn summary(page: &mut Page, probe: &Probe) {
         &[(Tone::Strong, &head), (Tone::Plain, &tail)],
     );
     if probe.received > 0 {
-        page.paragraph(4, Tone::Plain, &round_trips(&probe.rtt_ns, &probe.stamp));
+        page.paragraph(4, Tone::Plain, &round_trips(probe));
+        if let Some(noticed) = &probe.noticed_ns {
+            page.paragraph(4, Tone::Dim, &ladder(&probe.rtt_ns, noticed));
+        }
     }
 }
 
-/// In one unit, so that the four figures compare at a glance.
-fn round_trips(rtt: &ProbeFigures, stamp: &str) -> String {
+/// What a program sees beside what the kernel stamps.
+fn ladder(stamped: &ProbeFigures, noticed: &ProbeFigures) -> String {
+    format!(
+        "a program of this host saw {} (p99 {}): {} of that are its own calls, queue and wake-up",
+        quantity::duration(noticed.p50),
+        quantity::duration(noticed.p99),
+        quantity::duration(noticed.p50.saturating_sub(stamped.p50)),
+    )
+}
+
+/// In one unit, so that the figures compare at a glance.
+fn round_trips(probe: &Probe) -> String {
+    let rtt = &probe.rtt_ns;
     let (unit, size) = if rtt.max < 1_000_000 {
         ("µs", 1e3)
     } else {
@@ -60,14 +82,19 @@ fn round_trips(rtt: &ProbeFigures, stamp: &str) -> String {
         .iter()
         .map(|&ns| format!("{:.digits$}", ns as f64 / size))
         .collect();
-    let p50 = format!("{:.digits$}", rtt.p50 as f64 / size);
-    let stamped = if stamp.is_empty() {
+    let quantiles: Vec<String> = [rtt.p50, rtt.p90, rtt.p99]
+        .iter()
+        .map(|&ns| format!("{:.digits$}", ns as f64 / size))
+        .collect();
+    let stamped = if probe.stamp.is_empty() {
         String::new()
     } else {
-        format!(" · {stamp} stamps")
+        format!(" · {} stamps", probe.stamp)
     };
     format!(
-        "rtt min/avg/max/mdev = {} {unit} · median {p50} {unit}{stamped}",
-        figures.join("/")
+        "rtt min/avg/max/mdev = {} {unit} · p50/p90/p99 {} {unit} · jitter {:.digits$} {unit}{stamped}",
+        figures.join("/"),
+        quantiles.join("/"),
+        probe.jitter_ns as f64 / size,
     )
 }

@@ -581,6 +581,13 @@ fn probe(method: &str, sent: u64, answer: &str, [min, mean, max, mdev]: [u64; 4]
         during: "idle".to_owned(),
         sent,
         received: sent,
+        late: 0,
+        lost: 0,
+        duplicates: 0,
+        reordered: 0,
+        ttl: None,
+        jitter_ns: (max - min) / 3,
+        noticed_ns: None,
         answers: vec![StatusCount {
             status: answer.to_owned(),
             count: sent,

@@ -19,6 +19,8 @@ pub(crate) struct Server {
 pub(crate) enum Manner {
     /// Answers each request with these bytes.
     Answers(&'static [u8]),
+    /// Answers with these bytes after this long.
+    AnswersAfter(Duration, &'static [u8]),
     /// Closes as soon as it has accepted.
     ClosesAtOnce,
     /// Reads and never answers.
@@ -82,10 +84,16 @@ fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool) {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(_) => {
-                if let Manner::Answers(bytes) = manner {
-                    if stream.write_all(bytes).is_err() {
-                        return;
+                let answer = match manner {
+                    Manner::Answers(bytes) => bytes,
+                    Manner::AnswersAfter(delay, bytes) => {
+                        thread::sleep(delay);
+                        bytes
                     }
+                    Manner::ClosesAtOnce | Manner::NeverAnswers => continue,
+                };
+                if stream.write_all(answer).is_err() {
+                    return;
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}

@@ -152,33 +152,34 @@ impl FileCapture {
         limit: u64,
         segments: &mut u64,
     ) -> Option<Damage> {
+        let mut rest = self.buffer.get(self.unread.clone()).unwrap_or_default();
+        let mut damage = None;
         while *segments < limit {
-            let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
-            let step = self.container.next(unread);
-            self.unread.start += step.consumed;
+            let step = self.container.next(rest);
+            rest = rest.get(step.consumed..).unwrap_or_default();
             let record = match step.found {
                 Found::Record(record) => record,
-                Found::NeedMore(_) => return None,
-                Found::Damaged(damage) => return Some(damage),
+                Found::NeedMore(_) => break,
+                Found::Damaged(met) => {
+                    damage = Some(met);
+                    break;
+                }
             };
             count(&mut self.summary, &record);
             let point = self.point.0.saturating_add(record.interface);
             let packet = self.decoder.packet(&record, PointId(point));
-            let payload = match packet {
-                Packet::Tcp(_, payload) => {
-                    *segments += 1;
-                    range_within(&self.buffer, payload)
-                }
-                Packet::Udp(_, payload) => range_within(&self.buffer, payload),
-                Packet::Icmp(_) | Packet::Neighbour(_) => 0..0,
+            match packet {
+                Packet::Tcp(..) => *segments += 1,
+                Packet::Udp(..) | Packet::Icmp(_) | Packet::Neighbour(_) => {}
                 Packet::Other => {
                     self.summary.undecoded += 1;
                     continue;
                 }
-            };
-            packets.place(packet, payload);
+            }
+            packets.place(&packet, range_within(&self.buffer, packet.payload()));
         }
-        None
+        self.unread.start = self.unread.end - rest.len();
+        damage
     }
 
     /// Hands all segments that are left to `visit`.

@@ -69,7 +69,7 @@ impl Packets {
     pub fn push(&mut self, packet: &Packet<'_>, payload: &[u8]) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(payload);
-        self.list.push((bare(*packet), begin..self.bytes.len()));
+        self.list.push((bare(packet), begin..self.bytes.len()));
     }
 
     /// Forgets all packets and keeps the memory.
@@ -85,14 +85,14 @@ impl Packets {
 
     /// Keeps a packet whose payload is to be at `payload` of its bytes.
     #[inline]
-    pub(super) fn place(&mut self, packet: Packet<'_>, payload: Range<usize>) {
+    pub(super) fn place(&mut self, packet: &Packet<'_>, payload: Range<usize>) {
         self.list.push((bare(packet), payload));
     }
 }
 
 /// The packet without its payload.
 #[inline]
-fn bare(packet: Packet<'_>) -> Packet<'static> {
+fn bare(packet: &Packet<'_>) -> Packet<'static> {
     packet.with_payload(&[])
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    Event, EventBody, LoadCluster, Note, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+    Event, EventBody, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
 };
 use lagtrace_core::time::Timestamp;
 
@@ -139,13 +139,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         for lane in &mut self.lanes {
             lane.active = lane.active.mul_f64((1.0 - lost).clamp(0.0, 1.0));
         }
-        if let Some(text) = generator.warning() {
-            let body = EventBody::Note(Note {
-                id: "load-generator-limited".to_owned(),
-                text,
-            });
-            (self.sink)(Event::here(ended, Phase::Baseline, body));
-        }
+        let body = EventBody::Generator(generator.sample());
+        (self.sink)(Event::here(ended, Phase::Baseline, body));
         self.lanes
     }
 
@@ -253,7 +248,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
                 target: lane.target.id,
                 flow: record.flow,
                 ordinal: record.ordinal,
-                sent: record.sent,
+                sent: record.sent.unwrap_or(record.due),
                 first_byte: record.first_byte,
                 ended: record.ended,
                 longest_gap: record.longest_gap,

@@ -274,7 +274,7 @@ impl Connection {
             flow: self.flow,
             ordinal,
             due: in_flight.due,
-            sent: in_flight.sent,
+            sent: Some(in_flight.sent),
             first_byte: in_flight.first_byte,
             ended,
             longest_gap: in_flight.longest_gap,

@@ -191,6 +191,11 @@ pub struct Target {
     pub url: Url,
     /// The request's method.
     pub method: Method,
+    /// Header fields as `Name: value`; each takes the place of lagtrace's own
+    /// of that name.
+    pub fields: Vec<String>,
+    /// The request's body.
+    pub body: Vec<u8>,
 }
 
 impl Target {
@@ -208,14 +213,50 @@ pub enum Method {
     Get,
     /// The same without its body.
     Head,
+    /// Has the resource process the body.
+    Post,
+    /// Replaces the resource by the body.
+    Put,
+    /// Changes the resource by the body (RFC 5789).
+    Patch,
+    /// Removes the resource.
+    Delete,
+    /// Asks what may be asked.
+    Options,
 }
 
 impl Method {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Get,
+        Self::Head,
+        Self::Post,
+        Self::Put,
+        Self::Patch,
+        Self::Delete,
+        Self::Options,
+    ];
+
+    /// Whether its requests are expected to have content (RFC 9110 §8.6).
+    const fn has_content(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch)
+    }
+
+    /// The method of this name, which is in upper case.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+
     /// As it stands in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::Options => "OPTIONS",
         }
     }
 }
@@ -261,16 +302,82 @@ pub enum Arrangement {
 
 /// The request of a lane, byte by byte.
 pub(super) fn request_bytes(lane: &Lane) -> Vec<u8> {
-    let connection = match lane.experiment {
-        Some(Experiment::ConnectionClose) => "Connection: close\r\n",
-        _ => "",
+    let target = &lane.target;
+    let closes = lane.experiment == Some(Experiment::ConnectionClose);
+    let has_content = !target.body.is_empty() || target.method.has_content();
+    let own = [
+        Some(("Host", target.url.authority().to_string())),
+        Some((
+            "User-Agent",
+            format!("lagtrace/{}", env!("CARGO_PKG_VERSION")),
+        )),
+        Some(("Accept", "*/*".to_owned())),
+        has_content.then(|| ("Content-Length", target.body.len().to_string())),
+        closes.then(|| ("Connection", "close".to_owned())),
+    ];
+    let is_given = |name: &str| {
+        target.fields.iter().any(|field| {
+            let given = field.split(':').next().unwrap_or_default();
+            given.eq_ignore_ascii_case(name)
+        })
     };
-    format!(
-        "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: lagtrace/{}\r\nAccept: */*\r\n{connection}\r\n",
-        lane.target.method.as_str(),
-        lane.target.url.path(),
-        lane.target.url.authority(),
-        env!("CARGO_PKG_VERSION"),
-    )
-    .into_bytes()
+    let mut head = format!(
+        "{} {} HTTP/1.1\r\n",
+        target.method.as_str(),
+        target.url.path()
+    );
+    for (name, value) in own
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !is_given(name))
+    {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    for field in &target.fields {
+        head.push_str(field);
+        head.push_str("\r\n");
+    }
+    head.push_str("\r\n");
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(&target.body);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, fields: &[&str], body: &str) -> String {
+        let url: Url = "http://shop.example:8080/a?b=c".parse().expect("a URL");
+        let lane = Lane {
+            target: Target {
+                id: TargetId::Subject,
+                address: ([127, 0, 0, 1], 8080).into(),
+                url,
+                method,
+                fields: fields.iter().map(|&field| field.to_owned()).collect(),
+                body: body.into(),
+            },
+            phase: Phase::Baseline,
+            experiment: None,
+            connections: 1,
+        };
+        String::from_utf8(request_bytes(&lane)).expect("text")
+    }
+
+    #[test]
+    fn a_request_identifies_its_sender_and_says_how_long_it_is() {
+        let plain = request(Method::Get, &[], "");
+        assert!(plain.starts_with("GET /a?b=c HTTP/1.1\r\nHost: shop.example:8080\r\n"));
+        assert!(plain.contains("\r\nUser-Agent: lagtrace/"), "{plain}");
+        assert!(!plain.contains("Content-Length") && plain.ends_with("\r\n\r\n"));
+        let order = request(Method::Post, &["host: other", "X-A: 1"], "{}");
+        assert!(order.contains("\r\nContent-Length: 2\r\n"), "{order}");
+        assert!(
+            order.ends_with("\r\nhost: other\r\nX-A: 1\r\n\r\n{}"),
+            "{order}"
+        );
+        assert!(!order.contains("Host: shop.example"), "{order}");
+        assert!(request(Method::Put, &[], "").contains("Content-Length: 0"));
+    }
 }

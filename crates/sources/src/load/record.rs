@@ -21,8 +21,9 @@ pub(super) struct Record {
     pub(super) ordinal: u32,
     /// When it was to start: in closed loop the same as `sent`.
     pub(super) due: Timestamp,
-    /// When `send` was called, or `connect` where it was never sent.
-    pub(super) sent: Timestamp,
+    /// When `send` was called, or `connect` where it was never sent; `None` if
+    /// no connection was free for it.
+    pub(super) sent: Option<Timestamp>,
     /// When the first response byte was read.
     pub(super) first_byte: Option<Timestamp>,
     /// When its last byte was read, or it was given up.

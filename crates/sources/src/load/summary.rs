@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{LoadCluster, Phase, RequestFailure, TargetId};
+use lagtrace_core::event::{GeneratorSample, LoadCluster, Phase, RequestFailure, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
@@ -171,17 +171,14 @@ impl GeneratorLoad {
         self.busiest_share >= BUSY_SHARE || self.start_lag_p99 >= LATE || self.turn_p99 >= LATE
     }
 
-    /// What to say when it was the limit.
-    pub(super) fn warning(&self) -> Option<String> {
-        self.is_limit().then(|| {
-            format!(
-                "The load generator itself may be the limit: its busiest thread used {:.0} % of a \
-                 processor, started requests up to {:?} late and read responses up to {:?} late \
-                 (99th percentiles).",
-                self.busiest_share * 100.0,
-                self.start_lag_p99,
-                self.turn_p99,
-            )
-        })
+    /// The same as an observation.
+    pub(super) fn sample(&self) -> GeneratorSample {
+        GeneratorSample {
+            busiest_share: self.busiest_share,
+            cpu: self.cpu,
+            start_lag_p99: self.start_lag_p99,
+            turn_p99: self.turn_p99,
+            is_limit: self.is_limit(),
+        }
     }
 }

@@ -54,11 +54,12 @@ impl Tally {
         if has_latency {
             self.latency
                 .add(record.ended.since(record.due), record.count);
-            self.service
-                .add(record.ended.since(record.sent), record.count);
+            if let Some(sent) = record.sent {
+                self.service.add(record.ended.since(sent), record.count);
+            }
         }
-        if let (Some(first), Ok(_)) = (record.first_byte, record.outcome) {
-            self.first_byte.add(first.since(record.sent), 1);
+        if let (Some(first), Some(sent), Ok(_)) = (record.first_byte, record.sent, record.outcome) {
+            self.first_byte.add(first.since(sent), 1);
             self.body.add(record.ended.since(first), 1);
         }
     }

@@ -28,6 +28,8 @@ pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
             address,
             url: Url::at(address.ip(), address.port(), "/"),
             method: Method::Get,
+            fields: Vec::new(),
+            body: Vec::new(),
         },
         phase: Phase::Baseline,
         experiment,

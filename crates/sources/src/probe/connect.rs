@@ -148,8 +148,8 @@ pub(super) fn wait_for(
 
 /// What the end of a handshake says of the target; an error where it says
 /// something of our own side only.
-fn answer_to(
-    socket: &OwnedFd,
+pub(super) fn answer_to(
+    socket: impl AsFd,
     outcome: Result<(), Errno>,
     address: SocketAddr,
 ) -> Result<ProbeAnswer, Errno> {

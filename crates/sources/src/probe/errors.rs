@@ -3,7 +3,7 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd};
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::event::ProbeAnswer;
 use lagtrace_core::time::Timestamp;
@@ -26,6 +26,10 @@ pub(super) enum Queued {
         code: u8,
         /// What the packet began with, behind its IP header.
         packet: Vec<u8>,
+        /// Who says so, if it was not this host's own kernel.
+        from: Option<IpAddr>,
+        /// When it came, by the kernel's stamp, if the socket asks for it.
+        at: Option<Timestamp>,
     },
     /// When the packet of this number, from 0, was handed to the device.
     Sent {
@@ -69,12 +73,22 @@ pub(super) fn take_queued(socket: impl AsFd) -> Option<Queued> {
 }
 
 fn interpret(messages: impl Iterator<Item = ControlMessageOwned>) -> Option<Queued> {
-    let (mut error, mut sent) = (None, None);
+    let (mut error, mut stamp, mut from) = (None, None, None);
     for message in messages {
         match message {
-            ControlMessageOwned::Ipv4RecvErr(found, _)
-            | ControlMessageOwned::Ipv6RecvErr(found, _) => error = Some(found),
-            ControlMessageOwned::ScmTimestampsns(stamps) => sent = software_stamp(&stamps),
+            ControlMessageOwned::Ipv4RecvErr(found, offender) => {
+                error = Some(found);
+                from = offender
+                    .filter(|offender| offender.sin_family != 0)
+                    .map(|offender| IpAddr::from(offender.sin_addr.s_addr.to_ne_bytes()));
+            }
+            ControlMessageOwned::Ipv6RecvErr(found, offender) => {
+                error = Some(found);
+                from = offender
+                    .filter(|offender| offender.sin6_family != 0)
+                    .map(|offender| IpAddr::from(offender.sin6_addr.s6_addr));
+            }
+            ControlMessageOwned::ScmTimestampsns(stamps) => stamp = software_stamp(&stamps),
             _ => {}
         }
     }
@@ -84,10 +98,12 @@ fn interpret(messages: impl Iterator<Item = ControlMessageOwned>) -> Option<Queu
             kind: error.ee_type,
             code: error.ee_code,
             packet: Vec::new(),
+            from,
+            at: stamp,
         }),
         libc::SO_EE_ORIGIN_TIMESTAMPING => Some(Queued::Sent {
             number: error.ee_data,
-            at: sent?,
+            at: stamp?,
         }),
         _ => None,
     }

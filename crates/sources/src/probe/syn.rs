@@ -8,8 +8,8 @@
 //! target would keep a half-open connection and repeat its SYN/ACK for a
 //! minute. It counts each as `EmbryonicRsts`; a note says so.
 
-mod raw;
-mod segment;
+pub(super) mod raw;
+pub(super) mod segment;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,14 +28,12 @@ use super::errors::{Queued, take_queued, unreachable_by};
 use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, pause, series};
 use crate::clock::Clock;
 use raw::RawSocket;
-use segment::{Reply, Syn};
+use segment::{REPLY_LEN, Reply, Syn};
 
 /// How long the kernel is given to begin stamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
 /// Probes of a series that are repeated because a stamp was missing.
 const UNSTAMPED_TRIES: u32 = 3;
-/// Longest reply that is looked at: its headers are all that counts.
-const REPLY_LEN: usize = 256;
 /// Replies of others that are passed over in one go.
 const MAX_STRAYS: usize = 1_000;
 
@@ -76,14 +74,19 @@ pub fn syn(
     let opened = samples.iter().filter(|s| s.answer == ProbeAnswer::Open);
     let opened = opened.count();
     if opened > 0 {
-        let text = format!(
-            "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
-             target keeps no half-open connection: it counts them as EmbryonicRsts (resets \
-             received for embryonic SYN_RECV sockets)."
-        );
+        let text = resets_note(opened);
         sink(note(clock.now(), "probe-embryonic-resets", text));
     }
     Ok(samples)
+}
+
+/// What this host's kernel did to the target with so many SYN/ACKs.
+pub(super) fn resets_note(opened: usize) -> String {
+    format!(
+        "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
+         target keeps no half-open connection: it counts them as EmbryonicRsts (resets \
+         received for embryonic SYN_RECV sockets)."
+    )
 }
 
 /// A target without a route is a fact about it; anything else is an error.
@@ -150,6 +153,8 @@ impl<'a> Prober<'a> {
             source: SocketAddr::new(self.socket.source(), port),
             destination: self.plan.address,
             sequence: self.sequence,
+            mss: None,
+            payload: 0,
         };
         let begun = clock.now();
         if let Err(error) = self.socket.send(&syn.to_bytes()) {
@@ -208,7 +213,9 @@ impl<'a> Prober<'a> {
         while let Some(queued) = take_queued(&self.socket) {
             match queued {
                 Queued::Sent { number: n, at } if n == number => times.sent = Some(at),
-                Queued::Icmp { kind, code, packet } if syn.is_begun_by(&packet) => {
+                Queued::Icmp {
+                    kind, code, packet, ..
+                } if syn.is_begun_by(&packet) => {
                     answer = Some(ProbeAnswer::Unreachable(kind, code));
                 }
                 _ => {}
@@ -229,11 +236,15 @@ impl<'a> Prober<'a> {
                 return Ok(None);
             };
             let now = clock.now();
-            let Some(reply) = Reply::parse(bytes.get(..read.len).unwrap_or_default(), syn) else {
+            let bytes = bytes.get(..read.len).unwrap_or_default();
+            let reply = Reply::read(bytes, self.socket.source(), syn.destination);
+            let Some((reply, answer)) = reply.and_then(|reply| Some((reply, reply.answers(syn)?)))
+            else {
                 continue;
             };
-            let mut sample = self.plan.sample(ProbeMethod::TcpSyn, reply.answer);
-            sample.ttl = reply.ttl.or(read.hop_limit);
+            let mut sample = self.plan.sample(ProbeMethod::TcpSyn, answer);
+            sample.ttl = reply.ttl.or(read.ttl);
+            sample.reply = Some(Box::new(reply.told()));
             (sample.rtt, sample.stamp) = match (times.sent, read.at) {
                 (Some(sent), Some(came)) if came >= sent => (Some(came.since(sent)), Stamp::Kernel),
                 _ => (Some(now.since(times.begun)), Stamp::User),

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{by_answer, quantile};
+use super::{Answers, quantile, sorted};
 use crate::timeline::Moment;
 
 /// Answers to waiting requests that must be seen.
@@ -47,14 +47,14 @@ impl Gate {
 /// whether the server could answer sooner than in a turn: then it is a limit
 /// that makes them wait (`true`), else its work. `None` too where a request
 /// that met an idle server was never seen, for that alone tells the two apart.
-pub(super) fn gate(clear: &[Moment], stray: f64) -> Option<(Gate, bool)> {
-    let answers = by_answer(clear);
+pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
+    let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
-    let mut turns: Vec<Duration> = pairs()
-        .filter(|(before, next)| next.asked < before.answered && next.client != before.client)
-        .map(|(before, next)| next.answered.since(before.answered))
-        .collect();
-    turns.sort_unstable();
+    let is_waiting = |(before, next): &(&Moment, &Moment)| {
+        next.asked < before.answered && next.client != before.client
+    };
+    let gaps = pairs().filter(is_waiting);
+    let turns = sorted(gaps.map(|(before, next)| next.answered.since(before.answered)));
     let turn = quantile(&turns, 0.5);
     let is_even = |gap: &&Duration| gap.abs_diff(turn).as_secs_f64() <= turn.as_secs_f64() * stray;
     let even = turns.iter().filter(is_even).count();
@@ -64,9 +64,7 @@ pub(super) fn gate(clear: &[Moment], stray: f64) -> Option<(Gate, bool)> {
     if !has_waiting || (even as f64) < turns.len() as f64 * EVEN || is_transfer(clear, turn) {
         return None;
     }
-    let mut waits = super::thinks(clear);
-    waits.dedup();
-    let quickest = *waits.first()?;
+    let quickest = *all.thinks.first()?;
     let gate = Gate {
         turn,
         even: (even, turns.len()),
@@ -108,11 +106,8 @@ fn is_round(turn: Duration) -> bool {
 /// Whether the turns are the time that responses take on their way: then the
 /// next one's first byte queues behind the bytes of this one.
 fn is_transfer(clear: &[Moment], turn: Duration) -> bool {
-    let mut transfers: Vec<Duration> = clear
-        .iter()
-        .map(|moment| moment.end.since(moment.answered))
-        .collect();
-    transfers.sort_unstable();
+    let transfers = clear.iter().map(|moment| moment.end.since(moment.answered));
+    let transfers = sorted(transfers);
     // The travel is in it; it does not vary.
     let least = quantile(&transfers, 0.0);
     (quantile(&transfers, 0.5) - least) * 2 > turn

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{by_answer, quantile, thinks};
+use super::Answers;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -69,20 +69,19 @@ impl Stall {
 
 /// The stand-stills, earliest first; none where they do not explain most of
 /// what was late.
-pub(super) fn stalls(clear: &[Moment]) -> Vec<Stall> {
-    let ordinary = quantile(&thinks(clear), 0.5);
-    let least = LEAST_STALL.max(ordinary * OUTSTANDING);
-    let answers = by_answer(clear);
+pub(super) fn stalls(answers: &Answers) -> Vec<Stall> {
+    let least = LEAST_STALL.max(answers.ordinary() * OUTSTANDING);
+    let answers = &answers.by_answer;
     let late: Vec<Moment> = answers
         .iter()
         .filter(|moment| moment.think() >= least)
         .copied()
         .collect();
-    if late.is_empty() || late.len() as f64 > clear.len() as f64 * RARE {
+    if late.is_empty() || late.len() as f64 > answers.len() as f64 * RARE {
         return Vec::new();
     }
     let bursts = late.chunk_by(|a, b| b.answered.since(a.answered) <= BURST);
-    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, &answers)).collect();
+    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, answers)).collect();
     let explained: usize = stalls.iter().map(|stall| stall.requests).sum();
     match explained as f64 >= late.len() as f64 * EXPLAINED {
         true => stalls,
@@ -141,8 +140,8 @@ fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
 /// Whether a single stand-still is the server's start: the first requests of
 /// all waited in it, each the first of its connection, and those that followed
 /// are quick.
-pub(super) fn is_start(stall: &Stall, clear: &[Moment]) -> bool {
-    let ordinary = quantile(&thinks(clear), 0.5);
+pub(super) fn is_start(stall: &Stall, answers: &Answers) -> bool {
+    let clear = &answers.moments;
     let is_first = clear
         .iter()
         .filter(|moment| moment.begin < stall.release)
@@ -151,5 +150,5 @@ pub(super) fn is_start(stall: &Stall, clear: &[Moment]) -> bool {
         .iter()
         .filter(|moment| moment.begin >= stall.release)
         .count();
-    is_first && after >= WARM && stall.duration() >= LEAST_START.max(ordinary * COLD)
+    is_first && after >= WARM && stall.duration() >= LEAST_START.max(answers.ordinary() * COLD)
 }

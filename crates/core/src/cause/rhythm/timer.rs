@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{by_answer, quantile, thinks};
+use super::{Answers, quantile, sorted};
 use crate::time::Timestamp;
 use crate::timeline::Moment;
 
@@ -33,13 +33,12 @@ pub(in crate::cause) struct Ticks {
 /// Whether answers leave on a grid while requests come at any time: waits
 /// spread evenly from nothing to one period. A client's timer gives a grid with
 /// equal waits; a delayed ACK or a server's own time gives equal waits.
-pub(super) fn ticks(clear: &[Moment]) -> Option<Ticks> {
-    let gaps = gaps(clear);
+pub(super) fn ticks(answers: &Answers) -> Option<Ticks> {
+    let gaps = gaps(&answers.by_answer);
     if gaps.len() + 1 < LEAST_TICKS {
         return None;
     }
-    let mut sorted = gaps.clone();
-    sorted.sort_unstable();
+    let sorted = sorted(gaps.iter().copied());
     let guess = quantile(&sorted, 0.1);
     let alike: Vec<Duration> = sorted
         .iter()
@@ -51,10 +50,10 @@ pub(super) fn ticks(clear: &[Moment]) -> Option<Ticks> {
         return None;
     }
     let fitting = gaps.iter().filter(|gap| is_multiple(**gap, period)).count();
-    let waits = thinks(clear);
-    let spread = [0.1, 0.5, 0.9].map(|share| quantile(&waits, share));
+    let waits = &answers.thinks;
+    let spread = [0.1, 0.5, 0.9].map(|share| quantile(waits, share));
     let is_grid = fitting as f64 >= gaps.len() as f64 * ON_GRID;
-    let is_even = is_even(&waits, period);
+    let is_even = is_even(waits, period);
     (is_grid && is_even).then_some(Ticks {
         period,
         count: gaps.len() + 1,
@@ -73,9 +72,9 @@ fn is_even(waits: &[Duration], period: Duration) -> bool {
 }
 
 /// The time from each tick to the next.
-fn gaps(clear: &[Moment]) -> Vec<Duration> {
+fn gaps(by_answer: &[Moment]) -> Vec<Duration> {
     let mut ticks: Vec<Timestamp> = Vec::new();
-    for moment in by_answer(clear) {
+    for moment in by_answer {
         let is_same = ticks
             .last()
             .is_some_and(|&tick| moment.answered.since(tick) <= TICK);

@@ -39,9 +39,16 @@ impl Pairing {
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
                     self.most_in_flight = self.most_in_flight.max(delivery.most_in_flight);
-                    // A window that is used doubles each round trip (RFC 5681 §3.1).
+                    // A window that is used doubles each round trip (RFC 5681 §3.1), until
+                    // it is twice what was under way (`tcp_is_cwnd_limited()`).
                     let grown = self.kept_window.saturating_mul(2);
-                    self.kept_window = grown.max(delivery.most_in_flight);
+                    let mss = u64::from(delivery.mss.max(1));
+                    let segments = delivery.most_in_flight.div_ceil(mss);
+                    let under_way = segments.saturating_mul(mss);
+                    self.kept_window = match delivery.has_losses {
+                        true => grown.max(under_way),
+                        false => grown.max(under_way.saturating_mul(2)),
+                    };
                 }
             }
             closed.exchanges.push(exchange);

@@ -145,7 +145,7 @@ impl Pairing {
                 let Fields { method, path, .. } = *fields;
                 let target = path.unwrap_or_default();
                 draft.line = method.map(|method| RequestLine {
-                    fingerprint: fingerprint(&target),
+                    fingerprint: fingerprint(target.as_bytes()),
                     ..RequestLine::new(&method, &target)
                 });
                 false

@@ -264,3 +264,29 @@ proptest! {
         }
     }
 }
+
+/// The common segments are read in one go, to the same end as all others.
+#[test]
+fn what_is_read_in_one_go_is_read_alike_field_by_field() {
+    let times = [1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6];
+    for options in [&[][..], &times, &[5, 10, 0, 0, 0, 1, 0, 0, 0, 9, 1, 1]] {
+        let frame = ethernet(&[], 0x0800, &ipv4(&[], &tcp(0x18, options, PAYLOAD)));
+        for at in 0..frame.len() {
+            for bit in 0..8 {
+                let mut frame = frame.clone();
+                frame[at] ^= 1 << bit;
+                check_alike(&frame);
+                check_alike(&frame[..at]);
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check_alike(frame: &[u8]) {
+    let record = record(LinkType::ETHERNET, frame);
+    let network = link::network(&record);
+    let by_field = Decoder::new().read(&record, PointId(3), network);
+    let packet = packet(&record, PointId(3));
+    assert_eq!(packet, by_field.unwrap_or(Packet::Other));
+}

@@ -19,6 +19,9 @@ const ROUND: core::ops::RangeInclusive<f64> = 0.75..=1.25;
 const CLOCKED: Duration = Duration::from_micros(150);
 /// Of a sender that paces, few pieces meet an ACK so closely.
 const CLOCKED_SHARE: f64 = 0.7;
+/// So many pieces on the way at a time are each acknowledged at their rate:
+/// that ACKs and pieces meet is a matter of their phase then, and says nothing.
+const UNDER_WAY: u32 = 8;
 /// Of a kernel's pieces, this share ends with a full segment.
 const FULL_SHARE: f64 = 0.8;
 /// A queue delays by at least this, beyond a tick of the sender's stamps.
@@ -80,7 +83,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let full = pieces.iter().filter(|piece| !piece.ends_small).count();
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
-    let keeper = if !can_tell || is_clocked(trace, sender, pieces) {
+    let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
+    let keeper = if !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
     } else if is_kernel {
         Keeper::Sender

@@ -38,7 +38,7 @@ fn a_response_split_anywhere_gives_the_same_record() {
             flow: None,
             ordinal: 0,
             due: at(8),
-            sent: at(10),
+            sent: Some(at(10)),
             first_byte: Some(at(12)),
             ended: at(20),
             longest_gap: ms(8),

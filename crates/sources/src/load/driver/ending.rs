@@ -96,7 +96,7 @@ impl Driver {
                 flow: None,
                 ordinal: 0,
                 due,
-                sent: due,
+                sent: None,
                 first_byte: None,
                 ended: now,
                 longest_gap: Duration::ZERO,

@@ -182,7 +182,7 @@ fn in_open_loop_a_pause_of_the_server_is_in_the_tail() {
     let stuck = batch
         .records
         .iter()
-        .filter(|r| r.ended.since(r.sent) >= ms(50));
+        .filter(|r| r.ended.since(r.sent.expect("sent")) >= ms(50));
     assert_eq!(stuck.count(), 2);
     assert_eq!(world.driver.lag().max(), Duration::ZERO);
 }
@@ -219,8 +219,16 @@ fn a_server_that_never_answers_times_out_every_request() {
     let timeouts = batch.records.iter();
     let timeouts = timeouts.filter(|r| r.outcome == Err(RequestFailure::Timeout));
     assert!(timeouts.clone().count() >= 9);
-    assert!(timeouts.clone().all(|r| r.ended.since(r.sent) >= ms(200)));
-    assert!(timeouts.clone().all(|r| r.ended.since(r.sent) <= ms(220)));
+    assert!(
+        timeouts
+            .clone()
+            .all(|r| r.ended.since(r.sent.expect("sent")) >= ms(200))
+    );
+    assert!(
+        timeouts
+            .clone()
+            .all(|r| r.ended.since(r.sent.expect("sent")) <= ms(220))
+    );
     let last = batch.records.last().expect("records");
     assert!(matches!(
         last.outcome,
@@ -279,7 +287,7 @@ fn fresh_connections_carry_one_request_each() {
             batch
                 .records
                 .iter()
-                .all(|r| r.ended.since(r.sent) == ms(10))
+                .all(|r| r.ended.since(r.sent.expect("sent")) == ms(10))
         );
         let from_due = if pace.is_open_loop() { ms(14) } else { ms(10) };
         assert!(
@@ -318,7 +326,7 @@ fn a_pause_stands_between_response_and_next_request() {
     let (batch, _) = World::run(&plan, at_once, after_10_ms);
     assert_eq!(batch.records.len(), 25);
     for pair in batch.records.windows(2) {
-        assert_eq!(pair[1].sent.since(pair[0].ended), pause);
+        assert_eq!(pair[1].sent.expect("sent").since(pair[0].ended), pause);
     }
 }
 

@@ -2,37 +2,48 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lagtrace_core::event::ProbeAnswer;
+use lagtrace_core::decode::{self, LinkType, Packet, Record};
+use lagtrace_core::event::{PointId, ProbeAnswer, ProbeReply, ReplySegment};
+use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::time::Timestamp;
 
-/// Control bits (RFC 9293 §3.1).
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-/// Header and one option, in bytes.
-const LEN: u8 = 24;
+/// Longest reply that is looked at: its headers are all that counts.
+pub(in crate::probe) const REPLY_LEN: usize = 256;
+/// Header and options, in bytes.
+const LEN: u8 = 40;
+/// The window that it offers: what Linux begins with.
+const WINDOW: u16 = 64_240;
+/// The window shift that it offers.
+const WINDOW_SCALE: u8 = 7;
+/// An IPv6 header, in bytes.
+const V6_HEADER: usize = 40;
 /// The protocol number of TCP.
 const TCP: u8 = 6;
 
-/// A SYN with a maximum segment size and nothing else to it.
+/// A SYN with the options of a Linux client's, in their order: filters and
+/// servers treat it as they treat those, and its answer shows the target's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Syn {
+pub(in crate::probe) struct Syn {
     /// Our address and port.
-    pub(super) source: SocketAddr,
+    pub(in crate::probe) source: SocketAddr,
     /// The probed ones.
-    pub(super) destination: SocketAddr,
+    pub(in crate::probe) destination: SocketAddr,
     /// Its sequence number.
-    pub(super) sequence: u32,
+    pub(in crate::probe) sequence: u32,
+    /// The maximum segment size that it offers; `None` for Ethernet's.
+    pub(in crate::probe) mss: Option<u16>,
+    /// Zeros that it carries.
+    pub(in crate::probe) payload: u16,
 }
 
 impl Syn {
     /// The segment with its checksum, without an IP header.
-    pub(super) fn to_bytes(self) -> [u8; LEN as usize] {
-        let mss: u16 = if self.destination.is_ipv4() {
-            1460
-        } else {
-            1440
-        };
-        let mut bytes = [0; LEN as usize];
+    pub(in crate::probe) fn to_bytes(self) -> Vec<u8> {
+        let mss = self.mss.unwrap_or(match self.destination {
+            SocketAddr::V4(_) => 1460,
+            SocketAddr::V6(_) => 1440,
+        });
+        let mut bytes = vec![0; usize::from(LEN) + usize::from(self.payload)];
         let mut put = |at: usize, field: &[u8]| {
             for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
                 *byte = *value;
@@ -41,10 +52,15 @@ impl Syn {
         put(0, &self.source.port().to_be_bytes());
         put(2, &self.destination.port().to_be_bytes());
         put(4, &self.sequence.to_be_bytes());
-        put(12, &[(LEN / 4) << 4, SYN]);
-        put(14, &64_240_u16.to_be_bytes());
+        put(12, &[(LEN / 4) << 4, TcpFlags::SYN.0]);
+        put(14, &WINDOW.to_be_bytes());
         put(20, &[2, 4]);
         put(22, &mss.to_be_bytes());
+        // SACK permitted, timestamps (a value that differs by probe, and no
+        // echo), no operation, window scale.
+        put(24, &[4, 2, 8, 10]);
+        put(28, &(self.sequence | 1).to_be_bytes());
+        put(36, &[1, 3, 3, WINDOW_SCALE]);
         let checksum = checksum(&bytes, self.source.ip(), self.destination.ip());
         for (byte, value) in bytes.iter_mut().skip(16).zip(checksum.to_be_bytes()) {
             *byte = value;
@@ -85,44 +101,108 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// The answer to a SYN.
+/// A segment that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    /// What it says.
-    pub(super) answer: ProbeAnswer,
+pub(in crate::probe) struct Reply {
+    from: IpAddr,
+    /// The port of ours that it came to.
+    port: u16,
+    /// Its header.
+    pub(in crate::probe) segment: ReplySegment,
     /// Its time to live; `None` where the IP header was not read (IPv6).
-    pub(super) ttl: Option<u8>,
+    pub(in crate::probe) ttl: Option<u8>,
+    len: u32,
+    id: Option<u16>,
+    dont_fragment: Option<bool>,
 }
 
 impl Reply {
-    /// Reads what a raw socket delivered; `None` when it does not answer `syn`.
-    pub(super) fn parse(bytes: &[u8], syn: &Syn) -> Option<Self> {
-        let (segment, ttl) = match syn.destination {
-            SocketAddr::V4(_) => {
-                let header_len = usize::from(bytes.first()? & 0xf) * 4;
-                (bytes.get(header_len..)?, Some(*bytes.get(8)?))
-            }
-            SocketAddr::V6(_) => (bytes, None),
+    /// Reads what a raw socket delivered to `own` address; `None` when it is
+    /// no segment from `target`.
+    pub(in crate::probe) fn read(bytes: &[u8], own: IpAddr, target: SocketAddr) -> Option<Self> {
+        let mut packet = Vec::with_capacity(V6_HEADER + bytes.len());
+        if let (IpAddr::V6(own), SocketAddr::V6(target)) = (own, target) {
+            // The kernel delivers what lies behind the header.
+            let len = u16::try_from(bytes.len()).ok()?;
+            packet.extend([0x60, 0, 0, 0]);
+            packet.extend(len.to_be_bytes());
+            packet.extend([TCP, 0]);
+            packet.extend(target.ip().octets());
+            packet.extend(own.octets());
+        }
+        packet.extend(bytes);
+        let record = Record {
+            number: 1,
+            at: Some(Timestamp::default()),
+            link: LinkType::RAW,
+            interface: 0,
+            original_len: u32::try_from(packet.len()).ok()?,
+            bytes: &packet,
         };
-        let word = |at: usize| {
-            Some(u16::from_be_bytes(
-                segment.get(at..at + 2)?.try_into().ok()?,
-            ))
+        let Packet::Tcp(segment, _) = decode::packet(&record, PointId(0)) else {
+            return None;
         };
-        let long = |at: usize| {
-            Some(u32::from_be_bytes(
-                segment.get(at..at + 4)?.try_into().ok()?,
-            ))
-        };
-        let is_ours = word(0)? == syn.destination.port()
-            && word(2)? == syn.source.port()
-            && long(8)? == syn.sequence.wrapping_add(1);
-        let answer = match segment.get(13)? & (SYN | RST | ACK) {
-            flags if flags == SYN | ACK => ProbeAnswer::Open,
-            flags if flags == RST | ACK => ProbeAnswer::Refused,
-            _ => return None,
-        };
-        is_ours.then_some(Self { answer, ttl })
+        let from = segment.flow.source(segment.direction);
+        let is_target = from.port == target.port() && from.addr == target.ip().to_canonical();
+        let is_v4 = target.is_ipv4();
+        // The second of three flags (RFC 791 §3.1).
+        let flags = packet.get(6).filter(|_| is_v4);
+        is_target.then_some(Self {
+            from: from.addr,
+            port: segment.flow.destination(segment.direction).port,
+            segment: ReplySegment {
+                flags: segment.flags,
+                seq: segment.seq,
+                ack: segment.ack,
+                window: segment.window,
+                options: segment.options,
+            },
+            ttl: is_v4.then_some(segment.ip.ttl),
+            len: wire_len(&packet)?,
+            id: segment.ip.id.filter(|_| is_v4),
+            dont_fragment: flags.map(|flags| flags & 0x40 != 0),
+        })
+    }
+
+    /// What it says in answer to a SYN, if it is one.
+    pub(in crate::probe) fn answer(&self) -> Option<ProbeAnswer> {
+        let handshake = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::ACK);
+        match TcpFlags(self.segment.flags.0 & handshake.0) {
+            flags if flags == TcpFlags::SYN.with(TcpFlags::ACK) => Some(ProbeAnswer::Open),
+            flags if flags == TcpFlags::RST.with(TcpFlags::ACK) => Some(ProbeAnswer::Refused),
+            _ => None,
+        }
+    }
+
+    /// What it says in answer to this very SYN, if it is that.
+    pub(super) fn answers(&self, syn: &Syn) -> Option<ProbeAnswer> {
+        let is_ours =
+            self.port == syn.source.port() && self.segment.ack == syn.sequence.wrapping_add(1);
+        self.answer().filter(|_| is_ours)
+    }
+
+    /// The same for a report.
+    pub(in crate::probe) fn told(&self) -> ProbeReply {
+        ProbeReply {
+            from: self.from,
+            source_port: self.port,
+            len: Some(self.len),
+            id: self.id,
+            dont_fragment: self.dont_fragment,
+            segment: Some(self.segment),
+        }
+    }
+}
+
+/// A packet's length by its own header.
+fn wire_len(packet: &[u8]) -> Option<u32> {
+    let half = |at: usize| {
+        let bytes = packet.get(at..)?.first_chunk()?;
+        Some(u32::from(u16::from_be_bytes(*bytes)))
+    };
+    match packet.first()? >> 4 {
+        4 => half(2),
+        _ => half(4).map(|len| len + V6_HEADER as u32),
     }
 }
 
@@ -142,24 +222,34 @@ mod tests {
             source: source.parse().expect("an address"),
             destination: destination.parse().expect("an address"),
             sequence: 0xffff_ffff,
+            mss: None,
+            payload: 0,
         }
     }
 
+    const ACK: TcpFlags = TcpFlags::ACK;
+    const RST: TcpFlags = TcpFlags::RST;
+    const SYN: TcpFlags = TcpFlags::SYN;
+
     /// The answer to [`syn`], as a raw socket delivers it.
-    fn reply(is_v4: bool, flags: u8, ack: u32) -> Vec<u8> {
-        let mut bytes = if is_v4 {
-            let mut header = vec![0; 24];
-            (header[0], header[8]) = (0x46, 61);
-            header
-        } else {
-            Vec::new()
+    fn reply(is_v4: bool, flags: TcpFlags, ack: u32) -> Vec<u8> {
+        let mut bytes = match is_v4 {
+            true => vec![
+                0x46, 0, 0, 44, 0x12, 0x34, 0x40, 0, 61, 6, 0, 0, 198, 51, 100, 7, 192, 0, 2, 1, 1,
+                1, 1, 0,
+            ],
+            false => Vec::new(),
         };
         let mut segment = [0; 20];
         segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);
         segment[8..12].copy_from_slice(&ack.to_be_bytes());
-        (segment[12], segment[13]) = (0x50, flags);
+        (segment[12], segment[13]) = (0x50, flags.0);
         bytes.extend_from_slice(&segment);
         bytes
+    }
+
+    fn read(bytes: &[u8], syn: &Syn) -> Option<Reply> {
+        Reply::read(bytes, syn.source.ip(), syn.destination)
     }
 
     #[test]
@@ -176,24 +266,41 @@ mod tests {
     fn only_an_answer_to_this_very_syn_counts() {
         for is_v4 in [true, false] {
             let syn = syn(is_v4);
-            let parse = |bytes: &[u8]| Reply::parse(bytes, &syn).map(|reply| reply.answer);
-            assert_eq!(parse(&reply(is_v4, SYN | ACK, 0)), Some(ProbeAnswer::Open));
-            assert_eq!(
-                parse(&reply(is_v4, RST | ACK, 0)),
-                Some(ProbeAnswer::Refused)
-            );
-            for other in [ACK, RST, SYN, SYN | RST | ACK] {
-                assert_eq!(parse(&reply(is_v4, other, 0)), None, "{other:x}");
+            let answer = |bytes: &[u8]| read(bytes, &syn)?.answers(&syn);
+            let accepted = reply(is_v4, SYN.with(ACK), 0);
+            assert_eq!(answer(&accepted), Some(ProbeAnswer::Open));
+            let refused = reply(is_v4, RST.with(ACK), 0);
+            assert_eq!(answer(&refused), Some(ProbeAnswer::Refused));
+            for other in [ACK, RST, SYN, SYN.with(RST).with(ACK)] {
+                assert_eq!(answer(&reply(is_v4, other, 0)), None, "{other:?}");
             }
-            assert_eq!(parse(&reply(is_v4, SYN | ACK, 1)), None);
+            assert_eq!(answer(&reply(is_v4, SYN.with(ACK), 1)), None);
             let other_port = Syn {
                 source: SocketAddr::new(syn.source.ip(), 40001),
                 ..syn
             };
-            assert_eq!(Reply::parse(&reply(is_v4, SYN | ACK, 0), &other_port), None);
+            let reply = read(&accepted, &syn).expect("a segment");
+            assert_eq!(reply.answers(&other_port), None);
         }
-        let ttl = Reply::parse(&reply(true, SYN | ACK, 0), &syn(true)).and_then(|r| r.ttl);
-        assert_eq!(ttl, Some(61));
+    }
+
+    #[test]
+    fn the_headers_of_an_answer_are_told() {
+        let syn = syn(true);
+        let reply = read(&reply(true, SYN.with(ACK), 0), &syn).expect("a segment");
+        let told = reply.told();
+        assert_eq!(
+            (reply.ttl, told.len, told.id),
+            (Some(61), Some(44), Some(0x1234))
+        );
+        assert_eq!((told.dont_fragment, told.source_port), (Some(true), 40000));
+        let v6 = self::syn(false);
+        let bytes = self::reply(false, SYN.with(ACK), 0);
+        let told = read(&bytes, &v6).expect("a segment").told();
+        assert_eq!(
+            (told.len, told.id, told.dont_fragment),
+            (Some(60), None, None)
+        );
     }
 
     #[test]
@@ -207,7 +314,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..80), v4: bool) {
-            let _ = Reply::parse(&bytes, &syn(v4));
+            let _ = read(&bytes, &syn(v4));
             let _ = syn(v4).is_begun_by(&bytes);
         }
     }

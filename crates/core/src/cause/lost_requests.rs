@@ -1,0 +1,121 @@
+//! Requests that were lost before they came to a point beside the server: it
+//! sees the repetition only, and behind it no sign of the loss but a gap in the
+//! client's numbers (IP identification) and a silence as long as a
+//! retransmission timeout. A lost acknowledgement leaves the gap alone, a
+//! client that pauses the silence alone.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::Case;
+use super::tally::{Cost, Tally, nanos};
+use super::trips::{is_far, matters_outside};
+use crate::exchange::Exchange;
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+
+/// The least retransmission timeout (`TCP_RTO_MIN` in `include/net/tcp.h`).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+/// The timeout is that and a round trip, more where it varied; a probe of a
+/// lone segment takes two (`tcp_schedule_loss_probe()`).
+const ROUNDS: u32 = 4;
+/// Rounding to the kernel's tick, and the client's own time before it asked.
+const STRAY: Duration = Duration::from_millis(50);
+/// Each repetition waits twice as long; more are not told from a pause.
+const MOST_COPIES: u16 = 4;
+/// Connections told apart.
+const MAX_CLIENTS: usize = 64;
+/// Exemplar packets kept.
+const MAX_PACKETS: usize = 5;
+
+/// What was lost on the way to the point.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LostRequests {
+    pub(super) tally: Tally,
+    pub(super) took: Duration,
+    pub(super) clients: BTreeSet<Endpoint>,
+    pub(super) packets: Vec<u64>,
+    /// Silences as long behind which nothing is missing: the client's own.
+    pauses: u64,
+    /// How long connections were silent before requests.
+    silences: Distribution,
+}
+
+impl LostRequests {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        let Some(idle) = exchange.travel.idle.filter(|_| is_far(exchange)) else {
+            return;
+        };
+        self.silences.record(idle);
+        if idle < LEAST_TIMEOUT {
+            return;
+        }
+        if !is_repetition(exchange, idle) {
+            self.pauses += 1;
+            return;
+        }
+        // All of the silence lies before what the point sees of the exchange.
+        self.tally.add(exchange, Cost::exactly(idle), idle);
+        self.tally.add_wall(exchange.begin - idle, exchange.begin);
+        self.took += idle;
+        self.clients.insert(exchange.client);
+        self.packets.push(exchange.first_packet);
+        self.settle();
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.took += other.took;
+        self.clients.extend(other.clients);
+        self.packets.extend(other.packets);
+        self.pauses += other.pauses;
+        self.silences.merge(&other.silences);
+        self.settle();
+    }
+
+    /// Keeps the first, in whatever order their exchanges closed.
+    fn settle(&mut self) {
+        self.packets.sort_unstable();
+        self.packets.truncate(MAX_PACKETS);
+        while self.clients.len() > MAX_CLIENTS {
+            self.clients.pop_last();
+        }
+    }
+
+    /// How many there are, if they are told from pauses of the clients: a
+    /// client that rests as long by itself may have lost an acknowledgement.
+    pub(super) fn count(&self) -> u64 {
+        match self.pauses < self.tally.affected {
+            true => self.tally.affected,
+            false => 0,
+        }
+    }
+
+    /// Whether they matter to who asks: beside the server none of that is seen.
+    pub(super) fn is_material(&self, case: &Case<'_>) -> bool {
+        let least = case.ledger.round_trip.unwrap_or_default();
+        self.count() > 0 && matters_outside(case, &self.own(), least)
+    }
+
+    /// What they cost beyond the silence that any request has before it.
+    pub(super) fn own(&self) -> Tally {
+        let usual = nanos(self.silences.quantile(0.5).unwrap_or_default());
+        let usual = usual.saturating_mul(self.tally.affected);
+        let mut tally = self.tally.clone();
+        tally.cost = Cost {
+            low: tally.cost.low.saturating_sub(usual),
+            likely: tally.cost.likely.saturating_sub(usual),
+            high: tally.cost.high,
+        };
+        tally
+    }
+}
+
+/// Whether a request that came after this silence is one sent again: what is
+/// missing before it, sent at once, would have timed out just then.
+fn is_repetition(exchange: &Exchange, idle: Duration) -> bool {
+    let missing = exchange.travel.skipped;
+    let trip = exchange.travel.beyond + exchange.least_trip.unwrap_or_default();
+    let timeout = LEAST_TIMEOUT + trip * ROUNDS + STRAY;
+    (1..=MOST_COPIES).contains(&missing) && idle <= timeout * ((1 << missing) - 1)
+}

@@ -1,0 +1,86 @@
+//! The segments that nearly all are, read in one go.
+
+use core::net::Ipv4Addr;
+
+use super::Record;
+use super::ip::protocol;
+use super::tcp;
+use crate::event::PointId;
+use crate::flow::{FlowKey, Transport};
+use crate::segment::{IpFacts, Segment, TcpFlags};
+use crate::time::Timestamp;
+
+/// Version 4 and a header of five words: no options.
+const PLAIN_V4: u8 = 0x45;
+/// What of the flags and the offset says that it is a fragment.
+const FRAGMENT: u16 = 0x3fff;
+
+/// TCP in IPv4 without options and no fragment, its headers captured whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain<'a> {
+    ip: &'a [u8; 20],
+    tcp: &'a [u8; 20],
+    options: &'a [u8],
+    payload_len: u32,
+    /// What was captured of the payload.
+    pub(super) payload: &'a [u8],
+}
+
+impl<'a> Plain<'a> {
+    /// The IP packet that begins `bytes`; `None` for all others, which are
+    /// read field by field.
+    #[inline]
+    pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (ip, rest): (&[u8; 20], _) = bytes.split_first_chunk()?;
+        let [PLAIN_V4, _, l0, l1, _, _, f0, f1, _, protocol::TCP, ..] = *ip else {
+            return None;
+        };
+        let (tcp, rest): (&[u8; 20], _) = rest.split_first_chunk()?;
+        let header_len = usize::from(tcp[12] >> 4) * 4;
+        let (options, rest) = rest.split_at_checked(header_len.checked_sub(20)?)?;
+        // A length of zero is one that offload has still to fill in.
+        let payload_len = usize::from(u16::from_be_bytes([l0, l1])).checked_sub(20 + header_len)?;
+        let is_whole = u16::from_be_bytes([f0, f1]) & FRAGMENT == 0;
+        is_whole.then_some(Self {
+            ip,
+            tcp,
+            options,
+            payload_len: payload_len as u32,
+            payload: rest.get(..payload_len).unwrap_or(rest),
+        })
+    }
+
+    #[inline]
+    pub(super) fn segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Segment {
+        #[rustfmt::skip]
+        let [_, service, _, _, i0, i1, _, _, ttl, _, _, _,
+            s0, s1, s2, s3, d0, d1, d2, d3] = *self.ip;
+        #[rustfmt::skip]
+        let [p0, p1, q0, q1, n0, n1, n2, n3, a0, a1, a2, a3,
+            _, bits, w0, w1, _, _, _, _] = *self.tcp;
+        let (flow, direction) = FlowKey::new_v4(
+            Transport::Tcp,
+            (Ipv4Addr::new(s0, s1, s2, s3), u16::from_be_bytes([p0, p1])),
+            (Ipv4Addr::new(d0, d1, d2, d3), u16::from_be_bytes([q0, q1])),
+        );
+        let flags = TcpFlags(bits);
+        Segment {
+            at,
+            number: record.number,
+            point,
+            flow,
+            direction,
+            seq: u32::from_be_bytes([n0, n1, n2, n3]),
+            ack: u32::from_be_bytes([a0, a1, a2, a3]),
+            flags,
+            window: u16::from_be_bytes([w0, w1]),
+            payload_len: self.payload_len,
+            options: tcp::options(self.options, flags.contains(TcpFlags::SYN)),
+            ip: IpFacts {
+                ttl,
+                id: Some(u16::from_be_bytes([i0, i1])),
+                congestion_marked: service & 3 == 3,
+            },
+        }
+    }
+}

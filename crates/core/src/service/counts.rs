@@ -1,0 +1,113 @@
+//! Counts and sums of a few kinds of thing.
+
+use crate::report::WaitShare;
+use crate::wait::{Owner, Wait, WaitKind};
+
+/// How often each of a few kinds of thing was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Counts<K> {
+    /// In the order they came: few, so that looking through them is quickest.
+    list: Vec<(K, u64)>,
+}
+
+impl<K> Default for Counts<K> {
+    fn default() -> Self {
+        Self { list: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord> Counts<K> {
+    pub(crate) fn add(&mut self, kind: K, count: u64) {
+        match self.list.iter_mut().find(|(of, _)| *of == kind) {
+            Some((_, sum)) => *sum += count,
+            None => self.list.push((kind, count)),
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        other
+            .list
+            .iter()
+            .for_each(|&(kind, count)| self.add(kind, count));
+    }
+
+    pub(crate) fn of(&self, kind: K) -> u64 {
+        let found = self.list.iter().find(|(of, _)| *of == kind);
+        found.map_or(0, |&(_, count)| count)
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.list.iter().map(|(_, count)| count).sum()
+    }
+
+    /// In the order of the kinds.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, u64)> {
+        let mut sorted = self.list.clone();
+        sorted.sort_unstable_by_key(|&(kind, _)| kind);
+        sorted.into_iter()
+    }
+}
+
+/// Sums of waits by kind and owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shares {
+    /// In the order they came: few, so that looking through them is quickest.
+    sums: Vec<((WaitKind, Owner), u64)>,
+}
+
+impl Shares {
+    pub(crate) fn add(&mut self, waits: &[Wait]) {
+        for wait in waits {
+            self.count((wait.kind, wait.owner), wait.nanos());
+        }
+    }
+
+    /// The time that went to this kind, in nanoseconds.
+    pub(crate) fn of(&self, kind: WaitKind) -> u64 {
+        let of_kind = self.sums.iter().filter(|((k, _), _)| *k == kind);
+        of_kind.fold(0, |sum, (_, time)| sum.saturating_add(*time))
+    }
+
+    /// Whether any time went to this kind.
+    pub(crate) fn has(&self, kind: WaitKind) -> bool {
+        self.sums.iter().any(|((k, _), _)| *k == kind)
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for &(key, total) in &other.sums {
+            self.count(key, total);
+        }
+    }
+
+    fn count(&mut self, key: (WaitKind, Owner), time: u64) {
+        match self.sums.iter_mut().find(|(of, _)| *of == key) {
+            Some((_, sum)) => *sum = sum.saturating_add(time),
+            None => self.sums.push((key, time)),
+        }
+    }
+
+    /// Each with its part in the whole, most first.
+    pub(crate) fn shares(&self) -> Vec<WaitShare> {
+        let total = self.total();
+        let mut list: Vec<WaitShare> = self
+            .sums
+            .iter()
+            .map(|&((kind, owner), total_ns)| WaitShare {
+                kind,
+                owner,
+                total_ns,
+                share: total_ns as f64 / total.max(1) as f64,
+            })
+            .collect();
+        list.sort_by_key(|share| core::cmp::Reverse((share.total_ns, share.kind, share.owner)));
+        list
+    }
+
+    /// All of them, in nanoseconds; saturates, for a capture's stamps may be
+    /// centuries apart.
+    pub(crate) fn total(&self) -> u64 {
+        self.sums
+            .iter()
+            .fold(0, |sum: u64, (_, time)| sum.saturating_add(*time))
+    }
+}

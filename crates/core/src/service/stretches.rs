@@ -1,0 +1,47 @@
+//! Stretches of time that hosts were busy with something.
+
+use core::net::IpAddr;
+
+use crate::time::Timestamp;
+
+/// Stretches of time by host, the earliest of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stretches {
+    list: Vec<(Timestamp, Timestamp, IpAddr)>,
+}
+
+/// Stretches of one kind kept for a service.
+const MAX_STRETCHES: usize = 1024;
+
+impl Stretches {
+    pub(crate) fn add(&mut self, host: IpAddr, begin: Timestamp, end: Timestamp) {
+        self.list.push((begin, end, host));
+        if self.list.len() >= 2 * MAX_STRETCHES {
+            self.settle();
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.settle();
+    }
+
+    /// Those of them that one of `others`, on the same host, shares a moment with.
+    pub(crate) fn overlapping(&self, others: &Self) -> u64 {
+        let is_shared = |&&(begin, end, host): &&(Timestamp, Timestamp, IpAddr)| {
+            let mut others = others.list.iter();
+            others.any(|&(from, to, other)| other == host && from < end && to > begin)
+        };
+        self.list.iter().filter(is_shared).count() as u64
+    }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> u64 {
+        self.list.len() as u64
+    }
+
+    fn settle(&mut self) {
+        self.list.sort_unstable();
+        self.list.truncate(MAX_STRETCHES);
+    }
+}

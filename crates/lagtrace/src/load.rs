@@ -1,0 +1,362 @@
+//! `lagtrace load`: concurrent requests, and how long they really took.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{ArgAction, Args};
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, Phase, TargetId};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::report::Report;
+use lagtrace_sources::load::{self, Ending, Lane, Method, Pace, Plan, Progress, Summary, Target};
+use lagtrace_sources::url::Url;
+
+use crate::arguments::{Format, duration};
+use crate::conclusion;
+use crate::console::Console;
+use crate::delivery::deliver;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::lookup::{self, Family};
+use crate::render;
+use crate::words;
+
+/// More connections than this take `--heavy`.
+const USUAL_CONNECTIONS: u32 = 2_000;
+/// So does a higher rate.
+const USUAL_RATE: f64 = 20_000.0;
+/// Failures before a run may be broken off for them …
+const MANY_FAILURES: u64 = 200;
+/// … if at least this share of all requests fails.
+const FAILING_SHARE: f64 = 0.5;
+/// Longest request body read from a file.
+const MAX_BODY: u64 = 64 * 1024 * 1024;
+/// The load warms up for this share of its duration, within bounds.
+const WARM_UP_SHARE: f64 = 0.05;
+
+/// What to ask for, and how hard.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --rate each connection asks again as soon as it was answered (closed
+loop): the slower the service, the fewer requests, and a stall that would have
+met a thousand users meets as many requests as there are connections. With
+--rate requests are due by the clock, and a request's latency begins when it
+was due: that is what users see. Both are printed where they differ.
+
+A timeout counts with its age. Where the generator itself was the limit, the
+report says so and judges nothing.
+
+Examples:
+  lagtrace load http://shop.example:8080/
+  lagtrace load http://10.0.0.5/slow -c 20 -d 30s
+  lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
+  lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
+  lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
+  lagtrace load http://10.0.0.5/ --format json | jq .load.latency_ns.p99
+
+Coming from wrk, wrk2, ab and oha:
+  wrk -t2 -c100 -d10s URL        load URL -t 2 -c 100 -d 10s
+  wrk2 -R 500 URL                load URL --rate 500
+  ab -k -c 10 -t 10 URL          load URL -c 10 -d 10s
+  oha -z 10s -c 50 -q 500 URL    load URL -d 10s -c 50 --rate 500
+  -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
+pub(crate) struct Options {
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "The service, http://HOST[:PORT]/PATH")]
+    url: String,
+    #[command(flatten)]
+    load: crate::diagnose::Load,
+    /// Not counted at the beginning; without it a twentieth of the duration
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    warm_up: Option<Duration>,
+    /// Allow more than 2,000 connections and 20,000 requests a second
+    #[arg(long)]
+    heavy: bool,
+    /// Go on also when most requests fail
+    #[arg(long)]
+    keep_going: bool,
+    #[command(flatten)]
+    request: Request,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The request.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Request")]
+struct Request {
+    /// The method
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
+    method: Method,
+    /// A header field; takes the place of lagtrace's own of that name
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
+    headers: Vec<String>,
+    /// Send FILE as the body of each request
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+}
+
+/// The connections.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Connections")]
+struct Connection {
+    /// Open a connection for each request
+    #[arg(long, conflicts_with_all = ["think", "quickack"])]
+    fresh: bool,
+    /// Pause on a connection between a response and its next request
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(conflicts_with = "quickack")]
+    think: Option<Duration>,
+    /// Acknowledge at once (TCP_QUICKACK)
+    #[arg(long)]
+    quickack: bool,
+    /// Leave Nagle's algorithm on, on our side
+    #[arg(long)]
+    nagle: bool,
+    /// Connect to IP instead of resolving the URL's host, which is still asked for
+    #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
+    address: Option<IpAddr>,
+    /// Use IPv4 only
+    #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', action = ArgAction::SetTrue)]
+    ipv6: bool,
+}
+
+/// Loads the service and says how long its answers took.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    options.check()?;
+    let started = conclusion::now();
+    let mut events = Vec::new();
+    let plan = options.plan(console, &mut events)?;
+    let target = (TargetId::Subject, plan.lanes[0].target.endpoint());
+    let (summary, is_failing) = measure(options, &plan, console, &interrupt, &mut events)?;
+    if summary
+        .lanes
+        .iter()
+        .all(|lane| lane.responses() + lane.failed() == 0)
+        && interrupt.is_requested()
+    {
+        return Ok(Outcome::Interrupted);
+    }
+    let mut analyzer = Analyzer::new(conclusion::options(vec![target]));
+    events.into_iter().for_each(|event| analyzer.observe(event));
+    if let Some((id, text)) = remarks(&summary, is_failing, &interrupt) {
+        analyzer.observe(conclusion::note(id, text));
+    }
+    let mut report = analyzer.finish();
+    "load".clone_into(&mut report.command);
+    report.subject.clone_from(&options.url);
+    report.started = conclusion::started(Some(started.as_nanos()));
+    conclude(&report, console)
+}
+
+fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
+    let document = match console.output().format {
+        Format::Text => render::load(report, &console.style()),
+        Format::Json => render::json(report),
+        Format::Ndjson => render::ndjson(report),
+    };
+    deliver(console, &document)?;
+    let is_bad = |status: &str| status.parse::<u16>().map_or(true, |status| status >= 400);
+    let fails = report.load.as_ref().is_none_or(|load| {
+        load.responses == 0 || load.outcomes.iter().any(|outcome| is_bad(&outcome.status))
+    });
+    Ok(if fails {
+        Outcome::Found
+    } else {
+        Outcome::Clean
+    })
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        if self.heavy {
+            return Ok(());
+        }
+        let hint = "add --heavy if the service may be loaded so hard";
+        if self.load.connections > USUAL_CONNECTIONS {
+            let told = format!(
+                "{} connections are more than {}",
+                words::count(self.load.connections.into()),
+                words::count(USUAL_CONNECTIONS.into())
+            );
+            return Err(Failure::new(told).hint(hint));
+        }
+        match self.load.rate {
+            Some(rate) if rate > USUAL_RATE => {
+                let told = format!(
+                    "{} requests a second are more than {}",
+                    words::rate(rate),
+                    words::rate(USUAL_RATE)
+                );
+                Err(Failure::new(told).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {
+        let url: Url = self
+            .url
+            .parse()
+            .map_err(|error| Failure::from(error).hint("give it as http://HOST[:PORT]/PATH"))?;
+        let address = match self.connection.address {
+            Some(address) => address,
+            None => {
+                let family = Family {
+                    ipv4: self.connection.ipv4,
+                    ipv6: self.connection.ipv6,
+                };
+                lookup::address(url.host(), family, events)?
+            }
+        };
+        console.detail(&format!("connecting to {address}, port {}", url.port()));
+        let mut plan = Plan::new(vec![Lane {
+            target: Target {
+                id: TargetId::Subject,
+                address: SocketAddr::new(address, url.port()),
+                url,
+                method: self.request.method,
+                fields: self.request.headers.clone(),
+                body: self.body()?,
+            },
+            phase: Phase::Baseline,
+            experiment: self.connection.manner(),
+            connections: self.load.connections,
+        }]);
+        plan.pace = self.load.rate.map_or(Pace::ClosedLoop, Pace::Rate);
+        plan.timeout = self.load.timeout;
+        plan.threads = self.load.threads.into();
+        plan.nodelay = !self.connection.nagle;
+        let whole = self.load.duration;
+        plan.warm_up = self.warm_up.unwrap_or_else(|| {
+            let share = whole.mul_f64(WARM_UP_SHARE);
+            share.clamp(Duration::from_millis(100), Duration::from_millis(500))
+        });
+        plan.duration = whole
+            .checked_sub(plan.warm_up)
+            .filter(|left| !left.is_zero())
+            .ok_or_else(|| {
+                Failure::new("the warm-up takes the whole duration").hint("make -d longer")
+            })?;
+        Ok(plan)
+    }
+
+    fn body(&self) -> Result<Vec<u8>> {
+        let Some(path) = &self.request.body else {
+            return Ok(Vec::new());
+        };
+        let name = path.display();
+        let length = std::fs::metadata(path)
+            .with_context(|| format!("read {name}"))?
+            .len();
+        if length > MAX_BODY {
+            return Err(Failure::new(format!("{name} is longer than 64 MiB")));
+        }
+        Ok(std::fs::read(path).with_context(|| format!("read {name}"))?)
+    }
+}
+
+impl Connection {
+    /// What is different about its connections.
+    fn manner(&self) -> Option<Experiment> {
+        match (self.fresh, self.think, self.quickack) {
+            (true, ..) => Some(Experiment::FreshConnection),
+            (_, Some(pause), _) => Some(Experiment::ThinkTime { pause }),
+            (.., true) => Some(Experiment::QuickAck),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the plan; also whether it was broken off because most requests failed.
+fn measure(
+    options: &Options,
+    plan: &Plan,
+    console: &Console,
+    interrupt: &Interrupt,
+    events: &mut Vec<Event>,
+) -> Result<(Summary, bool)> {
+    let bar = console.timed("load", plan.warm_up + plan.duration);
+    let is_failing = AtomicBool::new(false);
+    let progress = |now: Progress| {
+        bar.set_position(u64::try_from(now.elapsed.as_millis()).unwrap_or(u64::MAX));
+        let rate = now.requests as f64 / now.elapsed.as_secs_f64().max(1e-3);
+        let failures = match now.failures {
+            0 => String::new(),
+            failures => format!(", {} failed", words::count(failures)),
+        };
+        bar.set_message(format!("{}/s{failures}", words::rate(rate)));
+        let share = now.failures as f64 / now.requests.max(1) as f64;
+        // What the end cuts off is no failure of the service.
+        let is_under_way = now.elapsed < now.of;
+        let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
+        if fails && is_under_way && !options.keep_going {
+            is_failing.store(true, Ordering::Relaxed);
+            interrupt.request();
+        }
+    };
+    let summary = load::run(plan, &progress, interrupt.flag(), |event| {
+        events.push(event)
+    });
+    bar.finish_and_clear();
+    Ok((summary?, is_failing.into_inner()))
+}
+
+/// What must be known to read the figures.
+fn remarks(
+    summary: &Summary,
+    is_failing: bool,
+    interrupt: &Interrupt,
+) -> Option<(&'static str, String)> {
+    if let Ending::NothingConnected(_) = summary.ending {
+        let text = "No connection could be made at all: the load ended early.";
+        return Some(("nothing-connected", text.to_owned()));
+    }
+    if is_failing {
+        let text = "Broken off: most requests failed, and more of them would only do harm. \
+                    --keep-going goes on all the same.";
+        return Some(("load-broken-off", text.to_owned()));
+    }
+    interrupt.is_requested().then(|| {
+        let text = "Interrupted: the figures are of what was measured until then.";
+        ("interrupted", text.to_owned())
+    })
+}
+
+fn method(text: &str) -> std::result::Result<Method, String> {
+    Method::of(text).ok_or_else(|| {
+        let known: Vec<&str> = Method::ALL.iter().map(|method| method.as_str()).collect();
+        format!(
+            "`{text}` is no method that lagtrace sends: {}",
+            known.join(", ")
+        )
+    })
+}
+
+fn field(text: &str) -> std::result::Result<String, String> {
+    let is_token = |name: &str| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
+    let is_plain = !text
+        .bytes()
+        .any(|byte| byte.is_ascii_control() && byte != b'\t');
+    match text.split_once(':') {
+        Some((name, value)) if is_token(name) && is_plain => {
+            Ok(format!("{name}: {}", value.trim()))
+        }
+        _ => Err(format!(
+            "`{text}` is no header field: write it as NAME: VALUE"
+        )),
+    }
+}

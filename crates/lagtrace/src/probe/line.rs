@@ -1,0 +1,150 @@
+//! An answer in a line.
+
+use lagtrace_core::event::{
+    Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, ReplySegment, Stamp,
+};
+use lagtrace_core::segment::TcpFlags;
+use lagtrace_core::time::Timestamp;
+use serde_json::json;
+
+use super::is_good;
+use crate::words;
+
+/// The control bits by their names.
+const FLAGS: [(TcpFlags, &str); 8] = [
+    (TcpFlags::SYN, "SYN"),
+    (TcpFlags::FIN, "FIN"),
+    (TcpFlags::RST, "RST"),
+    (TcpFlags::PSH, "PSH"),
+    (TcpFlags::ACK, "ACK"),
+    (TcpFlags::URG, "URG"),
+    (TcpFlags::ECE, "ECE"),
+    (TcpFlags::CWR, "CWR"),
+];
+
+/// For people, as `hping3` prints it; with the target where there are several.
+pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
+    let mut words = vec![format!("#{:<3}", sample.number)];
+    if with_target {
+        words.push(target(sample));
+    }
+    words.push(format!("{:<12}", answer(sample.answer)));
+    if let Some(rtt) = sample.rtt {
+        let by = if sample.stamp == Stamp::User {
+            " (own clock)"
+        } else {
+            ""
+        };
+        words.push(format!("{:>8}{by}", words::time(rtt)));
+    }
+    match sample.coming {
+        Coming::InTime => {}
+        Coming::Late => words.push("late".to_owned()),
+        Coming::Again => words.push("again".to_owned()),
+    }
+    if sample.syn_retransmissions > 0 {
+        let times = u64::from(sample.syn_retransmissions);
+        words.push(format!("SYN repeated {}", words::plural(times, "time")));
+    }
+    words.extend(sample.ttl.map(|ttl| format!("ttl {ttl}")));
+    if let Some(reply) = &sample.reply {
+        words.extend(packet(sample, reply));
+    }
+    words.join(" ")
+}
+
+/// ICMP knows no ports.
+fn target(sample: &ProbeSample) -> String {
+    match sample.method {
+        ProbeMethod::Icmp => sample.endpoint.addr.to_string(),
+        _ => sample.endpoint.to_string(),
+    }
+}
+
+fn packet(sample: &ProbeSample, reply: &ProbeReply) -> Vec<String> {
+    let mut words = Vec::new();
+    if !is_good(sample.answer) && reply.from != sample.endpoint.addr {
+        words.push(format!("from {}", reply.from));
+    }
+    words.extend(
+        reply
+            .dont_fragment
+            .filter(|is| *is)
+            .map(|_| "DF".to_owned()),
+    );
+    words.extend(reply.id.map(|id| format!("id {id}")));
+    words.extend(reply.len.map(|len| format!("len {len}")));
+    if reply.source_port > 0 {
+        words.push(format!("sport {}", reply.source_port));
+    }
+    words.extend(reply.segment.as_ref().map(segment));
+    words
+}
+
+fn segment(segment: &ReplySegment) -> String {
+    let mut words = vec![
+        flags(segment.flags),
+        format!("seq {}", segment.seq),
+        format!("win {}", segment.window),
+    ];
+    let options = &segment.options;
+    words.extend(options.mss.map(|mss| format!("mss {mss}")));
+    words.extend(options.sack_permitted.then(|| "sackOK".to_owned()));
+    words.extend(options.timestamps.map(|_| "TS".to_owned()));
+    words.extend(options.window_scale.map(|shift| format!("wscale {shift}")));
+    words.join(" ")
+}
+
+fn flags(flags: TcpFlags) -> String {
+    let set = FLAGS.iter().filter(|(flag, _)| flags.contains(*flag));
+    let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+    names.join("/")
+}
+
+/// What came back, in a word or two.
+pub(super) fn answer(answer: ProbeAnswer) -> String {
+    match answer {
+        ProbeAnswer::Open => "open".to_owned(),
+        ProbeAnswer::Refused => "refused".to_owned(),
+        ProbeAnswer::Unreachable(kind, code) => format!("icmp {kind}/{code}"),
+        ProbeAnswer::Silence => "no answer".to_owned(),
+        ProbeAnswer::Status(status) => format!("status {status}"),
+        ProbeAnswer::Closed => "closed".to_owned(),
+        ProbeAnswer::NotHttp => "no HTTP".to_owned(),
+        ProbeAnswer::Echo => "echo".to_owned(),
+        ProbeAnswer::Datagram => "datagram".to_owned(),
+    }
+}
+
+/// For programs: one object.
+pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
+    let reply = sample.reply.as_deref();
+    let segment = reply.and_then(|reply| reply.segment);
+    json!({
+        "type": "answer",
+        "at_ns": at.as_nanos(),
+        "target": target(sample),
+        "number": sample.number,
+        "answer": answer(sample.answer),
+        "rtt_ns": sample.rtt.map(|rtt| rtt.as_nanos() as u64),
+        "stamp": if sample.stamp == Stamp::Kernel { "kernel" } else { "user" },
+        "noticed_ns": sample.noticed.map(|noticed| noticed.as_nanos() as u64),
+        "is_late": sample.coming == Coming::Late,
+        "is_duplicate": sample.coming == Coming::Again,
+        "ttl": sample.ttl,
+        "syn_retransmissions": sample.syn_retransmissions,
+        "from": reply.map(|reply| reply.from.to_string()),
+        "source_port": reply.map(|reply| reply.source_port),
+        "len": reply.and_then(|reply| reply.len),
+        "id": reply.and_then(|reply| reply.id),
+        "dont_fragment": reply.and_then(|reply| reply.dont_fragment),
+        "flags": segment.map(|segment| flags(segment.flags)),
+        "seq": segment.map(|segment| segment.seq),
+        "window": segment.map(|segment| segment.window),
+        "mss": segment.and_then(|segment| segment.options.mss),
+        "window_scale": segment.and_then(|segment| segment.options.window_scale),
+        "sack_permitted": segment.map(|segment| segment.options.sack_permitted),
+        "tsval": segment.and_then(|segment| segment.options.timestamps.map(|(value, _)| value)),
+    })
+    .to_string()
+}

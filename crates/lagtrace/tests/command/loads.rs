@@ -1,0 +1,192 @@
+//! `lagtrace load` against a server of our own. No privilege is needed here.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use super::program::{Run, during, lagtrace, notes};
+use super::server::{Manner, OK, Server};
+
+fn load(url: &str, options: &[&str]) -> Run {
+    let common = ["load", url, "-d", "1s", "--format", "json"];
+    lagtrace(common.iter().chain(options))
+}
+
+#[test]
+fn closed_loop_and_rate_are_told_apart() {
+    let server = Server::start(OK);
+    let closed = load(&server.url(), &["-c", "4"]).expect(0).json();
+    let run = &closed["load"];
+    assert!(run["responses"].as_u64() > Some(50), "{run:#}");
+    assert_eq!(run["offered_rate"], serde_json::Value::Null);
+    assert_eq!(run["latency_ns"], run["service_ns"]);
+    assert_eq!(run["failed"], 0);
+    let open = load(&server.url(), &["-c", "4", "--rate", "100"])
+        .expect(0)
+        .json();
+    let run = &open["load"];
+    assert_eq!(run["offered_rate"], 100.0);
+    let responses = run["responses"].as_u64().unwrap();
+    assert!((80..=110).contains(&responses), "{run:#}");
+    assert!(run["latency_ns"]["min"].as_u64() >= run["service_ns"]["min"].as_u64());
+}
+
+#[test]
+fn a_service_that_falls_behind_shows_in_what_users_wait() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), answer));
+    // One connection answers at most fifty a second.
+    let run = lagtrace([
+        "load",
+        &server.url(),
+        "-c",
+        "1",
+        "-d",
+        "2s",
+        "--rate",
+        "200",
+    ]);
+    let run = run.expect(1);
+    assert!(run.stdout.contains("did not keep up"), "{run:#?}");
+    assert!(
+        run.stdout.contains("latency begins when a request was due"),
+        "{run:#?}"
+    );
+    assert!(!run.stdout.contains("Broken off"), "{run:#?}");
+}
+
+#[test]
+fn errors_and_refusals_are_found() {
+    let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    let server = Server::start(Manner::Answers(busy));
+    let report = load(&server.url(), &["-c", "2"]).expect(1).json();
+    assert_eq!(report["load"]["outcomes"][0]["status"], "503");
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let report = load(&format!("http://{address}/"), &["-c", "2"])
+        .expect(1)
+        .json();
+    assert_eq!(report["load"]["responses"], 0);
+    assert!(notes(&report).contains(&"nothing-connected"), "{report:#}");
+}
+
+/// Takes one request; its head and body.
+fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.strip_prefix("Content-Length: ") {
+            length = value.trim().parse().ok()?;
+        }
+        head.push_str(&line);
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+#[test]
+fn method_fields_and_body_arrive_as_they_were_given() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/order?n=1", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let first = request(&stream);
+        while {
+            let ok = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
+            stream.write_all(ok).is_ok() && request(&stream).is_some()
+        } {}
+        first
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let body = directory.path().join("order.json");
+    fs::write(&body, "{\"n\": 1}").unwrap();
+    let options = [
+        "-c",
+        "1",
+        "-X",
+        "PUT",
+        "-H",
+        "Content-Type: application/json",
+    ];
+    let options = options
+        .iter()
+        .copied()
+        .chain(["--body", body.to_str().unwrap()]);
+    let options: Vec<&str> = options.collect();
+    let report = load(&url, &options).expect(0).json();
+    assert_eq!(report["load"]["outcomes"][0]["status"], "201");
+    let (head, body) = server.join().unwrap().expect("a request");
+    assert!(head.starts_with("PUT /order?n=1 HTTP/1.1\r\n"), "{head}");
+    assert!(
+        head.contains("\r\nContent-Type: application/json\r\n"),
+        "{head}"
+    );
+    assert!(head.contains("\r\nUser-Agent: lagtrace/"), "{head}");
+    assert_eq!(body, b"{\"n\": 1}");
+}
+
+#[test]
+fn a_fresh_connection_for_each_request() {
+    let server = Server::start(OK);
+    let report = load(&server.url(), &["-c", "2", "--fresh"])
+        .expect(0)
+        .json();
+    let run = &report["load"];
+    assert!(
+        run["connects"].as_u64() >= run["responses"].as_u64(),
+        "{run:#}"
+    );
+}
+
+#[test]
+fn what_would_be_too_much_has_to_be_asked_for() {
+    for (options, told) in [
+        (&["-c", "3000"][..], "3,000 connections are more than 2,000"),
+        (
+            &["--rate", "30000"],
+            "30,000 requests a second are more than",
+        ),
+        (&["-X", "BREW"], "no method that lagtrace sends"),
+        (&["-H", "no field"], "is no header field"),
+        (&["--body", "no/such/file"], "read no/such/file"),
+        (&["-d", "1s", "--warm-up", "1s"], "the whole duration"),
+    ] {
+        let arguments = ["load", "http://127.0.0.1:9/"];
+        let run = lagtrace(arguments.iter().chain(options)).expect(2);
+        assert!(run.stderr.contains(told), "{told}: {run:#?}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_was_measured() {
+    let server = Server::start(OK);
+    let url = server.url();
+    let arguments = ["load", &url, "-c", "2", "-d", "30s", "--format", "json"];
+    let run = during(arguments, |process| {
+        sleep(Duration::from_millis(1500));
+        let kill = Command::new("kill")
+            .args(["-INT", &process.to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+    });
+    assert!(run.took < Duration::from_secs(15), "{run:#?}");
+    // Requests in flight then were cut.
+    assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+    let report = run.json();
+    assert!(report["load"]["responses"].as_u64() > Some(0));
+    assert!(notes(&report).contains(&"interrupted"), "{report:#}");
+}

@@ -1,0 +1,157 @@
+//! By `connect`, many at a time: no privilege, the kernel's own round trip.
+
+use std::collections::VecDeque;
+use std::io;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+
+use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbeReply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use socket2::{Protocol, Socket, Type};
+
+use super::ports::reserve;
+use super::{Asker, Heard, SourcePorts, SteadyPlan, dress};
+use crate::probe::connect::answer_to;
+use crate::probe::errors::queue_icmp;
+use crate::probe::tcp_info::TcpInfo;
+
+/// Attempts under way at a time.
+const MAX_OPEN: usize = 512;
+
+/// The attempts under way.
+pub(super) struct ByConnect<'a> {
+    plan: &'a SteadyPlan,
+    open: VecDeque<Attempt>,
+}
+
+struct Attempt {
+    number: u32,
+    port: u16,
+    socket: Socket,
+    /// How `connect` ended at once, if it did.
+    outcome: Option<Result<(), Errno>>,
+}
+
+impl<'a> ByConnect<'a> {
+    pub(super) fn new(plan: &'a SteadyPlan) -> Self {
+        Self {
+            plan,
+            open: VecDeque::new(),
+        }
+    }
+
+    fn socket(&self, port: u16) -> io::Result<(Socket, u16)> {
+        let address = self.plan.address;
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let (socket, port) = reserve(any, address, Type::STREAM, Protocol::TCP, port)?;
+        socket.set_nonblocking(true)?;
+        dress(&socket, address, &self.plan.packet)?;
+        if let Some(mss) = self.plan.packet.mss {
+            socket.set_tcp_mss(mss.into())?;
+        }
+        if self.plan.ports != SourcePorts::Fresh {
+            // The connection is given up by a RST: no port of ours is left in
+            // TIME_WAIT, so that it can be used again.
+            socket.set_linger(Some(Duration::ZERO))?;
+        }
+        queue_icmp(&socket, address)?;
+        Ok((socket, port))
+    }
+}
+
+impl Asker for ByConnect<'_> {
+    fn method(&self) -> ProbeMethod {
+        ProbeMethod::TcpConnect
+    }
+
+    fn ask(&mut self, number: u32) -> Result<(), Errno> {
+        let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let (socket, port) = self.socket(self.plan.ports.of(number)).map_err(errno)?;
+        let outcome = match rustix::net::connect(&socket, &self.plan.address) {
+            Err(Errno::INPROGRESS) => None,
+            done => Some(done),
+        };
+        if self.open.len() == MAX_OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back(Attempt {
+            number,
+            port,
+            socket,
+            outcome,
+        });
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
+        if self.open.iter().any(|attempt| attempt.outcome.is_some()) {
+            return Ok(());
+        }
+        let mut fds: Vec<PollFd<'_>> = self
+            .open
+            .iter()
+            .map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT))
+            .collect();
+        let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for (attempt, is_ready) in self.open.iter_mut().zip(ready) {
+            if is_ready && attempt.outcome.is_none() {
+                let error = sockopt::socket_error(&attempt.socket)?;
+                attempt.outcome = Some(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, heard: &mut Vec<Heard>) {
+        let address = self.plan.address;
+        self.open.retain(|attempt| {
+            let Some(outcome) = attempt.outcome else {
+                return true;
+            };
+            heard.extend(attempt.heard(outcome, address));
+            false
+        });
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.open.retain(|attempt| attempt.number != number);
+    }
+}
+
+impl Attempt {
+    /// What came of it; nothing where the kernel itself gave up.
+    fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Option<Heard> {
+        let told = TcpInfo::of(&self.socket);
+        let answer = answer_to(&self.socket, outcome, address).ok()?;
+        if answer == ProbeAnswer::Silence {
+            return None;
+        }
+        Some(Heard::Answered {
+            number: self.number,
+            answer,
+            at: None,
+            rtt: told.rtt.filter(|_| answer == ProbeAnswer::Open),
+            ttl: None,
+            syn_retransmissions: u8::try_from(told.retransmissions).unwrap_or(u8::MAX),
+            reply: Some(Box::new(ProbeReply {
+                from: address.ip(),
+                source_port: self.port,
+                len: None,
+                id: None,
+                dont_fragment: None,
+                segment: None,
+            })),
+        })
+    }
+}

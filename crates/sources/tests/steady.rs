@@ -1,0 +1,236 @@
+//! Probes at a steady pace, against the real kernel on the loopback interface.
+#![allow(clippy::print_stderr)]
+
+#[path = "servers/fake.rs"]
+mod fake;
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use fake::{ClosedPort, FullBacklog};
+use lagtrace_core::event::{Coming, EventBody, ProbeAnswer, ProbeSample, Stamp};
+use lagtrace_core::segment::TcpFlags;
+use lagtrace_sources::probe::{
+    PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, steady,
+};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn plan(address: SocketAddr, method: SteadyMethod) -> SteadyPlan {
+    SteadyPlan {
+        address,
+        method,
+        count: Some(4),
+        interval: ms(5),
+        timeout: ms(2000),
+        ports: SourcePorts::Fresh,
+        packet: PacketPlan::default(),
+    }
+}
+
+/// What came of it; nothing where the machine does not allow it.
+fn probe(plan: &SteadyPlan) -> Option<Vec<ProbeSample>> {
+    let mut samples = Vec::new();
+    let outcome = steady(plan, &AtomicBool::new(false), |event| {
+        if let EventBody::Probe(sample) = event.body {
+            samples.push(sample);
+        }
+    });
+    match outcome {
+        Ok(()) => Some(samples),
+        Err(ProbeError::NotPermitted { needs, .. }) => {
+            eprintln!("skipped: needs {needs}");
+            None
+        }
+        Err(error) => panic!("{error}: {error:?}"),
+    }
+}
+
+fn loopbacks() -> [IpAddr; 2] {
+    ["127.0.0.1", "::1"].map(|ip| ip.parse().expect("an address"))
+}
+
+#[test]
+fn open_and_closed_ports_answer_in_time_by_syn_and_by_connect() {
+    for ip in loopbacks() {
+        let listener = TcpListener::bind((ip, 0)).expect("a listener");
+        let closed = ClosedPort::of(ip);
+        for (address, answer) in [
+            (
+                listener.local_addr().expect("an address"),
+                ProbeAnswer::Open,
+            ),
+            (closed.address, ProbeAnswer::Refused),
+        ] {
+            for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
+                let Some(samples) = probe(&plan(address, method)) else {
+                    continue;
+                };
+                let numbers: Vec<u32> = samples.iter().map(|s| s.number).collect();
+                assert_eq!(numbers, [0, 1, 2, 3], "{address} {method:?}");
+                for sample in &samples {
+                    assert_eq!(sample.answer, answer, "{address} {method:?}");
+                    assert_eq!(sample.coming, Coming::InTime);
+                    let rtt = sample.rtt.expect("answered");
+                    assert!(!rtt.is_zero() && rtt < ms(1000));
+                    if answer == ProbeAnswer::Open || method == SteadyMethod::Syn {
+                        assert_eq!(sample.stamp, Stamp::Kernel);
+                        assert!(sample.noticed.is_some_and(|noticed| noticed >= rtt));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_to_a_syn_is_told_with_its_headers() {
+    for ip in loopbacks() {
+        let listener = TcpListener::bind((ip, 0)).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let Some(samples) = probe(&plan(address, SteadyMethod::Syn)) else {
+            return;
+        };
+        for sample in samples {
+            let reply = sample.reply.expect("a packet");
+            let segment = reply.segment.expect("a segment");
+            assert_eq!(reply.from, ip);
+            assert_eq!(segment.flags, TcpFlags::SYN.with(TcpFlags::ACK));
+            // What Linux answers to a client's usual options.
+            assert!(segment.options.mss.is_some_and(|mss| mss >= 1220));
+            assert!(segment.options.sack_permitted);
+            assert!(segment.options.timestamps.is_some());
+            assert!(segment.options.window_scale.is_some());
+            // Headers of IP and TCP, and twenty bytes of options.
+            let whole = if ip.is_ipv4() { 60 } else { 80 };
+            assert_eq!(reply.len, Some(whole));
+            assert_eq!(sample.ttl, Some(64));
+            assert_eq!(reply.dont_fragment, ip.is_ipv4().then_some(true));
+        }
+    }
+}
+
+#[test]
+fn probes_come_from_the_ports_that_were_asked_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
+        // Below the range that the kernel hands out.
+        let plan = SteadyPlan {
+            ports: SourcePorts::Range {
+                first: 21_730,
+                last: 21_731,
+            },
+            ..plan(address, method)
+        };
+        let Some(samples) = probe(&plan) else {
+            continue;
+        };
+        let port = |sample: &ProbeSample| sample.reply.as_ref().expect("a packet").source_port;
+        let ports: Vec<u16> = samples.iter().map(port).collect();
+        assert_eq!(ports, [21_730, 21_731, 21_730, 21_731], "{method:?}");
+    }
+}
+
+#[test]
+fn a_host_echoes() {
+    for ip in loopbacks() {
+        let plan = SteadyPlan {
+            packet: PacketPlan {
+                size: 56,
+                ..PacketPlan::default()
+            },
+            ..plan(SocketAddr::new(ip, 0), SteadyMethod::Icmp)
+        };
+        let Some(samples) = probe(&plan) else {
+            return;
+        };
+        assert_eq!(samples.len(), 4);
+        for sample in samples {
+            assert_eq!(sample.answer, ProbeAnswer::Echo);
+            assert_eq!(sample.stamp, Stamp::Kernel);
+            assert_eq!(sample.ttl, Some(64));
+            let whole = if ip.is_ipv4() { 84 } else { 104 };
+            assert_eq!(sample.reply.and_then(|reply| reply.len), Some(whole));
+        }
+    }
+}
+
+#[test]
+fn nobody_listens_on_a_udp_port() {
+    for ip in loopbacks() {
+        let held = UdpSocket::bind((ip, 0)).expect("a port");
+        let address = held.local_addr().expect("an address");
+        drop(held);
+        let samples = probe(&plan(address, SteadyMethod::Udp)).expect("no privilege is needed");
+        let unreachable = match ip {
+            IpAddr::V4(_) => ProbeAnswer::Unreachable(3, 3),
+            IpAddr::V6(_) => ProbeAnswer::Unreachable(1, 4),
+        };
+        assert_eq!(samples.len(), 4);
+        for sample in samples {
+            assert_eq!((sample.answer, sample.stamp), (unreachable, Stamp::Kernel));
+            assert_eq!(sample.reply.map(|reply| reply.from), Some(ip));
+        }
+    }
+}
+
+#[test]
+fn late_answers_are_late_and_doubled_ones_are_told_apart() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let echo = thread::spawn(move || {
+        let mut bytes = [0; 64];
+        let mut receive = || server.recv_from(&mut bytes).expect("a probe").1;
+        let (first, second) = (receive(), receive());
+        server.send_to(b"twice", second).expect("sent");
+        server.send_to(b"twice", second).expect("sent");
+        thread::sleep(ms(600));
+        server.send_to(b"late", first).expect("sent");
+    });
+    // The third is awaited until the first one's answer has come.
+    let plan = SteadyPlan {
+        count: Some(3),
+        interval: ms(450),
+        timeout: ms(300),
+        ..plan(address, SteadyMethod::Udp)
+    };
+    let samples = probe(&plan).expect("no privilege is needed");
+    echo.join().expect("the server ends");
+    let told: Vec<_> = samples
+        .iter()
+        .map(|sample| (sample.number, sample.answer, sample.coming))
+        .collect();
+    let expected = [
+        (0, ProbeAnswer::Silence, Coming::InTime),
+        (1, ProbeAnswer::Datagram, Coming::InTime),
+        (1, ProbeAnswer::Datagram, Coming::Again),
+        (0, ProbeAnswer::Datagram, Coming::Late),
+        (2, ProbeAnswer::Silence, Coming::InTime),
+    ];
+    assert_eq!(told, expected);
+    let late = samples.iter().find(|sample| sample.coming == Coming::Late);
+    assert!(late.and_then(|sample| sample.rtt) >= Some(ms(600)));
+}
+
+#[test]
+fn probes_go_on_while_nothing_answers() {
+    let full = FullBacklog::start();
+    for method in [SteadyMethod::Syn, SteadyMethod::Connect] {
+        let plan = SteadyPlan {
+            interval: ms(20),
+            timeout: ms(200),
+            ..plan(full.address, method)
+        };
+        let Some(samples) = probe(&plan) else {
+            continue;
+        };
+        let answers: Vec<_> = samples.iter().map(|s| (s.number, s.answer)).collect();
+        let expected = [0, 1, 2, 3].map(|number| (number, ProbeAnswer::Silence));
+        assert_eq!(answers, expected, "{method:?}");
+    }
+}
