@@ -7,6 +7,7 @@ mod layers;
 mod particular;
 mod quic;
 mod tables;
+mod traced;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -87,7 +88,8 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         load: tables::load(facts),
         phases: tables::phases(facts),
         probes: tables::probes(facts),
-        hops: Vec::new(),
+        route: facts.route.route(),
+        hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),

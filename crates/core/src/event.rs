@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
+use crate::route::{HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
 
@@ -77,6 +78,14 @@ pub enum EventBody {
     Route(KernelRoute),
     /// One probe and its answer.
     Probe(ProbeSample),
+    /// A route is about to be traced.
+    Trace(TraceStart),
+    /// One probe of a route and its answer.
+    Hop(HopSample),
+    /// The name of an address on the route.
+    HopName(IpAddr, String),
+    /// The largest packet that a route takes.
+    PathMtu(PathMtu),
     /// What a phase is: its experiment, its limits.
     PhaseStarted(PhaseStart),
     /// Traffic of this flow belongs to this event's phase, whatever the time.

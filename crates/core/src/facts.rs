@@ -21,6 +21,7 @@ use crate::event::{
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::report::Remark;
+use crate::route::RouteTally;
 use crate::time::Timestamp;
 
 /// Entries kept of each list.
@@ -32,6 +33,7 @@ pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
     pub(crate) routes: Vec<KernelRoute>,
     pub(crate) probes: BTreeMap<ProbeKey, ProbeGroup>,
+    pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) counters: Vec<CounterChange>,
@@ -139,6 +141,10 @@ impl Facts {
             EventBody::Resolution(resolution) => push(&mut self.resolutions, resolution),
             EventBody::Route(route) => push(&mut self.routes, route),
             EventBody::Probe(sample) => self.probe(at, &sample),
+            EventBody::Trace(start) => self.route.begin(start),
+            EventBody::Hop(sample) => self.route.observe(&sample),
+            EventBody::HopName(address, name) => self.route.name(address, name),
+            EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Generator(sample) => self.loads.generator(sample),

@@ -37,6 +37,7 @@ mod own;
 mod protocol;
 mod quic;
 pub mod report;
+pub mod route;
 pub mod segment;
 mod service;
 mod slots;

@@ -17,6 +17,7 @@ mod joined;
 mod load;
 mod mode;
 mod record;
+mod route;
 
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -28,6 +29,7 @@ pub use joined::{ClockRelation, Joined, Place, Way};
 pub use load::{Generator, LoadRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
+pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;
@@ -65,6 +67,9 @@ pub struct Report {
     pub twin: Option<Exchanges>,
     /// Round trips by method.
     pub probes: Vec<Probe>,
+    /// The route as a whole; `None` where none was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     /// Hops of the route.
     pub hops: Vec<Hop>,
     /// Sockets seen, by owner and options.
@@ -286,17 +291,6 @@ pub struct Probe {
     /// where `rtt_ns` is by the kernel's stamps: what it has more than those is
     /// this host's own queues and wake-ups.
     pub noticed_ns: Option<ProbeFigures>,
-}
-
-/// A hop of the route.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Hop {
-    /// Distance, from 1.
-    pub ttl: u8,
-    /// Its address; `None` for a silent one.
-    pub address: Option<String>,
-    /// Round trips to it.
-    pub rtt_ns: ProbeFigures,
 }
 
 /// Sockets alike.

@@ -41,6 +41,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Investigate a service: where do its milliseconds go, and what to change?
     Diagnose(crate::diagnose::Options),
+    /// Trace the route to a host: delay and loss, hop by hop
+    Route(crate::route::Options),
     /// Diagnose captures
     Analyze(crate::analyze::Options),
     /// Capture packets into a file or straight into the analysis

@@ -140,6 +140,15 @@ impl Console {
         self.bar(name, ProgressBar::new_spinner(), style)
     }
 
+    /// Several lines that are redrawn in place; hidden where there is no terminal.
+    pub(crate) fn panel(&self) -> ProgressBar {
+        self.bar(
+            "",
+            ProgressBar::no_length(),
+            ProgressStyle::with_template("{msg}"),
+        )
+    }
+
     /// Ends the program: prints a failure, and turns the outcome into an exit code.
     pub(crate) fn close(&self, result: Result<Outcome>) -> ExitCode {
         self.bars.clear().ok();

@@ -27,6 +27,7 @@ mod lookup;
 mod manual;
 mod probe;
 mod render;
+mod route;
 mod words;
 
 use arguments::{Arguments, Command};
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let console = Console::new(&output);
     let outcome = match command {
         Command::Diagnose(options) => diagnose::run(&options, &console),
+        Command::Route(options) => route::run(&options, &console),
         Command::Analyze(options) => analyze::run(&options, &console),
         Command::Capture(options) => capture::run(&options, &console),
         Command::Compare(options) => compare::run(&options, &console),

@@ -6,7 +6,7 @@
 //! place ([`page`]), so that no terminal obeys them.
 
 use lagtrace_core::compare::Comparison;
-use lagtrace_core::report::{Connections, ExchangeRecord, Report};
+use lagtrace_core::report::{Connections, ExchangeRecord, Hop, Report};
 
 use crate::lab::catalogue::Group;
 use crate::lab::score::sum::Score;
@@ -36,6 +36,7 @@ mod page;
 mod plot;
 mod probes;
 mod quantity;
+mod route;
 mod score;
 mod sockets;
 mod stream;
@@ -65,6 +66,11 @@ pub(crate) struct Style {
 /// The report as a letter: verdict, proof, remedy first; tables after them.
 pub(crate) fn text(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
+    if report.command == "route" {
+        route::write(&mut page, report);
+        notes::write(&mut page, &report.notes);
+        return page.finish();
+    }
     verdict::write(&mut page, report);
     finding::write(&mut page, report);
     layers::write(&mut page, report);
@@ -104,6 +110,13 @@ pub(crate) fn probes(report: &Report, style: &Style) -> String {
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);
     exchanges::write(&mut page, records, met, seen);
+    page.finish()
+}
+
+/// The hops of a route as far as they are known.
+pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
+    let mut page = Page::new(style);
+    page.table(0, &route::table(hops, None));
     page.finish()
 }
 

@@ -15,6 +15,7 @@ mod command {
     mod privileges;
     mod probes;
     mod program;
+    mod route;
     mod score;
     mod server;
     mod streams;

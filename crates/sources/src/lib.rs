@@ -21,4 +21,5 @@ pub mod resolve;
 pub mod route;
 pub mod socket;
 pub mod timer;
+pub mod trace;
 pub mod url;

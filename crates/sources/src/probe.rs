@@ -10,7 +10,7 @@ mod http;
 mod stamped;
 mod steady;
 mod syn;
-mod tcp_info;
+pub(crate) mod tcp_info;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -87,6 +87,18 @@ impl RouteSocket {
         })
     }
 
+    /// The MTU of the interface towards `target`, whatever the kernel has
+    /// learnt about the path behind it; `None` where it is not told.
+    pub(crate) fn device_mtu(&mut self, target: IpAddr) -> Option<u32> {
+        let mut interface = None;
+        self.netlink
+            .request(RTM_GETROUTE, &route_request(target), |message| {
+                interface = parse_route(message.payload).and_then(|route| route.interface);
+            })
+            .ok()?;
+        self.link(interface?).ok()?.mtu
+    }
+
     /// Name and MTU of the interface with this number.
     fn link(&mut self, index: u32) -> io::Result<Link> {
         let mut link = Link::default();

@@ -20,6 +20,10 @@ const QUEUE_COUNTERS: [&str; 4] = [
 /// `ledger` holds the subject's figures.
 pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding]) -> Vec<Layer> {
     let facts = &evidence.facts;
+    let traced = super::traced::traced(facts);
+    if evidence.targets.is_empty() && evidence.capture.is_none() && traced.is_some() {
+        return traced.into_iter().collect();
+    }
     let mut layers = Vec::new();
     if !evidence.targets.is_empty() {
         layers.extend(name(facts));

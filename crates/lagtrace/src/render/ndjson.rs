@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// | `layer` | each | as in `layers` |
 /// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
-/// | `setups`, `capture`, `joined` | one, or none | as there |
+/// | `setups`, `capture`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `setting`, `counter`, `note` | each | as there |
 ///
@@ -34,6 +34,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.each("phase", &json!(report.phases));
     lines.each("experiment", &json!(report.experiments));
     lines.each("probe", &json!(report.probes));
+    lines.add("route", json!(report.route));
     lines.each("hop", &json!(report.hops));
     lines.each("sockets", &json!(report.sockets));
     lines.each("setting", &json!(report.configuration));

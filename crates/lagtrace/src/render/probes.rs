@@ -1,11 +1,10 @@
 //! Round trips as `ping` and `hping3` sum them up, and the route's hops.
 
-use lagtrace_core::report::{Hop, Probe, ProbeFigures, Report};
+use lagtrace_core::report::{Probe, ProbeFigures, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
-use super::quantity;
-use super::table::{Align, Table, dim, plain};
+use super::{quantity, route};
 
 /// Writes the probes and the hops.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -17,7 +16,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
     if !report.hops.is_empty() {
         page.heading("Route");
-        page.table(2, &route(&report.hops));
+        page.table(2, &route::table(&report.hops, report.route.as_ref()));
     }
 }
 
@@ -98,33 +97,4 @@ fn round_trips(probe: &Probe) -> String {
         quantiles.join("/"),
         probe.jitter_ns as f64 / size,
     )
-}
-
-fn route(hops: &[Hop]) -> Table {
-    let mut table = Table::new(&[
-        (Align::Right, "hop"),
-        (Align::Left, "address"),
-        (Align::Right, "min"),
-        (Align::Right, "avg"),
-        (Align::Right, "max"),
-    ]);
-    for hop in hops {
-        let rtt = &hop.rtt_ns;
-        let is_silent = rtt.max == 0;
-        let cell = |ns: u64| {
-            if is_silent {
-                dim("")
-            } else {
-                plain(quantity::duration(ns))
-            }
-        };
-        table.row(vec![
-            plain(hop.ttl.to_string()),
-            hop.address.as_ref().map_or_else(|| dim("*"), plain),
-            cell(rtt.min),
-            cell(rtt.mean),
-            cell(rtt.max),
-        ]);
-    }
-    table
 }

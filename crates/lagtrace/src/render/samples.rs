@@ -4,9 +4,10 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::{
     Affected, Capture, CapturePoint, Cluster, Counter, Details, Evidence, EvidenceKind, Exchanges,
-    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, LatencyMode, Layer, LayerState,
-    PhaseSpan, PredictedLatency, Prediction, Probe, ProbeFigures, Remark, Report, RuledOut, SCHEMA,
-    Setting, SetupOutcome, Setups, SocketGroup, StatusCount, Tally, Verdict, WaitShare, WaitSpan,
+    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, HopState, LatencyMode, Layer,
+    LayerState, PhaseSpan, PredictedLatency, Prediction, Probe, ProbeFigures, Remark, Report,
+    RuledOut, SCHEMA, Setting, SetupOutcome, Setups, SocketGroup, StatusCount, Tally, Verdict,
+    WaitShare, WaitSpan,
 };
 use lagtrace_core::wait::{Owner, WaitKind};
 
@@ -615,12 +616,19 @@ fn hops() -> Vec<Hop> {
         Hop {
             ttl: 1,
             address: None,
-            rtt_ns: ProbeFigures::default(),
+            sent: 3,
+            state: HopState::Silent,
+            ..Hop::default()
         },
         Hop {
             ttl: 2,
             address: Some("10.77.0.2".to_owned()),
+            sent: 3,
+            received: 3,
             rtt_ns: rtt,
+            kept_ns: 160_000,
+            history_ns: [160_000, 190_000, 160_000].map(Some).to_vec(),
+            ..Hop::default()
         },
     ]
 }

@@ -14,16 +14,16 @@ const BUFFER_LEN: usize = 512;
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TcpInfo {
+pub(crate) struct TcpInfo {
     /// The least round trip it measured; `None` when it measured none.
-    pub(super) rtt: Option<Duration>,
+    pub(crate) rtt: Option<Duration>,
     /// Segments it sent again, the SYN among them.
-    pub(super) retransmissions: u32,
+    pub(crate) retransmissions: u32,
 }
 
 impl TcpInfo {
     /// Reads it from a TCP socket; empty where the kernel does not tell.
-    pub(super) fn of(socket: impl AsFd) -> Self {
+    pub(crate) fn of(socket: impl AsFd) -> Self {
         let mut buffer = [0_u8; BUFFER_LEN];
         let mut len = BUFFER_LEN as libc::socklen_t;
         // SAFETY: `buffer` is valid for writing `len` bytes, and `len` says how

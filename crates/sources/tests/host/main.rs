@@ -4,6 +4,7 @@
 mod counters;
 mod filters;
 mod foreign;
+mod hops;
 mod routes;
 mod server;
 mod sockets;

@@ -1,0 +1,415 @@
+//! What a route's samples amount to: which hop is silent, which only limits its
+//! answers, where loss begins, what became of the target.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::tally::HopTally;
+use super::{HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart};
+use crate::report::{
+    Hop, HopAddress, HopLabel, HopState, ProbeFigures, Route, RouteMtu, RouteNarrowing, RoutePath,
+};
+
+/// Loss behind a hop below this part of the hop's own is not the hop's loss
+/// persisting: the rest are answers it did not give.
+const PERSISTENT: f64 = 0.5;
+
+/// The route as a whole.
+pub(super) fn route(tally: &RouteTally) -> Option<Route> {
+    let start = tally.start.as_ref()?;
+    let listed = listed(tally);
+    let distance = tally.distance();
+    let last = distance.and_then(|ttl| tally.hops.get(&ttl));
+    let answered_by = last
+        .and_then(HopTally::address)
+        .filter(|address| *address != start.target);
+    let is_user = listed.iter().any(|(_, hop)| hop.is_user_stamped);
+    Some(Route {
+        target: start.target.to_string(),
+        port: start.port,
+        source: start.source.map(|source| source.to_string()),
+        method: start.method.name().to_owned(),
+        is_raw: start.is_raw,
+        outcome: outcome(tally, start).to_owned(),
+        distance,
+        answered_by: answered_by.map(|address| address.to_string()),
+        loss_from: loss_from(&listed, start),
+        stamp: if is_user { "user" } else { "kernel" }.to_owned(),
+        paths: paths(tally, &listed),
+        mtu: tally.mtu.as_ref().map(mtu),
+    })
+}
+
+/// The hops up to the target, or up to the last probed one.
+pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
+    let Some(start) = &tally.start else {
+        return Vec::new();
+    };
+    let listed = listed(tally);
+    let name = |address: &IpAddr| tally.names.get(address).cloned();
+    (0..listed.len())
+        .filter_map(|at| {
+            let (ttl, hop) = *listed.get(at)?;
+            let behind = listed.get(at + 1..).unwrap_or_default();
+            Some(Hop {
+                ttl,
+                address: hop.address().map(|address| address.to_string()),
+                name: hop.address().as_ref().and_then(name),
+                addresses: addresses(hop, name),
+                sent: hop.sent,
+                received: hop.answered,
+                state: state(hop, behind, start),
+                answers: hop.answers.keys().map(|a| answer_name(*a)).collect(),
+                rtt_ns: ProbeFigures::from(&hop.rtt),
+                kept_ns: nanos(kept(hop, behind)),
+                history_ns: hop.history.iter().map(|(_, rtt)| rtt.map(nanos)).collect(),
+                labels: labels(hop),
+                reply_ttl: hop.reply_ttl,
+            })
+        })
+        .collect()
+}
+
+type Listed<'a> = [(u8, &'a HopTally)];
+
+fn listed(tally: &RouteTally) -> Vec<(u8, &HopTally)> {
+    let last = tally.distance().unwrap_or(u8::MAX);
+    let hops = tally.hops.range(..=last);
+    hops.map(|(&ttl, hop)| (ttl, hop)).collect()
+}
+
+/// Why a hop answered less than it was asked. `behind` are the hops after it.
+fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
+    if hop.answered == 0 {
+        return HopState::Silent;
+    }
+    if hop.answered >= hop.sent {
+        return HopState::Answers;
+    }
+    let answering = || {
+        behind
+            .iter()
+            .map(|(_, hop)| *hop)
+            .filter(|h| h.answered > 0)
+    };
+    let least = answering().map(HopTally::loss).fold(1.0, f64::min);
+    let last = answering().next_back().unwrap_or(hop);
+    match least < hop.loss() * PERSISTENT && answering().count() > 0 {
+        true => HopState::Limited,
+        false if is_unlimited(last, start) => HopState::Lossy,
+        false => HopState::Undecided,
+    }
+}
+
+/// Whether the silences of a final hop are losses: TCP and echo replies are not
+/// limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and a program's
+/// answers neither.
+fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
+    let is_udp = matches!(start.method, RouteMethod::Udp | RouteMethod::Paris);
+    last.answers.keys().any(|answer| match answer {
+        HopAnswer::Open => true,
+        HopAnswer::Closed => !is_udp,
+        _ => false,
+    })
+}
+
+/// The first hop of those at the end that all lose.
+fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
+    let mut first = None;
+    for at in (0..listed.len()).rev() {
+        let (ttl, hop) = *listed.get(at)?;
+        match state(hop, listed.get(at + 1..).unwrap_or_default(), start) {
+            HopState::Lossy => first = Some(ttl),
+            HopState::Silent => {}
+            _ => break,
+        }
+    }
+    first
+}
+
+/// The least round trip of a hop and of all behind it: nothing behind a hop is
+/// nearer than the hop, so what is above is the hop's slowness to answer.
+fn kept(hop: &HopTally, behind: &Listed<'_>) -> Duration {
+    let all = behind.iter().map(|(_, hop)| *hop).chain([hop]);
+    let least = all.filter_map(|hop| hop.rtt.min()).min();
+    least.unwrap_or_default()
+}
+
+fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
+    let last = tally.distance().and_then(|ttl| tally.hops.get(&ttl));
+    let Some(last) = last else {
+        let farthest = tally.hops.get(&start.max_ttl);
+        let is_far = farthest.is_some_and(|hop| hop.answered > 0);
+        return match (has_loop(tally), is_far) {
+            (true, _) => "loop",
+            (false, true) => "too-far",
+            (false, false) => "silent",
+        };
+    };
+    // What it says most often; a filter may answer some of the probes only.
+    let word = last.answers.iter().filter(|(answer, _)| answer.is_final());
+    let word = word
+        .max_by_key(|(_, count)| **count)
+        .map(|(answer, _)| *answer);
+    let is_tcp = matches!(start.method, RouteMethod::TcpSyn | RouteMethod::TcpConnect);
+    match word.unwrap_or(HopAnswer::Silence) {
+        HopAnswer::Open if start.method == RouteMethod::Icmp => "reached",
+        HopAnswer::Open => "open",
+        HopAnswer::Closed if is_tcp => "closed",
+        HopAnswer::Closed => "reached",
+        // What a packet filter that rejects says unless told otherwise.
+        HopAnswer::Unreachable(3, 3) | HopAnswer::Unreachable(1, 4) if is_tcp => "prohibited",
+        answer if answer.is_prohibited(start.target.is_ipv4()) => "prohibited",
+        _ => "unreachable",
+    }
+}
+
+/// Whether one router answers at two distances with something between them.
+fn has_loop(tally: &RouteTally) -> bool {
+    let mut seen: BTreeMap<IpAddr, u8> = BTreeMap::new();
+    let mut hops = tally.hops.iter();
+    hops.any(|(&ttl, hop)| {
+        let Some(address) = hop.address() else {
+            return false;
+        };
+        let first = *seen.entry(address).or_insert(ttl);
+        ttl - first > 1
+    })
+}
+
+fn addresses(hop: &HopTally, name: impl Fn(&IpAddr) -> Option<String>) -> Vec<HopAddress> {
+    let mut all: Vec<_> = hop.addresses.iter().collect();
+    all.sort_by_key(|&(address, count)| (core::cmp::Reverse(*count), *address));
+    let whole = |(address, &count): (&IpAddr, &u64)| HopAddress {
+        address: address.to_string(),
+        name: name(address),
+        count,
+    };
+    all.into_iter().map(whole).collect()
+}
+
+fn labels(hop: &HopTally) -> Vec<HopLabel> {
+    let whole = |label: &super::MplsLabel| HopLabel {
+        label: label.label,
+        class: label.class,
+        is_bottom: label.is_bottom,
+        ttl: label.ttl,
+    };
+    hop.labels.iter().map(whole).collect()
+}
+
+/// The different ways of the flows, the most frequent first; none where only
+/// one flow was tried.
+fn paths(tally: &RouteTally, listed: &Listed<'_>) -> Vec<RoutePath> {
+    if tally.flows.len() < 2 {
+        return Vec::new();
+    }
+    let range = listed.first().zip(listed.last());
+    let Some((first, last)) = range.map(|(first, last)| (first.0, last.0)) else {
+        return Vec::new();
+    };
+    let mut ways: BTreeMap<Vec<Option<String>>, u64> = BTreeMap::new();
+    for flow in tally.flows.values() {
+        let end = flow.iter().find(|(_, (_, answer))| answer.is_final());
+        let end = end.map_or(last, |(&ttl, _)| ttl.min(last));
+        let at = |ttl: u8| flow.get(&ttl).map(|(address, _)| address.to_string());
+        *ways.entry((first..=end).map(at).collect()).or_default() += 1;
+    }
+    let mut paths: Vec<RoutePath> = ways
+        .into_iter()
+        .map(|(hops, flows)| RoutePath { flows, hops })
+        .collect();
+    paths.sort_by(|a, b| b.flows.cmp(&a.flows).then_with(|| a.hops.cmp(&b.hops)));
+    paths
+}
+
+fn mtu(mtu: &PathMtu) -> RouteMtu {
+    let narrowings = mtu.narrowings.iter().map(|narrowing| RouteNarrowing {
+        address: narrowing.from.map(|from| from.to_string()),
+        ttl: narrowing.ttl,
+        mtu_bytes: narrowing.mtu,
+    });
+    RouteMtu {
+        mtu_bytes: mtu.mtu,
+        to_ttl: mtu.to_ttl,
+        narrowings: narrowings.collect(),
+    }
+}
+
+fn answer_name(answer: HopAnswer) -> String {
+    match answer {
+        HopAnswer::Expired => "expired".to_owned(),
+        HopAnswer::Open => "open".to_owned(),
+        HopAnswer::Closed => "closed".to_owned(),
+        HopAnswer::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
+        HopAnswer::Silence => "silence".to_owned(),
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl HopTally {
+    /// Who answered most often.
+    fn address(&self) -> Option<IpAddr> {
+        let most = self.addresses.iter().max_by_key(|(_, count)| **count);
+        most.map(|(address, _)| *address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Stamp;
+    use crate::route::HopSample;
+
+    fn tally(method: RouteMethod, hops: &[(u8, &str, HopAnswer, f64)]) -> RouteTally {
+        let mut tally = RouteTally::default();
+        tally.begin(TraceStart {
+            target: IpAddr::from([192, 0, 2, 9]),
+            port: Some(80),
+            source: None,
+            method,
+            is_raw: true,
+            max_ttl: 30,
+        });
+        for (at, &(ttl, answers, answer, ms)) in hops.iter().enumerate() {
+            for mark in answers.chars() {
+                let is_lost = mark == '*';
+                let last = if answer.is_final() { 9 } else { at as u8 + 100 };
+                tally.observe(&HopSample {
+                    number: 0,
+                    ttl,
+                    flow: 0,
+                    answer: if is_lost { HopAnswer::Silence } else { answer },
+                    from: (!is_lost).then(|| IpAddr::from([192, 0, 2, last])),
+                    rtt: (!is_lost).then(|| Duration::from_secs_f64(ms / 1e3)),
+                    stamp: Stamp::Kernel,
+                    reply_ttl: None,
+                    labels: Vec::new(),
+                });
+            }
+        }
+        tally
+    }
+
+    fn states(tally: &RouteTally) -> Vec<HopState> {
+        tally.hops().iter().map(|hop| hop.state).collect()
+    }
+
+    use HopAnswer::{Closed, Expired, Open};
+    use HopState::{Answers, Limited, Lossy, Silent, Undecided};
+
+    #[test]
+    fn a_loss_counts_against_a_hop_only_if_it_persists_to_the_target() {
+        for (method, hops, want, from) in [
+            (
+                RouteMethod::TcpSyn,
+                vec![
+                    (1, "!!!", Expired, 1.0),
+                    (2, "!*!", Expired, 2.0),
+                    (3, "!!!", Open, 3.0),
+                ],
+                vec![Answers, Limited, Answers],
+                None,
+            ),
+            (
+                RouteMethod::TcpSyn,
+                vec![
+                    (1, "!!!!!!", Expired, 1.0),
+                    (2, "!*!*!!", Expired, 2.0),
+                    (3, "******", Expired, 0.0),
+                    (4, "!!*!*!", Open, 3.0),
+                ],
+                vec![Answers, Lossy, Silent, Lossy],
+                Some(2),
+            ),
+            // The target's kernel limits port unreachable messages as routers do theirs.
+            (
+                RouteMethod::Udp,
+                vec![(1, "!*!", Expired, 1.0), (2, "!*!", Closed, 2.0)],
+                vec![Undecided, Undecided],
+                None,
+            ),
+            // Nothing answers behind it.
+            (
+                RouteMethod::TcpSyn,
+                vec![
+                    (1, "!!!", Expired, 1.0),
+                    (2, "!*!", Expired, 2.0),
+                    (3, "***", Expired, 0.0),
+                ],
+                vec![Answers, Undecided, Silent],
+                None,
+            ),
+        ] {
+            let tally = tally(method, &hops);
+            assert_eq!(states(&tally), want);
+            assert_eq!(tally.route().expect("begun").loss_from, from);
+        }
+    }
+
+    #[test]
+    fn a_delay_counts_against_a_hop_only_if_it_persists_to_the_target() {
+        let hops = [
+            (1, "!", Expired, 1.0),
+            (2, "!", Expired, 90.0),
+            (3, "!", Open, 3.0),
+        ];
+        let kept: Vec<u64> = tally(RouteMethod::TcpSyn, &hops)
+            .hops()
+            .iter()
+            // What a histogram's bucket leaves of it.
+            .map(|hop| hop.kept_ns / 10_000)
+            .collect();
+        assert_eq!(kept, [100, 300, 300]);
+    }
+
+    #[test]
+    fn what_became_of_the_target_is_told_apart() {
+        let prohibited = HopAnswer::Unreachable(3, 13);
+        for (method, answer, want) in [
+            (RouteMethod::TcpSyn, Open, "open"),
+            (RouteMethod::TcpSyn, Closed, "closed"),
+            (RouteMethod::Udp, Closed, "reached"),
+            (RouteMethod::Icmp, Open, "reached"),
+            (RouteMethod::TcpSyn, prohibited, "prohibited"),
+            (
+                RouteMethod::TcpSyn,
+                HopAnswer::Unreachable(3, 1),
+                "unreachable",
+            ),
+        ] {
+            let route = tally(method, &[(1, "!", answer, 1.0)])
+                .route()
+                .expect("begun");
+            assert_eq!((route.outcome.as_str(), route.distance), (want, Some(1)));
+        }
+        let silent = tally(
+            RouteMethod::TcpSyn,
+            &[(1, "!", Expired, 1.0), (2, "*", Expired, 0.0)],
+        );
+        assert_eq!(silent.route().expect("begun").outcome, "silent");
+        let mut circle = tally(RouteMethod::TcpSyn, &[(1, "!", Expired, 1.0)]);
+        let again = tally(RouteMethod::TcpSyn, &[(3, "!", Expired, 1.0)]);
+        circle.hops.extend(again.hops);
+        assert_eq!(circle.route().expect("begun").outcome, "loop");
+        let far = tally(RouteMethod::TcpSyn, &[(30, "!", Expired, 1.0)]);
+        assert_eq!(far.route().expect("begun").outcome, "too-far");
+    }
+
+    #[test]
+    fn what_was_sent_beyond_the_target_is_not_listed() {
+        let hops = [
+            (1, "!", Expired, 1.0),
+            (2, "!", Open, 2.0),
+            (3, "*", Open, 0.0),
+        ];
+        assert_eq!(
+            states(&tally(RouteMethod::TcpSyn, &hops)),
+            [Answers, Answers]
+        );
+    }
+}

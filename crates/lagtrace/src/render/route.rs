@@ -1,0 +1,202 @@
+//! A traced route: one line a hop.
+
+use lagtrace_core::report::{Hop, HopState, LayerState, Report, Route, RouteMtu, RoutePath};
+
+use super::page::{Page, Tone};
+use super::quantity;
+use super::table::{Align, Cell, Table, cell, dim, plain};
+
+/// Hops with more probes than this show figures instead of each round trip.
+const FEW: u64 = 5;
+/// A hop whose answers take this much, and this part, longer than those of the
+/// hops behind it is slow to answer.
+const SLOW_NS: u64 = 500_000;
+const SLOW_PART: u64 = 5;
+
+/// Writes the report of `lagtrace route`.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    for layer in &report.layers {
+        let tone = match layer.state {
+            LayerState::Cleared => Tone::Good,
+            _ => Tone::Bad,
+        };
+        page.spans(0, &[(tone, &format!("{}.", layer.line))]);
+        page.paragraph(2, Tone::Dim, &format!("{}.", layer.because));
+    }
+    page.blank();
+    page.table(0, &table(&report.hops, report.route.as_ref()));
+    if let Some(route) = &report.route {
+        paths(page, &route.paths);
+        if let Some(mtu) = &route.mtu {
+            largest(page, mtu);
+        }
+    }
+}
+
+/// The hops as a table.
+pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
+    let is_few = hops.iter().all(|hop| hop.sent <= FEW);
+    let mut columns = vec![(Align::Right, "hop"), (Align::Name, "address")];
+    if is_few {
+        columns.push((Align::Name, "round trips"));
+    } else {
+        let figures = ["loss", "sent", "best", "avg", "p50", "p99", "worst", "mdev"];
+        columns.extend(figures.map(|figure| (Align::Right, figure)));
+    }
+    columns.push((Align::Name, ""));
+    let mut table = Table::new(&columns);
+    // What is silent behind the last answer is one line.
+    let known = hops.iter().rposition(|hop| hop.received > 0);
+    let known = known.map_or(0, |last| last + 1);
+    let (told, silent) = hops.split_at(known);
+    for hop in told {
+        let is_last = route.is_some_and(|route| route.distance == Some(hop.ttl));
+        let mut row = vec![plain(hop.ttl.to_string()), name(hop)];
+        row.extend(if is_few { trips(hop) } else { figures(hop) });
+        row.push(remark(hop, route.filter(|_| is_last)));
+        table.row(row);
+    }
+    if let (Some(first), Some(last)) = (silent.first(), silent.last()) {
+        let range = match first.ttl == last.ttl {
+            true => first.ttl.to_string(),
+            false => format!("{}–{}", first.ttl, last.ttl),
+        };
+        let mut row = vec![plain(range), dim("*")];
+        row.resize_with(columns.len() - 1, || dim(""));
+        row.push(dim("silent"));
+        table.row(row);
+    }
+    table
+}
+
+fn name(hop: &Hop) -> Cell {
+    match (&hop.name, &hop.address) {
+        (Some(name), Some(address)) => plain(format!("{name} ({address})")),
+        (None, Some(address)) => plain(address),
+        _ => dim("*"),
+    }
+}
+
+/// Each round trip, `*` for what was lost.
+fn trips(hop: &Hop) -> Vec<Cell> {
+    let one = |rtt: &Option<u64>| match rtt {
+        Some(rtt) => milliseconds(*rtt),
+        None => "*".to_owned(),
+    };
+    if hop.received == 0 {
+        return vec![dim("*")];
+    }
+    let all: Vec<String> = hop.history_ns.iter().map(one).collect();
+    vec![plain(format!("{} ms", all.join("  ")))]
+}
+
+fn figures(hop: &Hop) -> Vec<Cell> {
+    let rtt = &hop.rtt_ns;
+    let lost = hop.sent.saturating_sub(hop.received);
+    let mut cells = vec![
+        plain(quantity::share(lost as f64 / hop.sent.max(1) as f64)),
+        plain(quantity::count(hop.sent)),
+    ];
+    for ns in [rtt.min, rtt.mean, rtt.p50, rtt.p99, rtt.max, rtt.mdev] {
+        cells.push(match hop.received {
+            0 => dim(""),
+            _ => plain(milliseconds(ns)),
+        });
+    }
+    cells
+}
+
+/// Milliseconds to the microsecond: what a column compares at a glance.
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+/// What a hop's silences and delays amount to, and what else is known of it.
+/// `route` is there for the last one.
+fn remark(hop: &Hop, route: Option<&Route>) -> Cell {
+    let (sent, received) = (hop.sent, hop.received);
+    let mut words = Vec::new();
+    let tone = match hop.state {
+        HopState::Lossy => Tone::Bad,
+        HopState::Undecided => Tone::Caution,
+        _ => Tone::Dim,
+    };
+    match hop.state {
+        HopState::Answers => {}
+        HopState::Silent => words.push("silent".to_owned()),
+        HopState::Limited => words.push(format!("limited: answers {received} of {sent}")),
+        HopState::Lossy => words.push(format!("lossy: {received} of {sent} come back")),
+        HopState::Undecided => {
+            words.push(format!("answers {received} of {sent}: limited or lossy"));
+        }
+    }
+    if let Some(route) = route {
+        words.push(route.outcome.clone());
+    }
+    let own = hop.rtt_ns.min.saturating_sub(hop.kept_ns);
+    if own > SLOW_NS.max(hop.kept_ns / SLOW_PART) {
+        words.push(format!(
+            "slow to answer: {} are its own",
+            quantity::duration(own)
+        ));
+    }
+    let refusals = hop.answers.iter().filter(|a| a.starts_with("unreachable"));
+    words.extend(refusals.map(|answer| format!("ICMP {answer}")));
+    let labels = hop.labels.iter();
+    words.extend(labels.map(|label| format!("MPLS {} (ttl {})", label.label, label.ttl)));
+    if hop.addresses.len() > 1 {
+        let others: Vec<&str> = hop
+            .addresses
+            .iter()
+            .skip(1)
+            .map(|a| a.address.as_str())
+            .collect();
+        words.push(format!("also {}", others.join(", ")));
+    }
+    cell(tone, words.join("; "))
+}
+
+fn paths(page: &mut Page, paths: &[RoutePath]) {
+    if paths.is_empty() {
+        return;
+    }
+    page.heading("Paths");
+    let flows: u64 = paths.iter().map(|path| path.flows).sum();
+    for path in paths {
+        let hops = path.hops.iter().map(|hop| hop.as_deref().unwrap_or("*"));
+        let head = format!("{} of {flows} flows:", path.flows);
+        let way = hops.collect::<Vec<_>>().join(" → ");
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &head), (Tone::Plain, &way)],
+        );
+    }
+}
+
+fn largest(page: &mut Page, mtu: &RouteMtu) {
+    page.heading("Largest packet");
+    let text = match mtu.mtu_bytes {
+        Some(bytes) => format!("{bytes} bytes come through to hop {}.", mtu.to_ttl),
+        None => format!("Not even a small one was answered at hop {}.", mtu.to_ttl),
+    };
+    page.paragraph(2, Tone::Plain, &text);
+    for narrowing in &mtu.narrowings {
+        let at = narrowing
+            .ttl
+            .map_or_else(String::new, |ttl| format!("hop {ttl} "));
+        let bytes = narrowing.mtu_bytes;
+        let (tone, text) = match &narrowing.address {
+            Some(address) => (
+                Tone::Plain,
+                format!("{at}({address}) says that {bytes} bytes fit through its next link."),
+            ),
+            None => (
+                Tone::Bad,
+                format!("Larger packets vanish before {at}and nobody says so: a black hole."),
+            ),
+        };
+        page.item(2, "•", Tone::Dim, &[(tone, &text)]);
+    }
+}

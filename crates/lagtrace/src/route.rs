@@ -1,0 +1,229 @@
+//! `lagtrace route`: the way to a host, hop by hop.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use lagtrace_core::route::RouteMethod;
+use lagtrace_sources::trace::{Dress, MAX_PATHS, MAX_SIZE, Rounds, TracePlan, UDP_PORT};
+
+use crate::arguments::duration;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+
+mod follow;
+mod live;
+mod target;
+
+/// The port of TCP probes where none is given, as traceroute -T takes it.
+const TCP_PORT: u16 = 80;
+/// Between two probes to one hop.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// From one round to the next.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// What to trace, and how.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+All hops are asked side by side. A hop that does not answer is asked again after
+more than a second, because most routers limit how often they answer: `silent`
+never answered, `limited` answers at times while nothing behind it is lost, and
+`lossy` is a loss that persists to the target. `--help` has examples, and the
+flags of traceroute and mtr.")]
+#[command(after_long_help = "\
+All hops are asked side by side. A hop that does not answer is asked again after
+more than a second, because most routers limit how often they answer: `silent`
+never answered, `limited` answers at times while nothing behind it is lost, and
+`lossy` is a loss that persists to the target.
+
+With a port, probes are SYNs to it (raw, or by connect(2) without CAP_NET_RAW);
+without one, UDP datagrams of one flow. Kernel stamps time them all.
+
+Examples:
+  lagtrace route shop.example              # UDP, one flow
+  lagtrace route shop.example:443          # TCP, as the service's own packets go
+  lagtrace route shop.example --method icmp -n
+  lagtrace route shop.example:443 --continuous        # until Ctrl-C, as mtr
+  lagtrace route shop.example:443 -c 100 --format json -o route.json
+  lagtrace route shop.example:443 --paths 16          # parallel paths (ECMP)
+  lagtrace route shop.example --mtu                   # where packets get too big
+
+Coming from          traceroute        tcptraceroute   mtr             here
+  TCP to a port      -T -p PORT        HOST PORT       -T -P PORT      HOST:PORT
+  ICMP               -I                                (default)       --method icmp
+  UDP, new ports     (default)                         -u              --method udp
+  UDP, one flow      -U                                                --method paris
+  no names           -n                -n              -n              -n
+  first, last hop    -f -m             -f -m           -f -m           -f -m
+  probes a hop       -q N              -q N                            --probes N
+  patience           -w                -w              -Z              -w
+  pause              -z                                -i              -z
+  rounds                                               -c N            -c N
+  live table                                           (default)       --continuous
+  report at the end                                    -r              -c N
+  source, interface  -s -i             -s -i           -a -I           -s -i
+  bytes              LEN               LEN             -s              --size
+  type of service    -t                                -Q              --tos
+  path MTU           --mtu                                             --mtu
+  MPLS labels        -e                                -e              (always)")]
+pub(crate) struct Options {
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        value_name = "HOST[:PORT]",
+        help = "The target; IPv6 with a port: [ADDRESS]:PORT"
+    )]
+    target: String,
+    /// Use IPv4 only
+    #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', action = ArgAction::SetTrue)]
+    ipv6: bool,
+    /// Look up no names
+    #[arg(short = 'n', long)]
+    no_names: bool,
+    #[command(flatten)]
+    probes: Probes,
+    #[command(flatten)]
+    look: Look,
+}
+
+/// How the probes are sent.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Probes")]
+struct Probes {
+    /// How to ask; auto: tcp with a port (tcp-connect without CAP_NET_RAW), else paris
+    #[arg(long, value_enum, default_value_t, value_name = "METHOD")]
+    method: Method,
+    /// The port, if it is not given with the host; the first one for udp
+    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// The first hop
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    first_ttl: u8,
+    /// The last hop
+    #[arg(short, long, default_value_t = 30, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    max_hops: u8,
+    /// Answers wanted from each hop
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    probes: u32,
+    /// After which time an answer is lost
+    #[arg(short = 'w', long, default_value = "3s", value_name = "TIME")]
+    #[arg(value_parser = duration::parse_positive)]
+    timeout: Duration,
+    /// Between two probes to one hop [default: 100ms, in rounds 1s]
+    #[arg(short = 'z', long, value_name = "TIME", value_parser = duration::parse_positive)]
+    interval: Option<Duration>,
+    /// The source address
+    #[arg(short, long, value_name = "IP")]
+    source: Option<IpAddr>,
+    /// The interface to send on, instead of the one that the kernel routes over
+    #[arg(short, long, value_name = "IF")]
+    interface: Option<String>,
+    /// Bytes of each packet, IP header included
+    #[arg(long, value_name = "BYTES")]
+    #[arg(value_parser = clap::value_parser!(u16).range(28..=i64::from(MAX_SIZE)))]
+    size: Option<u16>,
+    /// Type of service or traffic class
+    #[arg(long, value_name = "TOS", value_parser = clap::value_parser!(u8))]
+    tos: Option<u8>,
+}
+
+/// What to look for.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "What to look for")]
+struct Look {
+    /// Go on in rounds until Ctrl-C, and report then: loss and delays of each hop
+    #[arg(long)]
+    continuous: bool,
+    /// So many rounds
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Try so many flows beside each other: which hops are there in parallel?
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
+    paths: u16,
+    /// Find the largest packet that comes through, and where it shrinks
+    #[arg(long)]
+    mtu: bool,
+}
+
+/// How to ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// What suits the target and the privileges
+    #[default]
+    Auto,
+    /// SYNs to the port, one flow; needs CAP_NET_RAW
+    Tcp,
+    /// connect(2) to the port, each a flow of its own; needs nothing
+    TcpConnect,
+    /// Datagrams to changing ports, as traceroute sends them; needs nothing
+    Udp,
+    /// Datagrams of one flow
+    Paris,
+    /// Echo requests of one flow; needs CAP_NET_RAW or net.ipv4.ping_group_range
+    Icmp,
+}
+
+/// Traces and reports.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let probes = &options.probes;
+    if probes.first_ttl > probes.max_hops {
+        let failure = Failure::new("the first hop is farther away than the last one");
+        return Err(failure.hint("give -f a number of at most -m's"));
+    }
+    follow::run(options, console)
+}
+
+impl Options {
+    /// The ways to ask, the best first: what is not permitted leaves its turn
+    /// to the next. Each with whether it takes raw sockets.
+    fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
+        use RouteMethod::{Icmp, Paris, TcpConnect, TcpSyn, Udp};
+        match self.probes.method {
+            Method::Auto if has_port => vec![(TcpSyn, true), (TcpConnect, false)],
+            Method::Auto | Method::Paris => vec![(Paris, true), (Paris, false)],
+            Method::Tcp => vec![(TcpSyn, true)],
+            Method::TcpConnect => vec![(TcpConnect, false)],
+            Method::Udp => vec![(Udp, false)],
+            Method::Icmp => vec![(Icmp, true), (Icmp, false)],
+        }
+    }
+
+    fn plan(&self, address: IpAddr, port: Option<u16>, way: (RouteMethod, bool)) -> TracePlan {
+        let (method, is_raw) = way;
+        let default = match method {
+            RouteMethod::TcpSyn | RouteMethod::TcpConnect => TCP_PORT,
+            _ => UDP_PORT,
+        };
+        let target = SocketAddr::new(address, port.unwrap_or(default));
+        let (probes, look) = (&self.probes, &self.look);
+        let rounds = (look.continuous || look.count.is_some()).then_some(Rounds {
+            count: look.count,
+            interval: probes.interval.unwrap_or(ROUND),
+        });
+        TracePlan {
+            is_raw,
+            first_ttl: probes.first_ttl,
+            max_ttl: probes.max_hops,
+            probes: probes.probes,
+            timeout: probes.timeout,
+            interval: probes.interval.unwrap_or(INTERVAL),
+            rounds,
+            paths: look.paths,
+            mtu: look.mtu,
+            dress: Dress {
+                size: probes.size,
+                tos: probes.tos,
+                source: probes.source,
+                interface: probes.interface.clone(),
+            },
+            ..TracePlan::new(target, method)
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The trace itself: events to the analyzer, names beside it, what is shown
+//! meanwhile, and the report.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_sources::trace::{Names, TraceError, trace};
+
+use super::live::Live;
+use super::{Options, target};
+use crate::conclusion;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+
+/// How long the report waits for names that were not told yet.
+const NAMES: Duration = Duration::from_secs(1);
+
+/// Traces and reports.
+pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let (host, port) = target::parse(&options.target)?;
+    let port = port.or(options.probes.port);
+    let interrupt = Interrupt::listen()?;
+    let started = conclusion::now();
+    let mut trip = Trip::new(options, console);
+    let mut resolved = Vec::new();
+    let address = target::address(options, &host, |event| resolved.push(event))?;
+    resolved
+        .into_iter()
+        .for_each(|event| trip.analyzer.observe(event));
+    trip.go(options, address, port, &interrupt)?;
+    if interrupt.is_requested() && !trip.has_measured {
+        return Ok(Outcome::Interrupted);
+    }
+    let mut report = trip.finish();
+    "route".clone_into(&mut report.command);
+    report.subject.clone_from(&options.target);
+    report.started = conclusion::started(Some(started.as_nanos()));
+    report.details = None;
+    conclusion::conclude(&report, console)
+}
+
+/// What a trace feeds.
+struct Trip<'a> {
+    analyzer: Analyzer,
+    tally: RouteTally,
+    names: Option<Names>,
+    live: Live<'a>,
+    has_measured: bool,
+}
+
+impl<'a> Trip<'a> {
+    fn new(options: &Options, console: &'a Console) -> Self {
+        let is_in_rounds = options.look.continuous || options.look.count.is_some();
+        Self {
+            analyzer: Analyzer::new(conclusion::options(Vec::new())),
+            tally: RouteTally::default(),
+            names: (!options.no_names).then(Names::begin),
+            live: Live::new(console, is_in_rounds),
+            has_measured: false,
+        }
+    }
+
+    /// Traces in the best way that is permitted.
+    fn go(
+        &mut self,
+        options: &Options,
+        address: IpAddr,
+        port: Option<u16>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let mut ways = options.ways(port.is_some()).into_iter().peekable();
+        while let Some(way) = ways.next() {
+            let plan = options.plan(address, port, way);
+            match trace(&plan, interrupt.flag(), |event| self.take(event)) {
+                Ok(()) => {
+                    self.explain(options, way);
+                    return Ok(());
+                }
+                Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) {
+        match &event.body {
+            EventBody::Trace(start) => self.tally.begin(start.clone()),
+            EventBody::Hop(sample) => {
+                self.has_measured = true;
+                self.tally.observe(sample);
+                if let (Some(names), Some(from)) = (&mut self.names, sample.from) {
+                    names.ask(from);
+                }
+                self.name(Duration::ZERO);
+                self.live.show(&self.tally, sample);
+            }
+            _ => {}
+        }
+        self.analyzer.observe(event);
+    }
+
+    /// Takes in the names that came by now, or come within `patience`.
+    fn name(&mut self, patience: Duration) {
+        let names = self.names.as_mut();
+        for (address, name) in names.map_or_else(Vec::new, |names| names.collect(patience)) {
+            self.tally.name(address, name.clone());
+            let body = EventBody::HopName(address, name);
+            self.analyzer
+                .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        }
+    }
+
+    /// Says what the way of asking leaves open.
+    fn explain(&mut self, options: &Options, (method, is_raw): (RouteMethod, bool)) {
+        let was_better = options.ways(options.probes.port.is_some());
+        let is_second = was_better.first() != Some(&(method, is_raw));
+        let allow =
+            "Raw sockets need CAP_NET_RAW: `sudo setcap cap_net_raw+ep $(command -v lagtrace)`.";
+        let (id, text) = match (method, is_raw) {
+            (RouteMethod::TcpConnect, _) => (
+                "route-by-connect",
+                format!(
+                    "Each probe by connect(2) is a flow of its own: where a path is balanced by \
+                     flow, hops of several paths mix, and what left is stamped by this program. {allow}"
+                ),
+            ),
+            (RouteMethod::Paris, false) if is_second => (
+                "route-without-raw",
+                format!(
+                    "Probes are told apart by their payload: a router that quotes less than 10 \
+                     bytes of it shows as silent. {allow}"
+                ),
+            ),
+            (RouteMethod::Udp, _) => (
+                "route-by-ports",
+                "Each probe goes to another port and so is a flow of its own: where a path is \
+                 balanced by flow, hops of several paths mix. `--method paris` keeps one flow."
+                    .to_owned(),
+            ),
+            _ => return,
+        };
+        self.analyzer.observe(conclusion::note(id, text));
+    }
+
+    fn finish(mut self) -> lagtrace_core::report::Report {
+        self.name(NAMES);
+        self.live.end();
+        self.analyzer.finish()
+    }
+}
+
+fn refused(error: TraceError) -> Failure {
+    let hint = match &error {
+        TraceError::NotPermitted { .. } => Some(
+            "`sudo setcap cap_net_raw+ep $(command -v lagtrace)` allows it; --method tcp-connect \
+             and udp need nothing",
+        ),
+        TraceError::Socket { .. } => None,
+    };
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

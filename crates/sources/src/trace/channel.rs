@@ -1,0 +1,310 @@
+//! Sending probes and seeing what comes of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod};
+use lagtrace_core::time::Timestamp;
+use rustix::event::PollFlags;
+use socket2::Socket;
+
+use super::connect::Connects;
+use super::form::Form;
+use super::packet::Ends;
+use super::queue::{Icmp, Queued, take_queued, take_reply};
+use super::socket::{failure, open, reserve, set_ttl, set_whole, source, stamp};
+use super::{Dress, TraceError, TracePlan};
+
+/// The flow of the probe that looks whether the target answers at all.
+pub(super) const SCOUT: u16 = u16::MAX;
+/// Packets whose transmit stamps may still come, by socket.
+const STAMPED: u32 = 1_024;
+/// Entries read of one socket in one go.
+const MAX_ENTRIES: usize = 1_000;
+
+/// A probe to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    /// Counts all probes of a trace, from 0.
+    pub(super) number: u32,
+    pub(super) flow: u16,
+    pub(super) ttl: u8,
+    /// Bytes with the IP header; 0 for the least.
+    pub(super) size: usize,
+}
+
+/// What came of probes.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// The kernel handed it to the device.
+    Sent { number: u32, at: Timestamp },
+    /// It was answered.
+    Answered(Answered),
+}
+
+/// An answer to a probe.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) number: u32,
+    pub(super) answer: HopAnswer,
+    pub(super) from: Option<IpAddr>,
+    /// When it came, by the kernel.
+    pub(super) at: Option<Timestamp>,
+    /// The round trip, where the kernel measured it itself.
+    pub(super) rtt: Option<Duration>,
+    pub(super) ttl: Option<u8>,
+    pub(super) labels: Vec<MplsLabel>,
+    /// What fits through the next link, where the answer says so.
+    pub(super) mtu: u32,
+}
+
+/// A way to send probes.
+pub(super) trait Channel {
+    /// Sends one.
+    fn send(&mut self, probe: Outgoing) -> io::Result<()>;
+    /// Collects what came since.
+    fn collect(&mut self, seen: &mut Vec<Seen>);
+    /// The sockets to wait on, and for what.
+    fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
+    /// No answer is waited for any more.
+    fn forget(&mut self, number: u32);
+}
+
+/// The channel of a plan.
+pub(super) fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> {
+    let form = match (plan.method, plan.is_raw) {
+        (RouteMethod::TcpConnect, _) => {
+            return Ok(Box::new(Connects::new(plan.target, plan.dress.clone())));
+        }
+        (RouteMethod::Udp, _) => Form::Ports,
+        (RouteMethod::Paris, false) => Form::Payload,
+        (RouteMethod::Paris, true) => Form::Checksum,
+        (RouteMethod::Icmp, is_raw) => Form::Echo { is_raw },
+        (RouteMethod::TcpSyn, _) => Form::Syn {
+            base: std::process::id().wrapping_mul(0x9e37_79b9),
+        },
+    };
+    Ok(Box::new(Packets::new(plan.target, form, &plan.dress)?))
+}
+
+/// Probes that are packets, one socket for each flow.
+#[derive(Debug)]
+pub(super) struct Packets {
+    target: SocketAddr,
+    source: IpAddr,
+    form: Form,
+    dress: Dress,
+    is_whole: bool,
+    lanes: BTreeMap<u16, Lane>,
+    last: u32,
+}
+
+/// One flow.
+#[derive(Debug)]
+struct Lane {
+    socket: Socket,
+    ends: Ends,
+    /// Holds the port that a raw socket only claims to use.
+    _holder: Option<Socket>,
+    /// Packets sent since stamps were numbered from 0.
+    sent: u32,
+    /// Which probe each of the latest was.
+    numbers: BTreeMap<u32, u32>,
+}
+
+impl Packets {
+    /// A channel with its first flow open.
+    pub(super) fn new(target: SocketAddr, form: Form, dress: &Dress) -> Result<Self, TraceError> {
+        let mut packets = Self {
+            target,
+            source: source(target, dress)?,
+            form,
+            dress: dress.clone(),
+            is_whole: false,
+            lanes: BTreeMap::new(),
+            last: 0,
+        };
+        let lane = packets.open(0)?;
+        packets.lanes.insert(0, lane);
+        Ok(packets)
+    }
+
+    /// The same with packets that are sent whole or not at all.
+    pub(super) fn whole(mut self) -> Result<Self, TraceError> {
+        self.is_whole = true;
+        let lane = self.open(0)?;
+        self.lanes.insert(0, lane);
+        Ok(self)
+    }
+
+    fn open(&self, flow: u16) -> Result<Lane, TraceError> {
+        let target = self.target;
+        let failed = |operation| failure(operation, target);
+        let kind = self.form.kind();
+        let socket = open(kind, target, &self.dress)?;
+        if self.is_whole {
+            set_whole(&socket, target.is_ipv4()).map_err(failed("preparing a socket"))?;
+        }
+        let (holder, port) = if self.form.has_port() {
+            let (holder, port) =
+                reserve(kind, self.source, target).map_err(failed("reserving a port"))?;
+            (Some(holder), port)
+        } else {
+            // The identifier of raw echo requests.
+            let id = std::process::id() as u16;
+            (None, id.wrapping_add(flow.wrapping_mul(257)))
+        };
+        if self.form.is_connected() {
+            let mut to = target;
+            if kind != super::socket::Kind::Udp {
+                to.set_port(0);
+            }
+            socket
+                .connect(&to.into())
+                .map_err(failed("finding a route"))?;
+        }
+        Ok(Lane {
+            socket,
+            ends: Ends {
+                source: self.source,
+                destination: target.ip(),
+                source_port: port,
+                destination_port: target.port(),
+            },
+            _holder: holder,
+            sent: 0,
+            numbers: BTreeMap::new(),
+        })
+    }
+
+    /// The lane of a flow, opened when it is first used.
+    fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
+        // Only a SYN in vain leaves something at the target.
+        let flow = match (flow, self.form) {
+            (SCOUT, Form::Syn { .. }) => SCOUT,
+            (SCOUT, _) => 0,
+            _ => flow,
+        };
+        if !self.lanes.contains_key(&flow) {
+            let lane = self.open(flow).map_err(io::Error::other)?;
+            self.lanes.insert(flow, lane);
+        }
+        self.lanes
+            .get_mut(&flow)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Channel for Packets {
+    fn send(&mut self, probe: Outgoing) -> io::Result<()> {
+        let (form, target) = (self.form, self.target);
+        self.last = probe.number;
+        let size = probe.size.max(self.dress.size.map_or(0, usize::from));
+        let lane = self.lane(probe.flow)?;
+        set_ttl(&lane.socket, target.is_ipv4(), probe.ttl)?;
+        let bytes = form.bytes(&lane.ends, probe.number, size);
+        // An ICMP error about an earlier probe would be reported by this send.
+        lane.socket.take_error()?;
+        let sent = match form.is_connected() {
+            true => lane.socket.send(&bytes),
+            false => {
+                let to = form.destination(target, probe.number);
+                lane.socket.send_to(&bytes, &to.into())
+            }
+        };
+        if let Err(error) = sent {
+            // Whether it was numbered depends on the kernel's version.
+            stamp(&lane.socket, true)?;
+            lane.sent = 0;
+            lane.numbers.clear();
+            return Err(error);
+        }
+        lane.numbers.insert(lane.sent, probe.number);
+        lane.numbers.remove(&lane.sent.wrapping_sub(STAMPED));
+        lane.sent = lane.sent.wrapping_add(1);
+        Ok(())
+    }
+
+    fn collect(&mut self, seen: &mut Vec<Seen>) {
+        for lane in self.lanes.values() {
+            lane.collect(self.form, self.target, self.last, seen);
+        }
+    }
+
+    fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let lanes = self.lanes.values();
+        lanes
+            .map(|lane| (lane.socket.as_fd(), PollFlags::IN))
+            .collect()
+    }
+
+    fn forget(&mut self, _number: u32) {}
+}
+
+impl Lane {
+    fn collect(&self, form: Form, target: SocketAddr, last: u32, seen: &mut Vec<Seen>) {
+        // Cleared, so that it is not reported instead of what there is to read.
+        let _ = self.socket.take_error();
+        for _ in 0..MAX_ENTRIES {
+            match take_queued(&self.socket, form.hidden()) {
+                None => break,
+                Some(Queued::Sent { number, at }) => {
+                    if let Some(&number) = self.numbers.get(&number) {
+                        seen.push(Seen::Sent { number, at });
+                    }
+                }
+                Some(Queued::Icmp(icmp)) => {
+                    let number = form.quoted(target, &self.ends, &icmp, last);
+                    let is_udp = matches!(form, Form::Ports | Form::Payload | Form::Checksum);
+                    seen.extend(number.and_then(|number| answered(number, icmp, is_udp)));
+                }
+                Some(Queued::Other) => {}
+            }
+        }
+        for _ in 0..MAX_ENTRIES {
+            let Some(reply) = take_reply(&self.socket) else {
+                break;
+            };
+            let told = form.replied(target, &self.ends, &reply, last);
+            let from = reply.from.map(|from| from.ip());
+            seen.extend(told.map(|(number, answer)| {
+                Seen::Answered(Answered {
+                    number,
+                    answer,
+                    from: from.or(Some(target.ip())),
+                    at: reply.at,
+                    rtt: None,
+                    ttl: reply.ttl,
+                    labels: Vec::new(),
+                    mtu: 0,
+                })
+            }));
+        }
+    }
+}
+
+/// What an ICMP error says of a probe; `None` where it says nothing.
+pub(super) fn answered(number: u32, icmp: Icmp, is_udp: bool) -> Option<Seen> {
+    let from = icmp.from?;
+    let answer = match (from.is_ipv4(), icmp.kind, icmp.code) {
+        (true, 11, 0) | (false, 3, 0) => HopAnswer::Expired,
+        // Fragments that came too late say nothing of the way.
+        (true, 11, _) | (false, 3, _) => return None,
+        (true, 3, 3) | (false, 1, 4) if is_udp => HopAnswer::Closed,
+        (_, kind, code) => HopAnswer::Unreachable(kind, code),
+    };
+    Some(Seen::Answered(Answered {
+        number,
+        answer,
+        from: Some(from),
+        at: icmp.at,
+        rtt: None,
+        ttl: icmp.ttl,
+        labels: icmp.labels,
+        mtu: icmp.mtu,
+    }))
+}

@@ -1,0 +1,129 @@
+//! Probes by `connect(2)` to the real port, which need no privilege.
+//!
+//! Each is a socket of its own, and so a flow of its own. The kernel repeats a
+//! SYN after a second, and an answer then does not say to which: a probe is
+//! given up before that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use lagtrace_core::route::HopAnswer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use socket2::Socket;
+
+use super::Dress;
+use super::channel::{Answered, Channel, Outgoing, Seen, answered};
+use super::queue::{Queued, take_queued};
+use super::socket::{Kind, open, set_ttl};
+use crate::probe::tcp_info::TcpInfo;
+
+/// When the kernel repeats a SYN (`TCP_TIMEOUT_INIT`), less a margin.
+pub(super) const LONGEST: Duration = Duration::from_millis(950);
+
+/// Connections under way.
+#[derive(Debug)]
+pub(super) struct Connects {
+    target: SocketAddr,
+    dress: Dress,
+    sockets: BTreeMap<u32, Socket>,
+}
+
+impl Connects {
+    /// None yet.
+    pub(super) fn new(target: SocketAddr, dress: Dress) -> Self {
+        Self {
+            target,
+            dress,
+            sockets: BTreeMap::new(),
+        }
+    }
+}
+
+impl Channel for Connects {
+    fn send(&mut self, probe: Outgoing) -> io::Result<()> {
+        let socket = open(Kind::Tcp, self.target, &self.dress).map_err(io::Error::other)?;
+        set_ttl(&socket, self.target.is_ipv4(), probe.ttl)?;
+        // Closing resets: no connection is left behind.
+        socket.set_linger(Some(Duration::ZERO))?;
+        match socket.connect(&self.target.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            // On this host the answer is there at once.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
+        self.sockets.insert(probe.number, socket);
+        Ok(())
+    }
+
+    fn collect(&mut self, seen: &mut Vec<Seen>) {
+        let target = self.target;
+        self.sockets.retain(|&number, socket| {
+            let look = look(socket, target, number);
+            let is_waiting = matches!(look, Look::Waiting);
+            if let Look::Over(answer) = look {
+                seen.push(answer);
+            }
+            is_waiting
+        });
+    }
+
+    fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let sockets = self.sockets.values();
+        sockets
+            .map(|socket| (socket.as_fd(), PollFlags::OUT))
+            .collect()
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.sockets.remove(&number);
+    }
+}
+
+/// What became of a connection.
+enum Look {
+    /// Nothing yet.
+    Waiting,
+    /// This.
+    Over(Seen),
+    /// This host gave up, without a word from anybody.
+    GivenUp,
+}
+
+fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
+    while let Some(queued) = take_queued(socket, 0) {
+        if let Queued::Icmp(icmp) = queued {
+            return answered(number, icmp, false).map_or(Look::GivenUp, Look::Over);
+        }
+    }
+    let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+    let is_over = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    if !is_over {
+        return Look::Waiting;
+    }
+    let error = socket.take_error().ok().flatten();
+    let errno = error.as_ref().and_then(Errno::from_io_error);
+    let is_connected = errno.is_none() && socket.peer_addr().is_ok();
+    let answer = match errno {
+        None if is_connected => HopAnswer::Open,
+        None | Some(Errno::CONNREFUSED | Errno::CONNRESET) => HopAnswer::Closed,
+        // Nobody answered for the next hop's address: this host says so.
+        Some(_) => return Look::GivenUp,
+    };
+    let info = is_connected.then(|| TcpInfo::of(socket));
+    Look::Over(Seen::Answered(Answered {
+        number,
+        answer,
+        from: Some(target.ip()),
+        at: None,
+        rtt: info.and_then(|info| info.rtt),
+        ttl: None,
+        labels: Vec::new(),
+        mtu: 0,
+    }))
+}

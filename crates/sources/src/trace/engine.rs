@@ -1,0 +1,417 @@
+//! The loop of a trace: sends when the pace says so, waits, and tells what came.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use lagtrace_core::event::{Event, EventBody, Phase, Stamp};
+use lagtrace_core::route::{HopAnswer, HopSample, RouteMethod, TraceStart};
+use lagtrace_core::time::Timestamp;
+use rustix::event::{PollFd, Timespec, poll};
+
+use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, channel};
+use super::pace::{Manner, Met, Next, Pace};
+use super::socket::{failure, source};
+use super::{MAX_PATHS, TraceError, TracePlan, connect};
+use crate::clock::Clock;
+
+/// How often a stop flag is looked at.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the kernel is given to begin stamping arrivals.
+const STAMPS_BEGIN: Duration = Duration::from_millis(10);
+/// An answer is overdue after so many of the longest round trips seen, and
+/// this: routers answer with what time they have left.
+const OVERDUE_TRIPS: u32 = 3;
+const OVERDUE_GRACE: Duration = Duration::from_millis(200);
+const OVERDUE_LEAST: Duration = Duration::from_millis(300);
+/// The same while nothing was answered yet.
+const OVERDUE_FIRST: Duration = Duration::from_secs(1);
+/// What systems begin times to live with (RFC 1700; Linux, Windows, routers).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+
+/// A trace under way.
+pub(super) struct Engine<'a> {
+    plan: &'a TracePlan,
+    stop: &'a AtomicBool,
+    sink: &'a mut dyn FnMut(Event),
+    clock: Clock,
+    channel: Box<dyn Channel>,
+    pace: Pace,
+    under_way: Vec<Flight>,
+    number: u32,
+    longest: Option<Duration>,
+    known: Known,
+}
+
+/// What a trace found out that what follows it needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// The farthest hop that answered, the target if it did.
+    pub(super) highest: u8,
+    /// Who answered where.
+    pub(super) addresses: BTreeMap<IpAddr, u8>,
+}
+
+/// A probe that may still be answered.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    number: u32,
+    flow: u16,
+    ttl: u8,
+    begun: Timestamp,
+    /// When the kernel handed it to the device.
+    sent: Option<Timestamp>,
+    is_overdue: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(
+        plan: &'a TracePlan,
+        stop: &'a AtomicBool,
+        sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self, TraceError> {
+        let clock = Clock::new();
+        let channel = channel(plan)?;
+        let start = TraceStart {
+            target: plan.target.ip(),
+            port: (plan.method != RouteMethod::Icmp).then_some(plan.target.port()),
+            source: Some(source(plan.target, &plan.dress)?),
+            method: plan.method,
+            is_raw: match plan.method {
+                RouteMethod::TcpSyn => true,
+                RouteMethod::TcpConnect | RouteMethod::Udp => false,
+                RouteMethod::Paris | RouteMethod::Icmp => plan.is_raw,
+            },
+            max_ttl: plan.max_ttl,
+        };
+        sink(Event::here(
+            clock.now(),
+            Phase::Baseline,
+            EventBody::Trace(start),
+        ));
+        let manner = Manner {
+            first_ttl: plan.first_ttl.max(1),
+            max_ttl: plan.max_ttl,
+            wanted: plan.rounds.is_none().then_some(plan.probes),
+            interval: plan.interval,
+            gap: plan.gap,
+        };
+        Ok(Self {
+            plan,
+            stop,
+            sink,
+            clock,
+            channel,
+            pace: Pace::new(manner),
+            under_way: Vec::new(),
+            number: 0,
+            longest: None,
+            known: Known::default(),
+        })
+    }
+
+    /// What was found out.
+    pub(super) fn known(&self) -> Known {
+        Known {
+            highest: self.pace.highest(),
+            ..self.known.clone()
+        }
+    }
+
+    /// Traces to the end, or until stopped.
+    pub(super) fn run(&mut self) -> Result<(), TraceError> {
+        std::thread::sleep(STAMPS_BEGIN);
+        self.send(SCOUT, self.plan.max_ttl)?;
+        match self.plan.rounds {
+            None => self.complete()?,
+            Some(rounds) => {
+                let mut begun = self.clock.now();
+                let mut left = rounds.count.unwrap_or(u32::MAX);
+                while left > 0 && !self.is_stopped() {
+                    self.turn(begun + rounds.interval)?;
+                    left -= 1;
+                    begun = (begun + rounds.interval).max(self.clock.now());
+                    if left > 0 {
+                        self.pace.begin_round();
+                    }
+                }
+                self.linger()?;
+            }
+        }
+        if self.plan.paths > 1 && !self.is_stopped() {
+            self.pace.add_flows(self.plan.paths.min(MAX_PATHS));
+            self.complete()?;
+        }
+        self.give_up();
+        Ok(())
+    }
+
+    /// Goes on until the pace has nothing left to ask.
+    fn complete(&mut self) -> Result<(), TraceError> {
+        while !self.is_stopped() {
+            let wake = match self.step()? {
+                Next::Done => return Ok(()),
+                Next::Send(..) => continue,
+                Next::Wait(due) => due,
+                Next::Idle => Timestamp::MAX,
+            };
+            self.wait(wake)?;
+        }
+        Ok(())
+    }
+
+    /// One round, which ends at `end` whatever is under way.
+    fn turn(&mut self, end: Timestamp) -> Result<(), TraceError> {
+        while !self.is_stopped() && self.clock.now() < end {
+            match self.step()? {
+                Next::Send(..) => {}
+                Next::Wait(due) => self.wait(due.min(end))?,
+                Next::Idle | Next::Done => self.wait(end)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what is not overdue yet.
+    fn linger(&mut self) -> Result<(), TraceError> {
+        while !self.is_stopped() && self.under_way.iter().any(|flight| !flight.is_overdue) {
+            self.wait(Timestamp::MAX)?;
+            self.listen();
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Next, TraceError> {
+        self.listen();
+        let next = self.pace.next(self.clock.now());
+        if let Next::Send(flow, ttl) = next {
+            self.send(flow, ttl)?;
+        }
+        Ok(next)
+    }
+
+    fn send(&mut self, flow: u16, ttl: u8) -> Result<(), TraceError> {
+        let begun = self.clock.now();
+        let probe = Outgoing {
+            number: self.number,
+            flow,
+            ttl,
+            size: 0,
+        };
+        self.channel
+            .send(probe)
+            .map_err(failure("sending a probe", self.plan.target))?;
+        self.number = self.number.wrapping_add(1);
+        if flow != SCOUT {
+            self.pace.sent(flow, ttl, begun);
+        }
+        self.under_way.push(Flight {
+            number: probe.number,
+            flow,
+            ttl,
+            begun,
+            sent: None,
+            is_overdue: false,
+        });
+        Ok(())
+    }
+
+    /// Sleeps until something comes, or is overdue, or `wake`.
+    fn wait(&self, wake: Timestamp) -> Result<(), TraceError> {
+        let now = self.clock.now();
+        let patience = self.patience();
+        let waiting = self.under_way.iter().filter(|flight| !flight.is_overdue);
+        let due = waiting.map(|flight| flight.begun + patience).min();
+        let wake = wake.min(due.unwrap_or(Timestamp::MAX));
+        let length = wake.since(now).min(STOP_INTERVAL);
+        let sockets = self.channel.sockets();
+        let mut fds: Vec<_> = sockets
+            .iter()
+            .map(|(socket, events)| PollFd::new(socket, *events))
+            .collect();
+        let failed = failure("waiting for answers", self.plan.target);
+        let length = Timespec::try_from(length).unwrap_or_default();
+        match poll(&mut fds, Some(&length)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// How long an answer may take before it is overdue.
+    fn patience(&self) -> Duration {
+        let known = self
+            .longest
+            .map(|longest| longest * OVERDUE_TRIPS + OVERDUE_GRACE);
+        let wanted = known.unwrap_or(OVERDUE_FIRST).max(OVERDUE_LEAST);
+        wanted.min(self.timeout())
+    }
+
+    /// After which time an answer does not count any more.
+    fn timeout(&self) -> Duration {
+        match self.plan.method {
+            RouteMethod::TcpConnect => self.plan.timeout.min(connect::LONGEST),
+            _ => self.plan.timeout,
+        }
+    }
+
+    /// Takes in what came, and notes what did not.
+    fn listen(&mut self) {
+        let mut seen = Vec::new();
+        self.channel.collect(&mut seen);
+        let now = self.clock.now();
+        for seen in seen {
+            match seen {
+                Seen::Sent { number, at } => {
+                    let flight = self.under_way.iter_mut().rev().find(|f| f.number == number);
+                    if let Some(flight) = flight {
+                        flight.sent = Some(at);
+                    }
+                }
+                Seen::Answered(answered) => self.answered(answered, now),
+            }
+        }
+        self.expire(now);
+    }
+
+    fn answered(&mut self, answered: Answered, now: Timestamp) {
+        let at = self
+            .under_way
+            .iter()
+            .rposition(|f| f.number == answered.number);
+        let Some(at) = at else {
+            return;
+        };
+        let flight = self.under_way.remove(at);
+        self.channel.forget(flight.number);
+        let (rtt, stamp) = match (answered.rtt, flight.sent, answered.at) {
+            (Some(rtt), ..) => (rtt, Stamp::Kernel),
+            (None, Some(sent), Some(came)) if came >= sent => (came.since(sent), Stamp::Kernel),
+            (None, _, Some(came)) if came >= flight.begun => {
+                (came.since(flight.begun), Stamp::User)
+            }
+            _ => (now.since(flight.begun), Stamp::User),
+        };
+        self.longest = self.longest.max(Some(rtt));
+        let is_final = answered.answer.is_final();
+        if flight.flow == SCOUT {
+            let is_target = is_final && answered.from == Some(self.plan.target.ip());
+            if is_target {
+                self.pace.scouted(answered.ttl.map(hops_of));
+            }
+            return;
+        }
+        let met = match answered.answer {
+            HopAnswer::Expired | HopAnswer::Silence => Met::Router,
+            HopAnswer::Open => Met::End { is_limited: false },
+            HopAnswer::Unreachable(..) => Met::End { is_limited: true },
+            HopAnswer::Closed => Met::End {
+                is_limited: matches!(self.plan.method, RouteMethod::Udp | RouteMethod::Paris),
+            },
+        };
+        self.pace.answered(flight.flow, flight.ttl, met);
+        if let Some(from) = answered.from {
+            self.known.addresses.entry(from).or_insert(flight.ttl);
+        }
+        self.tell(
+            answered.at.unwrap_or(now),
+            HopSample {
+                number: flight.number,
+                ttl: flight.ttl,
+                flow: flight.flow,
+                answer: answered.answer,
+                from: answered.from,
+                rtt: Some(rtt),
+                stamp,
+                reply_ttl: answered.ttl,
+                labels: answered.labels,
+            },
+        );
+    }
+
+    /// Marks what is overdue, and drops what is too late to count.
+    fn expire(&mut self, now: Timestamp) {
+        let (patience, timeout) = (self.patience(), self.timeout());
+        let mut dropped = Vec::new();
+        for flight in &mut self.under_way {
+            let age = now.since(flight.begun);
+            if !flight.is_overdue && age >= patience {
+                flight.is_overdue = true;
+                if flight.flow != SCOUT {
+                    self.pace.overdue(flight.flow, flight.ttl, flight.begun);
+                }
+            }
+            if age >= timeout {
+                dropped.push(*flight);
+            }
+        }
+        for flight in dropped {
+            self.under_way.retain(|other| other.number != flight.number);
+            self.silent(flight, now);
+        }
+    }
+
+    /// What is still unanswered in the end and overdue stays so. What is under
+    /// way when the user stops says nothing.
+    fn give_up(&mut self) {
+        let now = self.clock.now();
+        for flight in std::mem::take(&mut self.under_way) {
+            if flight.is_overdue {
+                self.silent(flight, now);
+            }
+        }
+    }
+
+    fn silent(&mut self, flight: Flight, now: Timestamp) {
+        self.channel.forget(flight.number);
+        let is_beyond = self
+            .pace
+            .distance()
+            .is_some_and(|distance| flight.ttl > distance);
+        if flight.flow == SCOUT || is_beyond {
+            return;
+        }
+        self.tell(
+            now,
+            HopSample {
+                number: flight.number,
+                ttl: flight.ttl,
+                flow: flight.flow,
+                answer: HopAnswer::Silence,
+                from: None,
+                rtt: None,
+                stamp: Stamp::User,
+                reply_ttl: None,
+                labels: Vec::new(),
+            },
+        );
+    }
+
+    fn tell(&mut self, at: Timestamp, sample: HopSample) {
+        (self.sink)(Event::here(at, Phase::Baseline, EventBody::Hop(sample)));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// How many hops away a sender is, the last one counted, if its packets began
+/// with the least usual time to live that fits.
+fn hops_of(ttl: u8) -> u8 {
+    let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
+    (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_are_guessed_from_usual_beginnings() {
+        for (ttl, hops) in [(64, 1), (61, 4), (128, 1), (100, 29), (255, 1), (0, 65)] {
+            assert_eq!(hops_of(ttl), hops);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a probe looks like, and by what it is known again.
+
+use core::net::SocketAddr;
+
+use lagtrace_core::route::HopAnswer;
+
+use super::packet::{self, Ends};
+use super::queue::{Icmp, Reply};
+use super::socket::Kind;
+
+/// Ports in use where the port changes from probe to probe.
+const PORTS: u32 = 128;
+/// Bytes of IP headers.
+const HEADER_V4: usize = 20;
+const HEADER_V6: usize = 40;
+
+/// How probes that are packets of one socket look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// UDP; the destination port tells them apart.
+    Ports,
+    /// UDP of one flow; the payload tells them apart, as far as it is quoted.
+    Payload,
+    /// UDP of one flow from a raw socket; the checksum tells them apart.
+    Checksum,
+    /// Echo requests; the sequence number tells them apart.
+    Echo {
+        /// Whether the identifier is ours.
+        is_raw: bool,
+    },
+    /// SYNs of one flow; the sequence number tells them apart.
+    Syn {
+        /// The first sequence number.
+        base: u32,
+    },
+}
+
+impl Form {
+    /// The socket that it takes.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Ports | Self::Payload => Kind::Udp,
+            Self::Checksum => Kind::RawUdp,
+            Self::Echo { is_raw: true } => Kind::RawIcmp,
+            Self::Echo { is_raw: false } => Kind::Ping,
+            Self::Syn { .. } => Kind::RawTcp,
+        }
+    }
+
+    /// Whether a port of ours has to be held for it.
+    pub(super) fn has_port(self) -> bool {
+        matches!(self, Self::Checksum | Self::Syn { .. })
+    }
+
+    /// Whether the socket is connected to the target.
+    pub(super) fn is_connected(self) -> bool {
+        self != Self::Ports
+    }
+
+    /// Where the probe of this number goes.
+    pub(super) fn destination(self, target: SocketAddr, number: u32) -> SocketAddr {
+        let mut to = target;
+        if self == Self::Ports {
+            to.set_port(target.port().wrapping_add((number % PORTS) as u16));
+        }
+        to
+    }
+
+    /// The bytes that are sent; `size` counts the IP header.
+    pub(super) fn bytes(self, ends: &Ends, number: u32, size: usize) -> Vec<u8> {
+        let is_v4 = ends.destination.is_ipv4();
+        let len = size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 });
+        match self {
+            Self::Ports | Self::Payload => {
+                packet::payload(number, len.saturating_sub(packet::UDP_HEADER))
+            }
+            Self::Checksum => packet::udp(ends, number, len),
+            Self::Echo { .. } => packet::echo(is_v4, ends.source_port, number, len),
+            Self::Syn { base } => packet::syn(ends, base, number, len),
+        }
+    }
+
+    /// The bytes of the transport header that the socket does not show.
+    pub(super) fn hidden(self) -> usize {
+        match self {
+            Self::Ports | Self::Payload => packet::UDP_HEADER,
+            _ => 0,
+        }
+    }
+
+    /// The probe that an ICMP error is about.
+    pub(super) fn quoted(
+        self,
+        target: SocketAddr,
+        ends: &Ends,
+        icmp: &Icmp,
+        last: u32,
+    ) -> Option<u32> {
+        let quoted = &icmp.quoted;
+        match self {
+            Self::Ports => {
+                let rest = icmp.port.wrapping_sub(target.port());
+                // Ports begin anew with every 128 probes; the payload tells
+                // late answers apart where it is quoted.
+                let named = packet::payload_number(quoted).filter(|&number| number <= last);
+                named.or_else(|| port_number(last, rest))
+            }
+            Self::Payload => packet::payload_number(quoted).filter(|&number| number <= last),
+            Self::Checksum => packet::udp_number(ends, quoted, last),
+            Self::Echo { .. } => packet::echo_number(self.id(ends), request(target), quoted, last),
+            Self::Syn { base } => packet::syn_number(ends, base, quoted, last),
+        }
+    }
+
+    /// The probe that a reply of the target answers, and how.
+    pub(super) fn replied(
+        self,
+        target: SocketAddr,
+        ends: &Ends,
+        reply: &Reply,
+        last: u32,
+    ) -> Option<(u32, HopAnswer)> {
+        let is_raw_v4 = target.is_ipv4() && self.kind() != Kind::Udp && self.kind() != Kind::Ping;
+        let bytes = if is_raw_v4 {
+            packet::behind_v4(&reply.bytes)?
+        } else {
+            &reply.bytes
+        };
+        match self {
+            Self::Ports => {
+                let rest = reply.from?.port().wrapping_sub(target.port());
+                Some((port_number(last, rest)?, HopAnswer::Open))
+            }
+            // It may say whatever it likes: nothing names the probe.
+            Self::Payload | Self::Checksum => Some((last, HopAnswer::Open)),
+            Self::Echo { .. } => {
+                let kind = if target.is_ipv4() { 0 } else { 129 };
+                let number = packet::echo_number(self.id(ends), kind, bytes, last)?;
+                Some((number, HopAnswer::Open))
+            }
+            Self::Syn { base } => packet::syn_reply(ends, base, bytes, last),
+        }
+    }
+
+    fn id(self, ends: &Ends) -> Option<u16> {
+        match self {
+            Self::Echo { is_raw: true } => Some(ends.source_port),
+            _ => None,
+        }
+    }
+}
+
+fn port_number(last: u32, rest: u16) -> Option<u32> {
+    packet::recall(last, rest.into(), PORTS)
+}
+
+/// The type of an echo request.
+fn request(target: SocketAddr) -> u8 {
+    if target.is_ipv4() { 8 } else { 128 }
+}

@@ -1,0 +1,455 @@
+//! Which hop is asked when. Pure: time is an argument.
+//!
+//! Each hop has at most one probe under way. How far to look is not known at
+//! first: a scout sent with the greatest time to live tells by its answer's own
+//! how far the target may be; without one, a few hops beyond the farthest that
+//! answered are tried. So hardly anything is sent beyond the target, whose own
+//! limits on ICMP errors would otherwise cost its later answers.
+
+use std::collections::BTreeMap;
+
+use core::time::Duration;
+
+use lagtrace_core::time::Timestamp;
+
+/// Hops looked at beyond the farthest that answered, while all answer.
+const AHEAD: u8 = 4;
+/// The same once some are silent: as many silent ones in a row end the search.
+const FAR_AHEAD: u8 = 8;
+/// How long a hop that let a probe go unanswered is left alone: longer than
+/// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit` are by default, so
+/// that a router that limits its answers has one to give.
+pub(super) const RECOVERY: Duration = Duration::from_millis(1_100);
+/// Probes beyond those wanted that a hop gets to make up for unanswered ones.
+const SPARE: u32 = 2;
+/// How often a hop is asked before it counts as silent.
+const TRIES: u32 = 3;
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Send a probe of this flow and time to live.
+    Send(u16, u8),
+    /// Nothing before then.
+    Wait(Timestamp),
+    /// Nothing until something under way comes to its end.
+    Idle,
+    /// All is known.
+    Done,
+}
+
+/// Whom a probe met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// A router on the way.
+    Router,
+    /// The target, or somebody for it.
+    End {
+        /// Whether it said so by an ICMP error, and so may limit how often.
+        is_limited: bool,
+    },
+}
+
+/// How often a trace asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) first_ttl: u8,
+    pub(super) max_ttl: u8,
+    /// Answers wanted from each hop; `None`: one probe a round, whatever comes.
+    pub(super) wanted: Option<u32>,
+    /// Between probes to one hop.
+    pub(super) interval: Duration,
+    /// Between any two packets.
+    pub(super) gap: Duration,
+}
+
+/// The pace of a trace.
+#[derive(Debug)]
+pub(super) struct Pace {
+    manner: Manner,
+    hops: BTreeMap<(u16, u8), Hop>,
+    /// When each distance may be asked again, and whether it let something go
+    /// unanswered: flows share the routers.
+    due: BTreeMap<u8, (Timestamp, bool)>,
+    /// When the next packet may leave.
+    next: Timestamp,
+    flows: u16,
+    rounds: u32,
+    /// How far the target is, once it or somebody for it answered.
+    distance: Option<u8>,
+    /// How far it may be, by its answer to the scout.
+    guess: Option<u8>,
+    /// Whether the target answered at all.
+    is_alive: bool,
+    /// The farthest that answered.
+    highest: u8,
+    is_far: bool,
+    /// How far the search was extended for a target that answers.
+    reach: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Hop {
+    sent: u32,
+    /// Since it was last given up as silent.
+    tries: u32,
+    answered: u32,
+    is_under_way: bool,
+}
+
+impl Pace {
+    pub(super) fn new(manner: Manner) -> Self {
+        Self {
+            hops: BTreeMap::new(),
+            due: BTreeMap::new(),
+            next: Timestamp::MIN,
+            flows: 1,
+            rounds: 1,
+            distance: None,
+            guess: None,
+            is_alive: false,
+            highest: manner.first_ttl.saturating_sub(1),
+            is_far: false,
+            reach: 0,
+            manner,
+        }
+    }
+
+    /// How far the target is.
+    pub(super) fn distance(&self) -> Option<u8> {
+        self.distance
+    }
+
+    /// The farthest hop that answered.
+    pub(super) fn highest(&self) -> u8 {
+        self.distance.unwrap_or(self.highest)
+    }
+
+    /// The target answered the scout, from so many hops away if `hops` is right.
+    pub(super) fn scouted(&mut self, hops: Option<u8>) {
+        self.is_alive = true;
+        self.guess =
+            hops.filter(|hops| (self.manner.first_ttl..=self.manner.max_ttl).contains(hops));
+    }
+
+    /// Every hop is asked once more.
+    pub(super) fn begin_round(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+    }
+
+    /// Other flows are asked at the hops known by now.
+    pub(super) fn add_flows(&mut self, flows: u16) {
+        self.flows = self.flows.max(flows);
+    }
+
+    /// How far to look.
+    pub(super) fn frontier(&self) -> u8 {
+        let known = self.guess.filter(|&guess| self.highest < guess);
+        let ahead = if self.is_far { FAR_AHEAD } else { AHEAD };
+        let far = match (known, self.guess) {
+            (Some(guess), _) => guess,
+            // It was farther than it seemed, by a hop or two.
+            (None, Some(_)) => self.highest.saturating_add(2),
+            (None, None) => self.highest.saturating_add(ahead),
+        };
+        self.distance
+            .unwrap_or_else(|| far.max(self.reach))
+            .min(self.manner.max_ttl)
+    }
+
+    /// What to do at `now`.
+    pub(super) fn next(&mut self, now: Timestamp) -> Next {
+        loop {
+            match self.look(now) {
+                Next::Done if self.extend() => {}
+                next => return next,
+            }
+        }
+    }
+
+    /// Looks farther for a target that answers but was not come across yet.
+    fn extend(&mut self) -> bool {
+        let is_wanted = self.distance.is_none() && self.is_alive;
+        let frontier = self.frontier();
+        let can = is_wanted && frontier < self.manner.max_ttl;
+        if can {
+            self.reach = frontier.saturating_add(FAR_AHEAD);
+        }
+        can
+    }
+
+    fn look(&self, now: Timestamp) -> Next {
+        let (mut best, mut soonest, mut is_under_way) = (None, None, false);
+        let first = self.manner.first_ttl;
+        for flow in 0..self.flows {
+            for ttl in first..=self.frontier() {
+                let hop = self.hops.get(&(flow, ttl)).copied().unwrap_or_default();
+                is_under_way |= hop.is_under_way;
+                if !self.needs(flow, hop) || self.is_put_off(ttl, hop) {
+                    continue;
+                }
+                let due = self.due.get(&ttl).map_or(Timestamp::MIN, |(due, _)| *due);
+                let due = due.max(self.next);
+                let rank = (hop.sent, flow, ttl);
+                if due <= now && best.is_none_or(|best| rank < best) {
+                    best = Some(rank);
+                }
+                soonest = Some(soonest.map_or(due, |soonest: Timestamp| soonest.min(due)));
+            }
+        }
+        match (best, soonest) {
+            (Some((_, flow, ttl)), _) => Next::Send(flow, ttl),
+            (None, Some(due)) => Next::Wait(due),
+            (None, None) if is_under_way => Next::Idle,
+            (None, None) => Next::Done,
+        }
+    }
+
+    /// Whether a hop has to wait for another one. Who answered for the target,
+    /// or at the farthest hop, may be the next hop's too (a router that refuses
+    /// to pass something on) and limit its answers: it has none left for the
+    /// hops that are not known yet if others take them.
+    fn is_put_off(&self, ttl: u8, hop: Hop) -> bool {
+        let is_open = |ttl: &u8| {
+            let hop = self.hops.get(&(0, *ttl)).copied().unwrap_or_default();
+            hop.answered == 0 && (hop.is_under_way || hop.tries < TRIES)
+        };
+        let next = self.highest.saturating_add(1);
+        let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
+        let doubtful = match self.distance {
+            _ if self.manner.wanted.is_none() => None,
+            Some(distance) => (next..distance).find(is_open),
+            None => Some(next).filter(|next| is_slow && ttl < *next && is_open(next)),
+        };
+        doubtful.is_some_and(|doubtful| ttl > doubtful || ttl < doubtful && hop.answered > 0)
+    }
+
+    fn needs(&self, flow: u16, hop: Hop) -> bool {
+        if hop.is_under_way {
+            return false;
+        }
+        let wanted = match (flow, self.manner.wanted) {
+            (0, Some(wanted)) => wanted,
+            (0, None) => return hop.sent < self.rounds,
+            _ => 1,
+        };
+        match hop.answered {
+            0 => hop.tries < TRIES,
+            answered => answered < wanted && hop.sent < wanted.saturating_add(SPARE),
+        }
+    }
+
+    /// A probe was sent.
+    pub(super) fn sent(&mut self, flow: u16, ttl: u8, now: Timestamp) {
+        let hop = self.hops.entry((flow, ttl)).or_default();
+        hop.sent += 1;
+        hop.tries += 1;
+        hop.is_under_way = true;
+        let (due, is_slow) = self.due.entry(ttl).or_default();
+        *due = now
+            + if *is_slow {
+                RECOVERY
+            } else {
+                self.manner.interval
+            };
+        self.next = now + self.manner.gap;
+    }
+
+    /// A probe was answered, late or not.
+    pub(super) fn answered(&mut self, flow: u16, ttl: u8, met: Met) {
+        let hop = self.hops.entry((flow, ttl)).or_default();
+        hop.answered += 1;
+        hop.is_under_way = false;
+        let Met::End { is_limited } = met else {
+            if flow == 0 {
+                self.highest = self.highest.max(ttl);
+            }
+            return;
+        };
+        if flow != 0 || self.distance.is_some_and(|distance| distance <= ttl) {
+            return;
+        }
+        self.distance = Some(ttl);
+        // Those before it that kept silent may be the same one, which gave the
+        // answers that it had to probes that went farther.
+        let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
+        if is_limited && is_slow {
+            for (_, hop) in self
+                .hops
+                .range_mut((0, self.highest.saturating_add(1))..(0, ttl))
+            {
+                hop.tries = 0;
+            }
+        }
+    }
+
+    /// A probe is answered late if at all.
+    pub(super) fn overdue(&mut self, flow: u16, ttl: u8, sent: Timestamp) {
+        self.hops.entry((flow, ttl)).or_default().is_under_way = false;
+        // Beyond the target nobody is there to answer.
+        if self.distance.is_some_and(|distance| ttl > distance) {
+            return;
+        }
+        let (due, is_slow) = self.due.entry(ttl).or_default();
+        (*due, *is_slow) = ((*due).max(sent + RECOVERY), self.manner.wanted.is_some());
+        self.is_far |= flow == 0 && ttl > self.highest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn manner() -> Manner {
+        Manner {
+            first_ttl: 1,
+            max_ttl: 30,
+            wanted: Some(3),
+            interval: 100 * MS,
+            gap: 5 * MS,
+        }
+    }
+
+    /// What happens at a hop: whether its n-th probe at this time is answered.
+    type Path<'a> = &'a mut dyn FnMut(u8, Duration) -> bool;
+
+    /// Runs a trace to a target `distance` hops away, each answer taking 10 ms
+    /// and each silence 300: what was sent when, and how long it took.
+    fn run(mut pace: Pace, distance: u8, path: Path<'_>) -> (Vec<(u8, Duration)>, Duration) {
+        let start = Timestamp::from_nanos(1_000_000_000);
+        let (mut now, mut sent, mut under_way) = (start, Vec::new(), Vec::new());
+        loop {
+            under_way.retain(|&(end, flow, ttl, is_answered, begun)| {
+                if end <= now && is_answered {
+                    let met = match ttl >= distance {
+                        true => Met::End { is_limited: true },
+                        false => Met::Router,
+                    };
+                    pace.answered(flow, ttl, met);
+                } else if end <= now {
+                    pace.overdue(flow, ttl, begun);
+                }
+                end > now
+            });
+            match pace.next(now) {
+                Next::Send(flow, ttl) => {
+                    let is_answered = path(ttl, now.since(start));
+                    let end = now + if is_answered { 10 * MS } else { 300 * MS };
+                    under_way.push((end, flow, ttl, is_answered, now));
+                    pace.sent(flow, ttl, now);
+                    sent.push((ttl, now.since(start)));
+                }
+                Next::Done => return (sent, now.since(start)),
+                _ => now = now + MS,
+            }
+            assert!(now.since(start) < Duration::from_secs(60), "it ends");
+        }
+    }
+
+    fn count(sent: &[(u8, Duration)], ttl: u8) -> usize {
+        sent.iter().filter(|(its, _)| *its == ttl).count()
+    }
+
+    #[test]
+    fn a_willing_route_is_known_soon_and_hardly_overshot() {
+        let (sent, took) = run(Pace::new(manner()), 6, &mut |_, _| true);
+        assert!((1..=6).all(|ttl| count(&sent, ttl) == 3), "{sent:?}");
+        assert!(sent.iter().all(|(ttl, _)| *ttl <= 6 + AHEAD) && sent.len() <= 18 + 4);
+        assert!(took < 400 * MS, "{took:?}");
+        let mut scouted = Pace::new(manner());
+        scouted.scouted(Some(6));
+        assert_eq!(run(scouted, 6, &mut |_, _| true).0.len(), 18);
+    }
+
+    #[test]
+    fn packets_keep_their_distance_and_hops_their_intervals() {
+        let (sent, _) = run(Pace::new(manner()), 6, &mut |_, _| true);
+        assert!(sent.windows(2).all(|pair| pair[1].1 - pair[0].1 >= 5 * MS));
+        for ttl in 1..=6 {
+            let times: Vec<_> = sent.iter().filter(|(its, _)| *its == ttl).collect();
+            assert!(
+                times
+                    .windows(2)
+                    .all(|pair| pair[1].1 - pair[0].1 >= 100 * MS)
+            );
+        }
+    }
+
+    #[test]
+    fn a_limited_hop_is_found_however_empty_its_bucket_is() {
+        // One token a second, none at first: `net.ipv4.icmp_ratelimit` after others.
+        let mut filled = 900 * MS;
+        let (mut found, mut bucket) = (0, |at: Duration| {
+            let has = at >= filled;
+            if has {
+                filled = at + 1_000 * MS;
+            }
+            has
+        });
+        let (sent, _) = run(Pace::new(manner()), 4, &mut |ttl, at| {
+            let is_answered = ttl != 2 || bucket(at);
+            found += u32::from(ttl == 2 && is_answered);
+            is_answered
+        });
+        assert!(found >= 2, "{sent:?}");
+    }
+
+    #[test]
+    fn a_silent_hop_is_asked_three_times_over_two_seconds() {
+        let (sent, took) = run(Pace::new(manner()), 4, &mut |ttl, _| ttl != 2);
+        let times: Vec<_> = sent.iter().filter(|(ttl, _)| *ttl == 2).collect();
+        assert_eq!(times.len(), 3);
+        assert!(
+            times
+                .windows(2)
+                .all(|pair| pair[1].1 - pair[0].1 >= RECOVERY)
+        );
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+
+    #[test]
+    fn a_silent_target_ends_the_search() {
+        let (sent, took) = run(Pace::new(manner()), 4, &mut |ttl, _| ttl < 4);
+        assert!(sent.iter().all(|(ttl, _)| *ttl <= 3 + FAR_AHEAD));
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        // One that answered the scout is looked for to the end.
+        let mut scouted = Pace::new(manner());
+        scouted.scouted(None);
+        let (sent, _) = run(scouted, 29, &mut |ttl, _| !(4..=28).contains(&ttl));
+        assert_eq!(count(&sent, 29), 3);
+    }
+
+    #[test]
+    fn a_target_that_limits_its_answers_is_not_taken_to_be_farther_away() {
+        // One answer a second for all distances, and the first one came late.
+        let mut filled = Duration::ZERO;
+        let mut first = true;
+        let (sent, _) = run(Pace::new(manner()), 4, &mut |ttl, at| {
+            if ttl < 4 {
+                return true;
+            }
+            if ttl == 4 && std::mem::take(&mut first) {
+                return false;
+            }
+            let is_answered = at >= filled;
+            if is_answered {
+                filled = at + 1_000 * MS;
+            }
+            is_answered
+        });
+        assert!(count(&sent, 4) >= 3 && count(&sent, 5) == 1, "{sent:?}");
+    }
+
+    #[test]
+    fn rounds_ask_every_hop_once() {
+        let mut pace = Pace::new(Manner {
+            wanted: None,
+            ..manner()
+        });
+        pace.scouted(Some(3));
+        let (sent, _) = run(pace, 3, &mut |ttl, _| ttl != 2);
+        assert_eq!([1, 2, 3].map(|ttl| count(&sent, ttl)), [1, 1, 1]);
+    }
+}

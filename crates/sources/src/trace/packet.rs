@@ -1,0 +1,317 @@
+//! The bytes of probes behind their IP header, and whose probe a quote or a
+//! reply is about.
+
+use core::net::IpAddr;
+
+use lagtrace_core::route::HopAnswer;
+
+/// Protocol numbers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Control bits (RFC 9293 §3.1).
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+/// What our payloads begin with; the probe's number follows.
+const MAGIC: [u8; 4] = *b"lagt";
+/// The payload's least length.
+pub(super) const PAYLOAD: usize = 8;
+/// Bytes of headers behind the IP header.
+pub(super) const UDP_HEADER: usize = 8;
+pub(super) const ECHO_HEADER: usize = 8;
+pub(super) const SYN_LEN: usize = 24;
+/// Numbers that a SYN's sequence number can bear, and their distance: a SYN's
+/// answer acknowledges one more.
+const SYN_NUMBERS: u32 = 1 << 20;
+const SYN_STEP: u32 = 1 << 12;
+/// Numbers that a UDP checksum can bear: 0 means that there is none.
+const CHECKSUMS: u32 = 65_535;
+
+/// The ends of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+}
+
+/// The number of a probe told by what is left of it: the latest one up to
+/// `last` that leaves `rest` when divided by `modulus`.
+pub(super) fn recall(last: u32, rest: u32, modulus: u32) -> Option<u32> {
+    let back = (last % modulus + modulus).checked_sub(rest)? % modulus;
+    (rest < modulus).then(|| last.checked_sub(back)).flatten()
+}
+
+/// A payload that names its probe.
+pub(super) fn payload(number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len.max(PAYLOAD));
+    bytes.extend(MAGIC);
+    bytes.extend(number.to_be_bytes());
+    bytes.resize(len.max(PAYLOAD), b'.');
+    bytes
+}
+
+/// The probe that a payload names; `None` where it was cut or is not ours.
+pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
+    let number = bytes.strip_prefix(&MAGIC)?.first_chunk()?;
+    Some(u32::from_be_bytes(*number))
+}
+
+/// A UDP datagram whose checksum is the probe's number: routers quote it even
+/// if they quote eight bytes, and what balances by flow does not look at it.
+pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
+    let payload = payload(number, len.saturating_sub(UDP_HEADER));
+    let length = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
+    let mut bytes = Vec::with_capacity(UDP_HEADER + payload.len() + 2);
+    bytes.extend(ends.source_port.to_be_bytes());
+    bytes.extend(ends.destination_port.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    let wanted = udp_tag(number);
+    bytes.extend(wanted.to_be_bytes());
+    bytes.extend(payload);
+    // The payload's third word makes up for the difference.
+    if let Some(word) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
+        word.fill(0);
+    }
+    let without = fold(sum(&bytes) + pseudo(ends, UDP, bytes.len()));
+    let word = fold(0xffff + 0xffff - u32::from(without));
+    if let Some(place) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
+}
+
+fn udp_tag(number: u32) -> u16 {
+    u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
+}
+
+/// The probe whose datagram is quoted.
+pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
+    let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
+    let rest = u32::from(word(quoted, 6)?).checked_sub(1)?;
+    is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
+}
+
+/// A SYN whose sequence number names the probe.
+pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
+    let mss: u16 = if ends.destination.is_ipv4() {
+        1460
+    } else {
+        1440
+    };
+    let mut bytes = Vec::with_capacity(len.max(SYN_LEN));
+    bytes.extend(ends.source_port.to_be_bytes());
+    bytes.extend(ends.destination_port.to_be_bytes());
+    bytes.extend(sequence(base, number).to_be_bytes());
+    bytes.extend([0, 0, 0, 0, 6 << 4, SYN]);
+    bytes.extend(64_240_u16.to_be_bytes());
+    bytes.extend([0, 0, 0, 0, 2, 4]);
+    bytes.extend(mss.to_be_bytes());
+    bytes.resize(len.max(SYN_LEN), 0);
+    let checksum = !fold(sum(&bytes) + pseudo(ends, TCP, bytes.len()));
+    if let Some(place) = bytes.get_mut(16..18) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
+    bytes
+}
+
+fn sequence(base: u32, number: u32) -> u32 {
+    base.wrapping_add((number % SYN_NUMBERS) * SYN_STEP)
+}
+
+fn sequence_number(base: u32, sequence: u32, last: u32) -> Option<u32> {
+    let distance = sequence.wrapping_sub(base);
+    let is_ours = distance % SYN_STEP == 0;
+    is_ours
+        .then(|| recall(last, distance / SYN_STEP, SYN_NUMBERS))
+        .flatten()
+}
+
+/// The probe whose SYN is quoted.
+pub(super) fn syn_number(ends: &Ends, base: u32, quoted: &[u8], last: u32) -> Option<u32> {
+    let is_ours = word(quoted, 0)? == ends.source_port && word(quoted, 2)? == ends.destination_port;
+    let sequence = long(quoted, 4)?;
+    is_ours
+        .then(|| sequence_number(base, sequence, last))
+        .flatten()
+}
+
+/// The probe that a segment of the target answers, and how.
+pub(super) fn syn_reply(
+    ends: &Ends,
+    base: u32,
+    segment: &[u8],
+    last: u32,
+) -> Option<(u32, HopAnswer)> {
+    let is_ours =
+        word(segment, 0)? == ends.destination_port && word(segment, 2)? == ends.source_port;
+    let acknowledged = long(segment, 8)?.wrapping_sub(1);
+    let answer = match segment.get(13)? & (SYN | RST | ACK) {
+        flags if flags == SYN | ACK => HopAnswer::Open,
+        flags if flags == RST | ACK => HopAnswer::Closed,
+        _ => return None,
+    };
+    let number = is_ours.then(|| sequence_number(base, acknowledged, last))??;
+    Some((number, answer))
+}
+
+/// An echo request whose checksum does not depend on the probe's number, so
+/// that what balances by it sends all of them one way.
+pub(super) fn echo(is_v4: bool, id: u16, number: u32, len: usize) -> Vec<u8> {
+    let sequence = (number & 0xffff) as u16;
+    let mut bytes = vec![if is_v4 { 8 } else { 128 }, 0, 0, 0];
+    bytes.extend(id.to_be_bytes());
+    bytes.extend(sequence.to_be_bytes());
+    bytes.extend((!sequence).to_be_bytes());
+    bytes.resize(len.max(ECHO_HEADER + PAYLOAD), b'.');
+    // Of IPv6 and of unprivileged sockets the kernel computes the checksum.
+    if is_v4 {
+        let checksum = !fold(sum(&bytes));
+        if let Some(place) = bytes.get_mut(2..4) {
+            place.copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+    bytes
+}
+
+/// The probe of an echo request that is quoted, or of one that is answered.
+/// `id` is `None` where the kernel sees to it that only ours are seen.
+pub(super) fn echo_number(id: Option<u16>, kind: u8, message: &[u8], last: u32) -> Option<u32> {
+    let is_ours = *message.first()? == kind && id.is_none_or(|id| word(message, 4) == Some(id));
+    let sequence = word(message, 6)?;
+    is_ours
+        .then(|| recall(last, sequence.into(), 1 << 16))
+        .flatten()
+}
+
+/// What lies behind an IPv4 header.
+pub(super) fn behind_v4(packet: &[u8]) -> Option<&[u8]> {
+    packet.get(usize::from(packet.first()? & 0xf) * 4..)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The pseudo-header's sum (RFC 9293 §3.1, RFC 8200 §8.1).
+fn pseudo(ends: &Ends, protocol: u8, len: usize) -> u32 {
+    let address = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => sum(&ip.octets()),
+        IpAddr::V6(ip) => sum(&ip.octets()),
+    };
+    let len = u32::try_from(len).unwrap_or(0);
+    address(ends.source) + address(ends.destination) + u32::from(protocol) + len
+}
+
+/// The sum of big-endian words; an odd byte is padded (RFC 1071).
+fn sum(bytes: &[u8]) -> u32 {
+    let word = |pair: &[u8]| {
+        let byte = |at: usize| u32::from(pair.get(at).copied().unwrap_or(0));
+        byte(0) << 8 | byte(1)
+    };
+    bytes.chunks(2).map(word).sum()
+}
+
+fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ends(is_v4: bool) -> Ends {
+        let (source, destination) = if is_v4 {
+            ("192.0.2.1", "198.51.100.7")
+        } else {
+            ("2001:db8::1", "2001:db8::7")
+        };
+        Ends {
+            source: source.parse().expect("an address"),
+            destination: destination.parse().expect("an address"),
+            source_port: 40_000,
+            destination_port: 80,
+        }
+    }
+
+    #[test]
+    fn numbers_are_recalled_across_the_turn() {
+        assert_eq!(recall(5, 3, 128), Some(3));
+        assert_eq!(recall(130, 2, 128), Some(130));
+        assert_eq!(recall(130, 127, 128), Some(127));
+        // None that was sent leaves this.
+        assert_eq!(recall(5, 6, 128), None);
+        assert_eq!(recall(5, 128, 128), None);
+        assert_eq!(recall(5, u32::MAX, 128), None);
+    }
+
+    #[test]
+    fn every_probe_is_known_by_eight_bytes_of_it() {
+        for is_v4 in [true, false] {
+            let ends = ends(is_v4);
+            for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
+                let bytes = udp(&ends, number, 40);
+                assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
+                let total = sum(&bytes) + pseudo(&ends, UDP, bytes.len());
+                assert_eq!(fold(total), 0xffff, "a right checksum");
+                let bytes = syn(&ends, 7, number, 0);
+                assert_eq!(syn_number(&ends, 7, &bytes[..8], number + 9), Some(number));
+                let total = sum(&bytes) + pseudo(&ends, TCP, bytes.len());
+                assert_eq!(fold(total), 0xffff);
+                let bytes = echo(is_v4, 9, number, 0);
+                assert_eq!(
+                    echo_number(Some(9), bytes[0], &bytes[..8], number + 9),
+                    Some(number)
+                );
+                assert_eq!(bytes[2..4], echo(is_v4, 9, 4, 0)[2..4], "the same checksum");
+                assert_eq!(payload_number(&payload(number, 30)), Some(number));
+            }
+        }
+    }
+
+    #[test]
+    fn only_answers_to_our_syn_count() {
+        let ends = ends(true);
+        let reply = |flags: u8, acknowledged: u32| {
+            let mut segment = [0; 20];
+            segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);
+            segment[8..12].copy_from_slice(&acknowledged.to_be_bytes());
+            segment[13] = flags;
+            syn_reply(&ends, 7, &segment, 9)
+        };
+        let acknowledged = sequence(7, 4) + 1;
+        assert_eq!(reply(SYN | ACK, acknowledged), Some((4, HopAnswer::Open)));
+        assert_eq!(reply(RST | ACK, acknowledged), Some((4, HopAnswer::Closed)));
+        // A challenge (RFC 5961 §4) answers no SYN.
+        assert_eq!(reply(ACK, acknowledged), None);
+        assert_eq!(reply(SYN | ACK, acknowledged + 1), None);
+        assert_eq!(reply(SYN | ACK, sequence(7, 10) + 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(
+            bytes in prop::collection::vec(any::<u8>(), 0..80),
+            is_v4: bool,
+            last: u32,
+        ) {
+            let ends = ends(is_v4);
+            let _ = udp_number(&ends, &bytes, last);
+            let _ = syn_number(&ends, last, &bytes, last);
+            let _ = syn_reply(&ends, last, &bytes, last);
+            let _ = echo_number(None, 8, &bytes, last);
+            let _ = payload_number(&bytes);
+            let _ = behind_v4(&bytes);
+        }
+    }
+}

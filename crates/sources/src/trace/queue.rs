@@ -1,0 +1,223 @@
+//! What waits on the sockets of a trace: ICMP errors and transmit stamps on the
+//! error queue, replies of the target before it.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd};
+
+use core::net::{IpAddr, SocketAddr};
+
+use lagtrace_core::route::MplsLabel;
+use lagtrace_core::time::Timestamp;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, RecvMsg, SockaddrLike, SockaddrStorage, Timestamps, recvmsg,
+};
+
+use super::extension;
+
+/// Room for the control messages of one datagram.
+const CONTROL: usize = 512;
+/// Room for what one message quotes: a whole packet of the usual size.
+const ROOM: usize = 1_500;
+/// What an ICMP error quotes before an extension of routers older than
+/// RFC 4884 (§5.5), which do not say so.
+const OLD_QUOTE: usize = 128;
+/// Bytes of an IPv4 header without options, as ours are.
+const HEADER_V4: usize = 20;
+
+/// One entry of an error queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    /// An ICMP error about a packet of ours.
+    Icmp(Icmp),
+    /// When the packet of this number, from 0, was handed to the device.
+    Sent {
+        /// The packet's number.
+        number: u32,
+        /// When, on the realtime clock.
+        at: Timestamp,
+    },
+    /// Something else.
+    Other,
+}
+
+/// An ICMP error about a packet of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Icmp {
+    /// Who sent it.
+    pub(super) from: Option<IpAddr>,
+    /// ICMP or ICMPv6 type.
+    pub(super) kind: u8,
+    /// Its code.
+    pub(super) code: u8,
+    /// The next link's MTU, where it says so.
+    pub(super) mtu: u32,
+    /// The port that the quoted packet went to (cooked sockets).
+    pub(super) port: u16,
+    /// What the quoted packet held: of raw sockets from the transport header
+    /// on, of others from behind it.
+    pub(super) quoted: Vec<u8>,
+    /// When it came, by the kernel.
+    pub(super) at: Option<Timestamp>,
+    /// Its own time to live.
+    pub(super) ttl: Option<u8>,
+    /// MPLS labels.
+    pub(super) labels: Vec<MplsLabel>,
+}
+
+/// A reply of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// What it says, from where its socket shows it.
+    pub(super) bytes: Vec<u8>,
+    /// Who sent it.
+    pub(super) from: Option<SocketAddr>,
+    /// When it came, by the kernel.
+    pub(super) at: Option<Timestamp>,
+    /// Its time to live.
+    pub(super) ttl: Option<u8>,
+}
+
+/// Takes the next entry of a socket's error queue; `None` when there is none.
+/// `hidden` are the bytes of the transport header that the socket does not show.
+pub(super) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let (bytes, received) = receive(socket, flags)?;
+    let Some(error) = received.error else {
+        return Some(Queued::Other);
+    };
+    Some(match error.ee_origin {
+        libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => {
+            let is_v4 = error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+            // `ee_rfc4884.len` lies over the first half of `ee_data`.
+            let [low, high, ..] = error.ee_data.to_ne_bytes();
+            let told = usize::from(u16::from_ne_bytes([low, high]));
+            Queued::Icmp(Icmp {
+                from: received.offender,
+                kind: error.ee_type,
+                code: error.ee_code,
+                mtu: error.ee_info,
+                port: received.name.map_or(0, |name| name.port()),
+                labels: labels(&bytes, told, is_v4, hidden),
+                quoted: bytes,
+                at: received.at,
+                ttl: received.ttl,
+            })
+        }
+        libc::SO_EE_ORIGIN_TIMESTAMPING => match received.at {
+            Some(at) => Queued::Sent {
+                number: error.ee_data,
+                at,
+            },
+            None => Queued::Other,
+        },
+        _ => Queued::Other,
+    })
+}
+
+/// Takes the next reply; `None` when there is none.
+pub(super) fn take_reply(socket: impl AsFd) -> Option<Reply> {
+    let (bytes, received) = receive(socket, MsgFlags::MSG_DONTWAIT)?;
+    Some(Reply {
+        bytes,
+        from: received.name,
+        at: received.at,
+        ttl: received.ttl,
+    })
+}
+
+/// The labels in an extension, which begins where the kernel says; from older
+/// routers where they all put it, if what is there looks like one.
+fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
+    let old = OLD_QUOTE.saturating_sub(HEADER_V4 + hidden);
+    let at = match told {
+        0 if is_v4 => old,
+        0 => return Vec::new(),
+        told => told,
+    };
+    extension::labels(quoted.get(at..).unwrap_or_default())
+}
+
+/// What came beside the bytes.
+#[derive(Default)]
+struct Received {
+    error: Option<libc::sock_extended_err>,
+    offender: Option<IpAddr>,
+    name: Option<SocketAddr>,
+    at: Option<Timestamp>,
+    ttl: Option<u8>,
+}
+
+fn receive(socket: impl AsFd, flags: MsgFlags) -> Option<(Vec<u8>, Received)> {
+    let mut bytes = vec![0_u8; ROOM];
+    let mut control = [0_u8; CONTROL];
+    let mut buffers = [IoSliceMut::new(&mut bytes)];
+    let fd = socket.as_fd().as_raw_fd();
+    let message = recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags).ok()?;
+    let (len, received) = (message.bytes, interpret(&message));
+    bytes.truncate(len);
+    Some((bytes, received))
+}
+
+fn interpret(message: &RecvMsg<'_, '_, SockaddrStorage>) -> Received {
+    let mut received = Received {
+        name: message.address.as_ref().and_then(socket_address),
+        ..Received::default()
+    };
+    let Ok(messages) = message.cmsgs() else {
+        return received;
+    };
+    for message in messages {
+        match message {
+            ControlMessageOwned::Ipv4RecvErr(error, from) => {
+                received.error = Some(error);
+                let from = from.filter(|from| i32::from(from.sin_family) == libc::AF_INET);
+                received.offender =
+                    from.map(|from| IpAddr::from(from.sin_addr.s_addr.to_ne_bytes()));
+            }
+            ControlMessageOwned::Ipv6RecvErr(error, from) => {
+                received.error = Some(error);
+                let from = from.filter(|from| i32::from(from.sin6_family) == libc::AF_INET6);
+                received.offender = from.map(|from| IpAddr::from(from.sin6_addr.s6_addr));
+            }
+            ControlMessageOwned::ScmTimestampsns(stamps) => received.at = software_stamp(&stamps),
+            ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
+                received.ttl = u8::try_from(ttl).ok();
+            }
+            _ => {}
+        }
+    }
+    received
+}
+
+fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    address.family()?;
+    let v4 = address.as_sockaddr_in();
+    let v4 = v4.map(|v4| SocketAddr::from((v4.ip(), v4.port())));
+    let v6 = address.as_sockaddr_in6();
+    v4.or(v6.map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
+}
+
+/// The kernel's stamp, on the realtime clock; `None` when it has none.
+fn software_stamp(stamps: &Timestamps) -> Option<Timestamp> {
+    let (seconds, nanos) = (stamps.system.tv_sec(), stamps.system.tv_nsec());
+    let nanos = u32::try_from(nanos).ok()?;
+    (seconds != 0).then(|| Timestamp::from_parts(seconds, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_old_routers_are_found_where_they_put_them() {
+        let extension = [0x20, 0, 0, 0, 0, 8, 1, 1, 0x05, 0xdc, 0x11, 0x01];
+        for hidden in [0, 8] {
+            let mut quoted = vec![0; 108 - hidden];
+            quoted.extend(extension);
+            assert_eq!(labels(&quoted, 0, true, hidden).len(), 1);
+            assert_eq!(labels(&quoted, 108 - hidden, false, hidden).len(), 1);
+            assert!(labels(&quoted, 0, false, hidden).is_empty());
+            assert!(labels(&quoted, usize::MAX, true, hidden).is_empty());
+        }
+    }
+}

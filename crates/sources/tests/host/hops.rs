@@ -1,0 +1,399 @@
+//! Traces over chains of namespaces that route with the kernel's own limits on
+//! ICMP errors.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use lagtrace_core::event::{EventBody, Stamp};
+use lagtrace_core::report::{Hop, HopState, Route};
+use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
+
+use crate::world::{Namespace, can_run, run_without_rights, skip};
+
+/// Runs in a row in which no hop may be missed.
+const RUNS: usize = 5;
+
+/// Namespaces in a row, the client first and the target last: link N from the
+/// client has 10.99.N.0/24 and fd99:N::/64, and the far end of each the 2.
+struct Chain {
+    all: Vec<Namespace>,
+}
+
+impl Chain {
+    fn new(hops: usize) -> Self {
+        let all: Vec<_> = (0..=hops).map(|_| Namespace::new()).collect();
+        for (n, pair) in (1..).zip(all.windows(2)) {
+            let (near, far) = (&pair[0], &pair[1]);
+            near.run(&format!(
+                "ip link add f{n} type veth peer name n{n} netns {}",
+                far.name
+            ));
+            for (namespace, device, end) in [(near, 'f', 1), (far, 'n', 2)] {
+                namespace.run(&format!("ip addr add 10.99.{n}.{end}/24 dev {device}{n}"));
+                namespace.run(&format!(
+                    "ip addr add fd99:{n}::{end}/64 dev {device}{n} nodad"
+                ));
+                namespace.run(&format!("ip link set {device}{n} up"));
+            }
+        }
+        for (at, namespace) in all.iter().enumerate() {
+            namespace.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+            if at < hops {
+                let next = at + 1;
+                namespace.run(&format!("ip route add default via 10.99.{next}.2"));
+                namespace.run(&format!("ip -6 route add default via fd99:{next}::2"));
+            }
+            for net in 1..at {
+                namespace.run(&format!("ip route add 10.99.{net}.0/24 via 10.99.{at}.1"));
+                namespace.run(&format!("ip -6 route add fd99:{net}::/64 via fd99:{at}::1"));
+            }
+        }
+        Self { all }
+    }
+
+    fn client(&self) -> &Namespace {
+        &self.all[0]
+    }
+
+    fn target(&self, is_v4: bool) -> IpAddr {
+        let last = self.all.len() - 1;
+        let address = match is_v4 {
+            true => format!("10.99.{last}.2"),
+            false => format!("fd99:{last}::2"),
+        };
+        address.parse().expect("an address")
+    }
+
+    /// Something listens on this port of the target, of both families.
+    fn listen(&self, port: u16) -> TcpListener {
+        let target = self.all.last().expect("there is one");
+        target.visit(|| TcpListener::bind(("::", port)).expect("it is free there"))
+    }
+
+    /// A filter of namespace `at`.
+    fn filter(&self, at: usize, hook: &str, rule: &str) {
+        let namespace = &self.all[at];
+        namespace.run("nft add table inet t");
+        let chain =
+            format!("nft add chain inet t {hook} {{ type filter hook {hook} priority 0 ; }}");
+        namespace.run(&chain);
+        namespace.run(&format!("nft add rule inet t {hook} {rule}"));
+    }
+
+    fn trace(&self, plan: &TracePlan) -> (Route, Vec<Hop>) {
+        self.client().visit(|| traced(plan))
+    }
+}
+
+fn traced(plan: &TracePlan) -> (Route, Vec<Hop>) {
+    let mut tally = RouteTally::default();
+    let outcome = trace(plan, &AtomicBool::new(false), |event| match event.body {
+        EventBody::Trace(start) => tally.begin(start),
+        EventBody::Hop(sample) => {
+            let is_connect = plan.method == RouteMethod::TcpConnect;
+            let is_by_kernel = sample.stamp == Stamp::Kernel;
+            assert!(
+                is_by_kernel || is_connect || sample.rtt.is_none(),
+                "{sample:?}"
+            );
+            tally.observe(&sample);
+        }
+        EventBody::PathMtu(mtu) => tally.mtu(mtu),
+        other => panic!("{other:?}"),
+    });
+    outcome.expect("sockets");
+    (tally.route().expect("it was begun"), tally.hops())
+}
+
+fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
+    TracePlan {
+        timeout: Duration::from_millis(1_500),
+        ..TracePlan::new(SocketAddr::new(target, port), method)
+    }
+}
+
+const ALL: [(RouteMethod, bool, &str); 7] = [
+    (RouteMethod::TcpSyn, true, "open"),
+    (RouteMethod::TcpConnect, false, "open"),
+    (RouteMethod::Udp, false, "reached"),
+    (RouteMethod::Paris, true, "reached"),
+    (RouteMethod::Paris, false, "reached"),
+    (RouteMethod::Icmp, true, "reached"),
+    (RouteMethod::Icmp, false, "reached"),
+];
+
+fn addresses(hops: &[Hop]) -> Vec<&str> {
+    hops.iter()
+        .map(|hop| hop.address.as_deref().unwrap_or("*"))
+        .collect()
+}
+
+fn expected(hops: usize, is_v4: bool) -> Vec<String> {
+    let at = |n| match is_v4 {
+        true => format!("10.99.{n}.2"),
+        false => format!("fd99:{n}::2"),
+    };
+    (1..=hops).map(at).collect()
+}
+
+#[test]
+fn every_hop_is_found_in_every_way_though_routers_limit_their_answers() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    let _server = chain.listen(8080);
+    chain.client().visit(|| {
+        let setting = "/proc/sys/net/ipv4/ping_group_range";
+        std::fs::write(setting, "0 2147483647").expect("root may");
+    });
+    for is_v4 in [true, false] {
+        let target = chain.target(is_v4);
+        for (method, is_raw, outcome) in ALL {
+            let port = match method {
+                RouteMethod::TcpSyn | RouteMethod::TcpConnect => 8080,
+                _ => UDP_PORT,
+            };
+            // The limits are the kernel's own: after a burst of six one a second.
+            let plan = TracePlan {
+                is_raw,
+                ..plan(target, port, method)
+            };
+            let (route, hops) = chain.trace(&plan);
+            assert_eq!(addresses(&hops), expected(4, is_v4), "{method:?} {hops:#?}");
+            assert_eq!((route.outcome.as_str(), route.distance), (outcome, Some(4)));
+            assert!(
+                hops.iter()
+                    .all(|hop| hop.received >= 1 && hop.rtt_ns.min > 0)
+            );
+            assert!(
+                !hops.iter().any(|hop| hop.state == HopState::Lossy),
+                "{hops:#?}"
+            );
+            assert_eq!(route.answered_by, None);
+        }
+    }
+}
+
+#[test]
+fn no_hop_is_missed_run_after_run() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    let _server = chain.listen(8080);
+    for run in 0..RUNS {
+        let (_, hops) = chain.trace(&plan(chain.target(true), 8080, RouteMethod::TcpSyn));
+        assert_eq!(addresses(&hops), expected(3, true), "run {run}: {hops:#?}");
+    }
+}
+
+#[test]
+fn silent_and_limited_hops_are_named_as_such() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    let _server = chain.listen(8080);
+    chain.filter(2, "output", "icmp type time-exceeded drop");
+    chain.filter(
+        3,
+        "output",
+        "icmp type time-exceeded limit rate over 1/second burst 1 packets drop",
+    );
+    let (route, hops) = chain.trace(&plan(chain.target(true), 8080, RouteMethod::TcpSyn));
+    let states: Vec<_> = hops.iter().map(|hop| hop.state).collect();
+    assert_eq!(
+        states[1..],
+        [HopState::Silent, HopState::Limited, HopState::Answers],
+        "{hops:#?}"
+    );
+    assert_eq!((route.loss_from, hops[1].address.clone()), (None, None));
+}
+
+#[test]
+fn a_loss_that_persists_is_told_from_limits() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    let _server = chain.listen(8080);
+    for at in 1..3 {
+        chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0");
+    }
+    // Every third of all packets that come to the second router.
+    chain.filter(
+        2,
+        "prerouting",
+        "meta l4proto tcp numgen inc mod 3 == 0 drop",
+    );
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(12),
+            interval: Duration::from_millis(150),
+        }),
+        ..plan(chain.target(true), 8080, RouteMethod::TcpSyn)
+    };
+    let (route, hops) = chain.trace(&plan);
+    let states: Vec<_> = hops.iter().map(|hop| hop.state).collect();
+    assert_eq!(
+        states,
+        [HopState::Answers, HopState::Lossy, HopState::Lossy],
+        "{hops:#?}"
+    );
+    assert_eq!(route.loss_from, Some(2));
+}
+
+#[test]
+fn closed_rejected_and_silent_ports_are_told_apart() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    for rule in [
+        "tcp dport 81 drop",
+        "tcp dport 82 reject with icmpx type admin-prohibited",
+        "tcp dport 83 reject with icmpx type port-unreachable",
+        "tcp dport 84 reject with tcp reset",
+    ] {
+        chain.filter(3, "input", rule);
+    }
+    // Not the target: a router in its name.
+    chain.filter(
+        2,
+        "forward",
+        "tcp dport 85 reject with icmpx type admin-prohibited",
+    );
+    for (port, outcome, distance) in [
+        (80, "closed", Some(3)),
+        (81, "silent", None),
+        (82, "prohibited", Some(3)),
+        (83, "prohibited", Some(3)),
+        (84, "closed", Some(3)),
+        (85, "prohibited", Some(3)),
+    ] {
+        for method in [RouteMethod::TcpSyn, RouteMethod::TcpConnect] {
+            let (route, hops) = chain.trace(&plan(chain.target(true), port, method));
+            let found = (route.outcome.as_str(), route.distance);
+            assert_eq!(found, (outcome, distance), "{port} {method:?} {hops:#?}");
+            let by = (port == 85).then_some("10.99.2.2");
+            assert_eq!(route.answered_by.as_deref(), by, "{port}");
+        }
+    }
+}
+
+#[test]
+fn parallel_paths_are_listed() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    // The second hop answers with one of two addresses, by flow.
+    let chain = Chain::new(3);
+    let (near, far) = (&chain.all[1], &chain.all[2]);
+    near.run(&format!(
+        "ip link add ga type veth peer name gb netns {}",
+        far.name
+    ));
+    for (namespace, device, end) in [(near, "ga", 1), (far, "gb", 2)] {
+        namespace.run(&format!("ip addr add 10.98.0.{end}/24 dev {device}"));
+        namespace.run(&format!("ip link set {device} up"));
+        namespace.run("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv4.conf.all.rp_filter=0");
+        namespace.run("sysctl -qw net.ipv4.icmp_errors_use_inbound_ifaddr=1");
+    }
+    near.run("sysctl -qw net.ipv4.fib_multipath_hash_policy=1");
+    near.run("ip route replace default nexthop via 10.99.2.2 nexthop via 10.98.0.2");
+    let plan = TracePlan {
+        paths: 16,
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Paris)
+    };
+    let (route, _) = chain.trace(&plan);
+    let flows: u64 = route.paths.iter().map(|path| path.flows).sum();
+    let seconds: Vec<_> = route
+        .paths
+        .iter()
+        .map(|path| path.hops[1].as_deref())
+        .collect();
+    assert_eq!((route.paths.len(), flows), (2, 16), "{route:#?}");
+    assert!(seconds.contains(&Some("10.99.2.2")) && seconds.contains(&Some("10.98.0.2")));
+}
+
+#[test]
+fn the_largest_packet_is_found_whether_routers_say_so_or_not() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    for at in 1..4 {
+        chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0");
+    }
+    chain.all[2].run("ip link set f3 mtu 1400");
+    chain.all[3].run("ip link set n3 mtu 1400");
+    for is_v4 in [true, false] {
+        let plan = TracePlan {
+            mtu: true,
+            ..plan(chain.target(is_v4), UDP_PORT, RouteMethod::Paris)
+        };
+        let mtu = chain.trace(&plan).0.mtu.expect("it was asked for");
+        let [narrowing] = &mtu.narrowings[..] else {
+            panic!("{mtu:?}");
+        };
+        assert_eq!((mtu.mtu_bytes, mtu.to_ttl), (Some(1_400), 3), "{mtu:?}");
+        let router = expected(2, is_v4)[1].clone();
+        assert_eq!(
+            (narrowing.address.as_ref(), narrowing.ttl),
+            (Some(&router), Some(2))
+        );
+    }
+    chain.filter(2, "output", "icmp type destination-unreachable drop");
+    let plan = TracePlan {
+        mtu: true,
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Paris)
+    };
+    let mtu = chain.trace(&plan).0.mtu.expect("it was asked for");
+    assert_eq!(mtu.mtu_bytes, Some(1_400), "{mtu:?}");
+    assert_eq!(
+        (mtu.narrowings[0].address.as_ref(), mtu.narrowings[0].ttl),
+        (None, Some(3))
+    );
+}
+
+#[test]
+fn without_rights_the_way_to_this_host_is_found() {
+    const VARIABLE: &str = "LAGTRACE_TEST_TRACE";
+    if std::env::var_os(VARIABLE).is_some() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = listener.local_addr().expect("an address").port();
+        let here = IpAddr::from([127, 0, 0, 1]);
+        for (method, port) in [
+            (RouteMethod::TcpConnect, port),
+            (RouteMethod::Udp, UDP_PORT),
+            (RouteMethod::Paris, UDP_PORT),
+        ] {
+            let plan = TracePlan {
+                is_raw: false,
+                ..plan(here, port, method)
+            };
+            let (route, hops) = traced(&plan);
+            assert_eq!(
+                (addresses(&hops), route.distance),
+                (vec!["127.0.0.1"], Some(1))
+            );
+        }
+        let raw = plan(here, port, RouteMethod::TcpSyn);
+        let refused = trace(&raw, &AtomicBool::new(false), |_| {});
+        let error = refused.expect_err("raw sockets need a right").to_string();
+        assert!(error.contains("CAP_NET_RAW"), "{error}");
+        return;
+    }
+    if can_run(true, &["setpriv"]) {
+        run_without_rights(
+            "hops::without_rights_the_way_to_this_host_is_found",
+            VARIABLE,
+            "1",
+        );
+    } else {
+        skip("setpriv");
+    }
+}
