@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, Phase, TargetId};
+use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{self, Ending, Lane, Method, Pace, Plan, Progress, Summary, Target};
@@ -135,8 +135,11 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let started = conclusion::now();
     let mut events = Vec::new();
     let plan = options.plan(console, &mut events)?;
-    let target = (TargetId::Subject, plan.lanes[0].target.endpoint());
-    let (summary, is_failing) = measure(options, &plan, console, &interrupt, &mut events)?;
+    let targets = plan.lanes.iter().map(|lane| &lane.target);
+    let targets = targets.map(|target| (target.id, target.endpoint()));
+    let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
+    events.into_iter().for_each(|event| analyzer.observe(event));
+    let (summary, is_failing) = measure(options, &plan, console, &interrupt, &mut analyzer)?;
     if summary
         .lanes
         .iter()
@@ -145,8 +148,6 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     {
         return Ok(Outcome::Interrupted);
     }
-    let mut analyzer = Analyzer::new(conclusion::options(vec![target]));
-    events.into_iter().for_each(|event| analyzer.observe(event));
     if let Some((id, text)) = remarks(&summary, is_failing, &interrupt) {
         analyzer.observe(conclusion::note(id, text));
     }
@@ -282,7 +283,7 @@ fn measure(
     plan: &Plan,
     console: &Console,
     interrupt: &Interrupt,
-    events: &mut Vec<Event>,
+    analyzer: &mut Analyzer,
 ) -> Result<(Summary, bool)> {
     let bar = console.timed("load", plan.warm_up + plan.duration);
     let is_failing = AtomicBool::new(false);
@@ -304,7 +305,11 @@ fn measure(
         }
     };
     let summary = load::run(plan, &progress, interrupt.flag(), |event| {
-        events.push(event)
+        // Which flow belongs to which phase matters to packets only, and a run
+        // of fresh connections has more of them than anybody wants to remember.
+        if !matches!(event.body, EventBody::FlowPhase(_)) {
+            analyzer.observe(event);
+        }
     });
     bar.finish_and_clear();
     Ok((summary?, is_failing.into_inner()))
