@@ -10,10 +10,13 @@ use super::program::{Run, has_root, has_tool, lagtrace, program, run};
 
 /// Runs in a row in which no hop that answers may be missed.
 const RUNS: usize = 5;
-/// How far a hop's least round trip may be from what the path is told to take.
-/// The path is a process on a machine that others use too: `./figures route`
-/// tells how close it is when nothing else runs.
+/// How far a hop's least round trip of all runs may be from what the path is told
+/// to take. The path is a process on a machine that others use too, and late when
+/// they keep it from running: `./figures route` tells how close it is when nothing
+/// else runs.
 const MARGIN_MS: f64 = 3.0;
+/// How much sooner than the path lets them answers may seem to come.
+const CLOCK_MS: f64 = 0.1;
 
 /// A lab that is taken down again.
 struct Lab(String);
@@ -57,6 +60,7 @@ fn the_emulated_path_is_told_hop_by_hop() {
     // One that answers, one that never does, one that answers twice a second.
     let lab = Lab::up("healthy-hops");
     let there_and_back = [Some(2.0), None, Some(12.0), Some(12.0)];
+    let mut least_of_all = [f64::MAX; 4];
     for method in ["tcp", "tcp-connect", "udp", "paris", "icmp"] {
         let runs = if method == "tcp" { RUNS } else { 1 };
         for _ in 0..runs {
@@ -66,16 +70,15 @@ fn the_emulated_path_is_told_hop_by_hop() {
                 .json();
             let hops = report["hops"].as_array().unwrap();
             assert_eq!(hops.len(), 4, "{report:#}");
-            for (hop, wanted) in hops.iter().zip(there_and_back) {
-                let least = hop["rtt_ns"]["min"].as_f64().unwrap() / 1e6;
-                match wanted {
-                    Some(wanted) => {
-                        assert!(hop["received"].as_u64() > Some(0), "{report:#}");
-                        let is_near = (least - wanted).abs() < MARGIN_MS;
-                        assert!(is_near, "{method}: {least} ms for {wanted}");
-                    }
-                    None => assert_eq!(hop["state"], "silent"),
-                }
+            for ((hop, wanted), least) in hops.iter().zip(there_and_back).zip(&mut least_of_all) {
+                let Some(wanted) = wanted else {
+                    assert_eq!(hop["state"], "silent");
+                    continue;
+                };
+                assert!(hop["received"].as_u64() > Some(0), "{report:#}");
+                let rtt = hop["rtt_ns"]["min"].as_f64().unwrap() / 1e6;
+                assert!(rtt > wanted - CLOCK_MS, "{method}: {rtt} ms for {wanted}");
+                *least = least.min(rtt);
             }
             assert_eq!(report["route"]["method"], method);
             assert!(
@@ -83,6 +86,10 @@ fn the_emulated_path_is_told_hop_by_hop() {
                 "{report:#}"
             );
         }
+    }
+    for (least, wanted) in least_of_all.into_iter().zip(there_and_back) {
+        let is_near = wanted.is_none_or(|wanted| least < wanted + MARGIN_MS);
+        assert!(is_near, "{least} ms for {wanted:?}");
     }
     let rounds = lab
         .route(&["10.77.0.2:80", "-c", "10", "-z", "200ms"])
