@@ -179,6 +179,14 @@ fn routers_answer_every_kind_of_probe_from_their_own_address_after_their_distanc
         let Some(lab) = up_with_path(HOPS) else {
             return;
         };
+        let expected = [
+            (Some("1"), 2.0),
+            (None, 0.0),
+            (Some("3"), 12.0),
+            (Some("4"), 14.0),
+        ];
+        // Of each hop: what a busy machine adds, it does not add to all of them.
+        let mut least = [f64::MAX; 4];
         for (family, network, server) in [
             ("-4", "10.77.1.", "10.77.0.2"),
             ("-6", "fd77:0:0:1::", "fd77::2"),
@@ -193,24 +201,23 @@ fn routers_answer_every_kind_of_probe_from_their_own_address_after_their_distanc
                     return;
                 };
                 let found = hops(&text);
-                let expected = [
-                    (Some("1"), 2.0),
-                    (None, 0.0),
-                    (Some("3"), 12.0),
-                    (Some("4"), 14.0),
-                ];
                 assert_eq!(found.len(), 5, "{kind}: {text}");
-                for ((_, address, time), (number, distance)) in found.iter().zip(expected) {
+                let hops = found.iter().zip(expected).zip(&mut least);
+                for (((_, address, time), (number, distance)), least) in hops {
+                    *least = least.min(*time);
                     match number {
                         Some(number) => {
                             assert_eq!(*address, format!("{network}{number}"), "{kind}: {text}");
-                            assert!(*time >= distance && *time < distance + 10.0, "{text}");
+                            assert!(*time >= distance, "{text}");
                         }
                         None => assert_eq!(address, "*", "{kind}: {text}"),
                     }
                 }
                 assert_eq!(found[4].1, server, "{text}");
             }
+        }
+        for (least, (_, distance)) in least.iter().zip(expected) {
+            assert!(*least < distance + 10.0, "{least} ms for {distance} ms");
         }
         let counters = counters(&lab);
         assert!(counters.to_client.answers >= 18, "{counters:?}");
