@@ -59,7 +59,8 @@ Coming from hping3 and ping:
   hping3 -1 HOST, ping     probe HOST               -d, -s (ping) --size
   nping --tcp-connect      probe HOST:80 -m connect -c, -t, -o    -c, --ttl, --tos")]
 pub(crate) struct Options {
-    /// Hosts, HOST[:PORT], [IPV6]:PORT or a URL
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "Hosts, HOST[:PORT], [IPV6]:PORT or a URL")]
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
     /// Ports of targets that name none: 80,443,8000-8010

@@ -370,20 +370,20 @@ fn measure_a_twin() {
     assert!(count("exchanges") > 0 && count("twin") > count("exchanges"));
 }
 
-/// Which third of the scenarios is recorded: `LAGTRACE_LAB_THIRD` says 0, 1, 2
+/// Which quarter of the scenarios is recorded: `LAGTRACE_LAB_QUARTER` says 0 to 3
 /// or all, otherwise the day does, so that each has its turn.
-fn third(scenarios: &[String]) -> Vec<String> {
-    let said = std::env::var("LAGTRACE_LAB_THIRD").unwrap_or_default();
+fn quarter(scenarios: &[String]) -> Vec<String> {
+    let said = std::env::var("LAGTRACE_LAB_QUARTER").unwrap_or_default();
     let which = match said.as_str() {
         "all" => return scenarios.to_vec(),
         "" => {
             let now = std::time::SystemTime::now();
             let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
-            usize::try_from(since.as_secs() / 86_400 % 3).unwrap()
+            usize::try_from(since.as_secs() / 86_400 % 4).unwrap()
         }
-        said => said.parse().expect("LAGTRACE_LAB_THIRD is 0, 1, 2 or all"),
+        said => said.parse().expect("LAGTRACE_LAB_QUARTER is 0 to 3 or all"),
     };
-    scenarios.iter().skip(which).step_by(3).cloned().collect()
+    scenarios.iter().skip(which).step_by(4).cloned().collect()
 }
 
 /// Records scenarios anew and scores them: the cases, and the names of those that could not be
@@ -411,8 +411,8 @@ fn score_fresh(scenarios: &[String], seed: &str) -> (Vec<Value>, Vec<String>) {
 /// Every scenario still shows its fault, and does not without it; and nothing
 /// healthy is accused in the recordings.
 #[test]
-fn a_third_of_the_scenarios_is_recorded_and_scored() {
-    const TEST: &str = "a_third_of_the_scenarios_is_recorded_and_scored";
+fn a_quarter_of_the_scenarios_is_recorded_and_scored() {
+    const TEST: &str = "a_quarter_of_the_scenarios_is_recorded_and_scored";
     let tools = ["nginx", "ip", "tcpdump", "tshark", "curl"];
     if !has_root(TEST) || !tools.iter().all(|tool| has_tool(TEST, tool)) {
         return;
@@ -420,7 +420,7 @@ fn a_third_of_the_scenarios_is_recorded_and_scored() {
     let all = lagtrace_lab::Scenario::all().expect("the scenarios are well-formed");
     let names: Vec<_> = all.into_iter().map(|scenario| scenario.name).collect();
     // What a busy machine kept from showing, or shook, gets a second and a third chance.
-    let mut doubtful = third(&names);
+    let mut doubtful = quarter(&names);
     for seed in ["11", "12", "13"] {
         let (cases, refused) = score_fresh(&doubtful, seed);
         doubtful = refused;
