@@ -11,12 +11,13 @@ fn diagnose(url: &str) -> Run {
     lagtrace(["diagnose", url, "--format", "json"].iter().chain(&load))
 }
 
-/// The one cause that must be found in a server of this manner.
+/// The cause that must be found first in a server of this manner. Behind it a
+/// busy machine may have shown what is its own.
 #[track_caller]
 fn expect_cause(manner: Manner, cause: &str) -> Run {
     let server = Server::start(manner);
     let run = diagnose(&server.url()).expect(1);
-    assert_eq!(findings(&run.json()), [cause], "{run:#?}");
+    assert_eq!(findings(&run.json()).first(), Some(&cause), "{run:#?}");
     run
 }
 
