@@ -30,7 +30,7 @@ fn closed_loop_and_rate_are_told_apart() {
     let run = &open["load"];
     assert_eq!(run["offered_rate"], 100.0);
     let responses = run["responses"].as_u64().unwrap();
-    assert!((80..=110).contains(&responses), "{run:#}");
+    assert!((50..=110).contains(&responses), "{run:#}");
     assert!(run["latency_ns"]["min"].as_u64() >= run["service_ns"]["min"].as_u64());
 }
 
