@@ -6,6 +6,7 @@ mod display_filter;
 mod layers;
 mod particular;
 mod quic;
+mod sweep;
 mod tables;
 mod traced;
 
@@ -71,6 +72,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
+    notes.extend(sweep::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);

@@ -165,6 +165,8 @@ pub enum ProbeMethod {
     TcpSyn,
     /// `connect(2)`, its round trip read from `TCP_INFO`.
     TcpConnect,
+    /// Segments with flags of the user's choice from a raw socket.
+    TcpFlags,
     /// One request on a fresh connection.
     HttpFresh,
     /// One request on a connection used before.
@@ -237,8 +239,21 @@ pub struct ProbeSample {
     /// How long the probe lay in this host's own queue (the qdisc) before the
     /// device had it, by the kernel's stamps; `rtt` does not hold it.
     pub queued: Option<Duration>,
+    /// What it differs in from the others of its series, if in something.
+    pub step: Option<ProbeStep>,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
+}
+
+/// What the probes of a series differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeStep {
+    /// The port that they are sent from.
+    SourcePort(u16),
+    /// Payload bytes.
+    Size(u16),
+    /// TCP's control bits.
+    Flags(u8),
 }
 
 /// How an answer came.
