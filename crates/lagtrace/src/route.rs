@@ -43,6 +43,8 @@ Examples:
   lagtrace route shop.example              # UDP, one flow
   lagtrace route shop.example:443          # TCP, as the service's own packets go
   lagtrace route shop.example --method icmp -n
+  lagtrace route shop.example --method dublin         # where addresses are translated
+  lagtrace route shop.example:443 --method in-connection    # past stateful firewalls
   lagtrace route shop.example:443 --continuous        # until Ctrl-C, as mtr
   lagtrace route shop.example:443 -c 100 --format json -o route.json
   lagtrace route shop.example:443 --paths 16          # parallel paths (ECMP)
@@ -53,6 +55,8 @@ Coming from          traceroute        tcptraceroute   mtr             here
   ICMP               -I                                (default)       --method icmp
   UDP, new ports     (default)                         -u              --method udp
   UDP, one flow      -U                                                --method paris
+  UDP, NAT shown     (dublin-traceroute)                               --method dublin
+  in a connection    (0trace)                                          --method in-connection
   no names           -n                -n              -n              -n
   first, last hop    -f -m             -f -m           -f -m           -f -m
   probes a hop       -q N              -q N                            --probes N
@@ -165,6 +169,12 @@ enum Method {
     Udp,
     /// Datagrams of one flow
     Paris,
+    /// Datagrams of one flow that show address translation (NAT) on the way, as
+    /// dublin-traceroute does; needs CAP_NET_RAW
+    Dublin,
+    /// Keep-alives within a connection of our own, which what filters by
+    /// connection lets through; needs an open port and CAP_NET_RAW
+    InConnection,
     /// Echo requests of one flow; needs CAP_NET_RAW or net.ipv4.ping_group_range
     Icmp,
 }
@@ -183,13 +193,15 @@ impl Options {
     /// The ways to ask, the best first: what is not permitted leaves its turn
     /// to the next. Each with whether it takes raw sockets.
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
-        use RouteMethod::{Icmp, Paris, TcpConnect, TcpSyn, Udp};
+        use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
         match self.probes.method {
             Method::Auto if has_port => vec![(TcpSyn, true), (TcpConnect, false)],
             Method::Auto | Method::Paris => vec![(Paris, true), (Paris, false)],
             Method::Tcp => vec![(TcpSyn, true)],
             Method::TcpConnect => vec![(TcpConnect, false)],
             Method::Udp => vec![(Udp, false)],
+            Method::Dublin => vec![(Dublin, true)],
+            Method::InConnection => vec![(InConnection, true)],
             Method::Icmp => vec![(Icmp, true), (Icmp, false)],
         }
     }
@@ -197,7 +209,7 @@ impl Options {
     fn plan(&self, address: IpAddr, port: Option<u16>, way: (RouteMethod, bool)) -> TracePlan {
         let (method, is_raw) = way;
         let default = match method {
-            RouteMethod::TcpSyn | RouteMethod::TcpConnect => TCP_PORT,
+            method if method.is_tcp() => TCP_PORT,
             _ => UDP_PORT,
         };
         let target = SocketAddr::new(address, port.unwrap_or(default));

@@ -14,6 +14,8 @@ mod channel;
 mod connect;
 mod engine;
 mod form;
+mod header;
+mod held;
 mod mtu;
 mod name;
 mod pace;
@@ -122,6 +124,14 @@ pub enum TraceError {
         operation: &'static str,
         /// What allows it.
         needs: &'static str,
+    },
+    /// The target makes no connection that probes could go in.
+    #[error("no connection with {target} could be made: {source}")]
+    NotConnected {
+        /// Address and port.
+        target: SocketAddr,
+        /// Why.
+        source: io::Error,
     },
     /// The kernel refused something else.
     #[error("{operation} for a trace to {target} failed")]

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart};
+use super::{HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
 use crate::event::Stamp;
 use crate::histogram::Distribution;
 use crate::report::{Hop, Route};
@@ -48,6 +48,8 @@ pub(super) struct HopTally {
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
     pub(super) reply_ttl: Option<u8>,
+    /// The latest quote's difference; the outer `None`: no quote shows it.
+    pub(super) translation: Option<Option<Translation>>,
 }
 
 impl RouteTally {
@@ -141,6 +143,9 @@ impl HopTally {
             self.labels = sample.labels.iter().copied().take(MAX_LABELS).collect();
         }
         self.reply_ttl = sample.reply_ttl.or(self.reply_ttl);
+        if sample.is_quoted {
+            self.translation = Some(sample.translation);
+        }
     }
 
     /// The part of the probes that nobody answered.

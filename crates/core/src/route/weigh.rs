@@ -6,9 +6,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::tally::HopTally;
-use super::{HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart};
+use super::{HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart, Translation};
 use crate::report::{
-    Hop, HopAddress, HopLabel, HopState, ProbeFigures, Route, RouteMtu, RouteNarrowing, RoutePath,
+    Hop, HopAddress, HopLabel, HopState, HopTranslation, ProbeFigures, Route, RouteMtu,
+    RouteNarrowing, RoutePath,
 };
 
 /// Loss behind a hop below this part of the hop's own is not the hop's loss
@@ -37,6 +38,7 @@ pub(super) fn route(tally: &RouteTally) -> Option<Route> {
         loss_from: loss_from(&listed, start),
         stamp: if is_user { "user" } else { "kernel" }.to_owned(),
         paths: paths(tally, &listed),
+        translated_before: translated_before(&listed),
         mtu: tally.mtu.as_ref().map(mtu),
     })
 }
@@ -66,6 +68,7 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
                 history_ns: hop.history.iter().map(|(_, rtt)| rtt.map(nanos)).collect(),
                 labels: labels(hop),
                 reply_ttl: hop.reply_ttl,
+                translation: hop.translation.flatten().as_ref().map(translation),
             })
         })
         .collect()
@@ -106,7 +109,7 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
 /// limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and a program's
 /// answers neither.
 fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
-    let is_udp = matches!(start.method, RouteMethod::Udp | RouteMethod::Paris);
+    let is_udp = start.method.is_udp();
     last.answers.keys().any(|answer| match answer {
         HopAnswer::Open => true,
         HopAnswer::Closed => !is_udp,
@@ -126,6 +129,33 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
         }
     }
     first
+}
+
+/// The hops that see probes translated otherwise than the hop before them that
+/// says anything does: the translator is one of those in between, or that one.
+fn translated_before(listed: &Listed<'_>) -> Vec<u8> {
+    let mut seen = None;
+    let mut changes = Vec::new();
+    for (ttl, hop) in listed {
+        let Some(now) = hop.translation else {
+            continue;
+        };
+        if now != seen {
+            changes.push(*ttl);
+        }
+        seen = now;
+    }
+    changes
+}
+
+fn translation(seen: &Translation) -> HopTranslation {
+    HopTranslation {
+        source: seen.source.map(|source| source.to_string()),
+        source_port: seen.source_port,
+        destination: seen.destination.map(|destination| destination.to_string()),
+        destination_port: seen.destination_port,
+        checksum_shift: seen.checksum_shift,
+    }
 }
 
 /// The least round trip of a hop and of all behind it: nothing behind a hop is
@@ -152,7 +182,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
     let word = word
         .max_by_key(|(_, count)| **count)
         .map(|(answer, _)| *answer);
-    let is_tcp = matches!(start.method, RouteMethod::TcpSyn | RouteMethod::TcpConnect);
+    let is_tcp = start.method.is_tcp();
     match word.unwrap_or(HopAnswer::Silence) {
         HopAnswer::Open if start.method == RouteMethod::Icmp => "reached",
         HopAnswer::Open => "open",
@@ -289,6 +319,8 @@ mod tests {
                     stamp: Stamp::Kernel,
                     reply_ttl: None,
                     labels: Vec::new(),
+                    translation: None,
+                    is_quoted: false,
                 });
             }
         }

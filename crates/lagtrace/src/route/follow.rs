@@ -166,6 +166,9 @@ fn refused(error: TraceError) -> Failure {
             "`sudo setcap cap_net_raw+ep $(command -v lagtrace)` allows it; --method tcp-connect \
              and udp need nothing",
         ),
+        TraceError::NotConnected { .. } => Some(
+            "--method in-connection needs a port that is open; --method tcp traces to any port",
+        ),
         TraceError::Socket { .. } => None,
     };
     let failure = Failure::from(error);
