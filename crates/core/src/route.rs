@@ -122,6 +122,15 @@ pub struct Translation {
     pub checksum_shift: u16,
 }
 
+/// The autonomous system that announces an address, by a table of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutonomousSystem {
+    /// Its number.
+    pub asn: u32,
+    /// What the table calls it; empty where it has no name.
+    pub name: String,
+}
+
 /// What came back to a probe of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HopAnswer {

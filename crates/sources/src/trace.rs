@@ -31,6 +31,7 @@ use core::time::Duration;
 use lagtrace_core::event::Event;
 use lagtrace_core::route::RouteMethod;
 
+pub use engine::hops_of;
 pub use name::Names;
 
 /// The first port of traceroute's probes (its `-p`).
@@ -82,6 +83,11 @@ pub struct Dress {
     pub source: Option<IpAddr>,
     /// The interface; the kernel routes for `None`.
     pub interface: Option<String>,
+    /// The source port, the next ones for further flows; the kernel chooses for
+    /// `None`. Connections choose their own.
+    pub source_port: Option<u16>,
+    /// The firewall mark (`SO_MARK`), which needs a privilege.
+    pub mark: Option<u32>,
 }
 
 /// How often all hops are asked anew.

@@ -84,6 +84,13 @@ pub struct Hop {
     /// Its name; `None` where it has none or none was asked for.
     #[serde(default)]
     pub name: Option<String>,
+    /// The number of the autonomous system that it belongs to, by the table
+    /// that was given; `None` where it holds none.
+    #[serde(default)]
+    pub asn: Option<u32>,
+    /// That system's name.
+    #[serde(default)]
+    pub as_name: Option<String>,
     /// All who answered at this distance, most frequent first.
     #[serde(default)]
     pub addresses: Vec<HopAddress>,
@@ -162,6 +169,12 @@ pub struct HopAddress {
     pub address: String,
     /// Its name.
     pub name: Option<String>,
+    /// The number of its autonomous system, by the table that was given.
+    #[serde(default)]
+    pub asn: Option<u32>,
+    /// That system's name.
+    #[serde(default)]
+    pub as_name: Option<String>,
     /// How many answers.
     pub count: u64,
 }

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
+use super::{AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
 use crate::event::Stamp;
 use crate::histogram::Distribution;
 use crate::report::{Hop, Route};
@@ -30,6 +30,7 @@ pub struct RouteTally {
     /// Who answered at which distance, by flow.
     pub(super) flows: BTreeMap<u16, BTreeMap<u8, (IpAddr, HopAnswer)>>,
     pub(super) names: BTreeMap<IpAddr, String>,
+    pub(super) origins: BTreeMap<IpAddr, AutonomousSystem>,
     pub(super) mtu: Option<PathMtu>,
 }
 
@@ -78,6 +79,13 @@ impl RouteTally {
     pub fn name(&mut self, address: IpAddr, name: String) {
         if self.names.len() < MAX_NAMES {
             self.names.insert(address, name);
+        }
+    }
+
+    /// Whose a hop is.
+    pub fn origin(&mut self, address: IpAddr, origin: AutonomousSystem) {
+        if self.origins.len() < MAX_NAMES {
+            self.origins.insert(address, origin);
         }
     }
 

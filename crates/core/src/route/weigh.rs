@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::tally::HopTally;
-use super::{HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart, Translation};
+use super::{
+    AutonomousSystem, HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart, Translation,
+};
 use crate::report::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, ProbeFigures, Route, RouteMtu,
     RouteNarrowing, RoutePath,
@@ -49,7 +51,7 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
         return Vec::new();
     };
     let listed = listed(tally);
-    let name = |address: &IpAddr| tally.names.get(address).cloned();
+    let origin = |hop: &HopTally| tally.origins.get(&hop.address()?);
     (0..listed.len())
         .filter_map(|at| {
             let (ttl, hop) = *listed.get(at)?;
@@ -57,8 +59,10 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
             Some(Hop {
                 ttl,
                 address: hop.address().map(|address| address.to_string()),
-                name: hop.address().as_ref().and_then(name),
-                addresses: addresses(hop, name),
+                name: hop.address().and_then(|a| tally.names.get(&a).cloned()),
+                asn: origin(hop).map(|origin| origin.asn),
+                as_name: origin(hop).and_then(AutonomousSystem::told_name),
+                addresses: addresses(hop, tally),
                 sent: hop.sent,
                 received: hop.answered,
                 state: state(hop, behind, start),
@@ -208,15 +212,26 @@ fn has_loop(tally: &RouteTally) -> bool {
     })
 }
 
-fn addresses(hop: &HopTally, name: impl Fn(&IpAddr) -> Option<String>) -> Vec<HopAddress> {
+fn addresses(hop: &HopTally, tally: &RouteTally) -> Vec<HopAddress> {
     let mut all: Vec<_> = hop.addresses.iter().collect();
     all.sort_by_key(|&(address, count)| (core::cmp::Reverse(*count), *address));
     let whole = |(address, &count): (&IpAddr, &u64)| HopAddress {
         address: address.to_string(),
-        name: name(address),
+        name: tally.names.get(address).cloned(),
+        asn: tally.origins.get(address).map(|origin| origin.asn),
+        as_name: tally
+            .origins
+            .get(address)
+            .and_then(AutonomousSystem::told_name),
         count,
     };
     all.into_iter().map(whole).collect()
+}
+
+impl AutonomousSystem {
+    fn told_name(&self) -> Option<String> {
+        (!self.name.is_empty()).then(|| self.name.clone())
+    }
 }
 
 fn labels(hop: &HopTally) -> Vec<HopLabel> {

@@ -1,5 +1,7 @@
 //! A traced route: one line a hop.
 
+pub(super) mod csv;
+
 use lagtrace_core::report::{Hop, HopState, LayerState, Report, Route, RouteMtu, RoutePath};
 
 use super::page::{Page, Tone};
@@ -70,9 +72,12 @@ pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
 }
 
 fn name(hop: &Hop) -> Cell {
+    let owner = hop
+        .asn
+        .map_or_else(String::new, |asn| format!(" [AS{asn}]"));
     match (&hop.name, &hop.address) {
-        (Some(name), Some(address)) => plain(format!("{name} ({address})")),
-        (None, Some(address)) => plain(address),
+        (Some(name), Some(address)) => plain(format!("{name} ({address}){owner}")),
+        (None, Some(address)) => plain(format!("{address}{owner}")),
         _ => dim("*"),
     }
 }
@@ -141,6 +146,7 @@ fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     }
     let is_changed = route.is_some_and(|route| route.translated_before.contains(&hop.ttl));
     words.extend(translation(hop, is_changed));
+    words.extend(hop.as_name.clone());
     let refusals = hop.answers.iter().filter(|a| a.starts_with("unreachable"));
     words.extend(refusals.map(|answer| format!("ICMP {answer}")));
     let labels = hop.labels.iter();

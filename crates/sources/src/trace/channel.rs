@@ -154,6 +154,7 @@ impl Packets {
         let failed = |operation| failure(operation, target);
         let kind = self.form.kind();
         let mut dress = self.dress.clone();
+        dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
         if !self.form.is_connected() && self.form.has_port() {
             // A socket bound to an address hears nothing of translated ones.
             dress.source = None;
@@ -168,8 +169,8 @@ impl Packets {
             set_whole(&socket, target.is_ipv4()).map_err(failed("preparing a socket"))?;
         }
         let (holder, port) = if self.form.has_port() {
-            let (holder, port) =
-                hold(kind, self.source, target).map_err(failed("reserving a port"))?;
+            let (holder, port) = hold(kind, self.source, target, dress.source_port.unwrap_or(0))
+                .map_err(failed("reserving a port"))?;
             (Some(holder), port)
         } else {
             // The identifier of raw echo requests.
@@ -290,12 +291,12 @@ impl Lane {
 }
 
 /// A port that nobody else can use while its socket is held.
-fn hold(kind: Kind, source: IpAddr, target: SocketAddr) -> io::Result<(Socket, u16)> {
+fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result<(Socket, u16)> {
     let (r#type, protocol) = match kind {
         Kind::RawTcp => (Type::STREAM, Protocol::TCP),
         _ => (Type::DGRAM, Protocol::UDP),
     };
-    reserve(source, target, r#type, protocol, 0)
+    reserve(source, target, r#type, protocol, port)
 }
 
 /// What an ICMP error says of a probe; `None` where it says nothing.

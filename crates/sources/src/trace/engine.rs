@@ -402,8 +402,8 @@ impl<'a> Engine<'a> {
 }
 
 /// How many hops away a sender is, the last one counted, if its packets began
-/// with the least usual time to live that fits.
-pub(super) fn hops_of(ttl: u8) -> u8 {
+/// with the least usual time to live that fits. `ttl` is what was left of it.
+pub fn hops_of(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
     (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
 }
