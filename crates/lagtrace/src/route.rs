@@ -251,6 +251,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let failure = Failure::new("this method's probes have no source port to choose");
         return Err(failure.hint("--source-port goes with tcp, udp, paris and dublin"));
     }
+    if probes.size.is_some() && probes.method() == Method::InConnection {
+        let failure = Failure::new("a probe within a connection is one octet long");
+        return Err(failure.hint("leave out --size, or take --method tcp"));
+    }
     if let Some(path) = &options.look.asn {
         // Before anything is sent: whether it is a table at all.
         origin::find(path, &BTreeSet::new())?;

@@ -171,6 +171,12 @@ impl<'a> Trip<'a> {
                      bytes of it shows as silent. {allow}"
                 ),
             ),
+            (RouteMethod::Dublin, _) => (
+                "route-translation",
+                "Address translation (NAT) shows where routers quote packets as they came to them. \
+                 A translator that turns quotes back into what was sent, as Linux does, does not show."
+                    .to_owned(),
+            ),
             (RouteMethod::Udp, _) => (
                 "route-by-ports",
                 "Each probe goes to another port and so is a flow of its own: where a path is \
