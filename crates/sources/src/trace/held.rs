@@ -24,7 +24,7 @@ use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, answered};
 use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl};
 use super::{Dress, TraceError};
-use crate::stamped::queue::Reply;
+use crate::stamped::queue::{Reply, Stage};
 use crate::stamped::{Came, StampedSocket};
 
 use segment::{Handshake, Said};
@@ -166,7 +166,11 @@ impl Lane {
         let (ends, last) = (self.ends, self.last);
         let mut said = Vec::new();
         self.raw.collect(|came| match came {
-            Came::Sent { number, at } => seen.push(Seen::Sent { number, at }),
+            Came::Sent { number, stage, at } => {
+                if stage == Stage::Device {
+                    seen.push(Seen::Sent { number, at });
+                }
+            }
             Came::Icmp(icmp) => {
                 let number = segment::quoted(&ends, &icmp.quoted, last);
                 seen.extend(number.and_then(|number| answered(number, icmp, false, None)));
