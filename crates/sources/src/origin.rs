@@ -208,14 +208,17 @@ impl<'a> Range<'a> {
     fn origin(&self) -> Option<AutonomousSystem> {
         (self.asn != 0).then(|| AutonomousSystem {
             asn: self.asn,
-            name: self.name.chars().take(NAME).collect(),
+            // CSV doubles quotes within quotes.
+            name: self.name.replace("\"\"", "\"").chars().take(NAME).collect(),
         })
     }
 }
 
-/// A field without its quotes.
+/// A field without the quotes around it.
 fn bare(field: &str) -> &str {
-    field.trim().trim_matches('"')
+    let field = field.trim();
+    let inside = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
+    inside.unwrap_or(field)
 }
 
 fn asn(field: &str) -> Option<u32> {
@@ -275,11 +278,11 @@ mod tests {
         let want = [one, is(64_501, "NEAR"), None, six, None, None];
         assert_eq!(lookup(ranges, &asked), want);
         let prefixes = b"network,asn,name\n10.0.0.0/8,64500,\"Wide, Ltd\"\n\
-            10.1.0.0/16,AS64501,Narrow\n10.1.2.0/24\t64502\n0.0.0.0/0,1,All\n::/0,2,Six\n";
+            10.1.0.0/16,AS64501,\"Nar \"\"row\"\"\"\n10.1.2.0/24\t64502\n0.0.0.0/0,1,All\n::/0,2,Six\n";
         let asked = ["10.2.0.1", "10.1.9.9", "10.1.2.3", "8.8.8.8", "::1"];
         let want = [
             is(64_500, "Wide, Ltd"),
-            is(64_501, "Narrow"),
+            is(64_501, "Nar \"row\""),
             is(64_502, ""),
             is(1, "All"),
             is(2, "Six"),
