@@ -69,6 +69,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
             finding.display_filter = display_filter::display_filter(finding);
         }
     }
+    traced::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));

@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
-use crate::route::{HopSample, PathMtu, TraceStart};
+use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
 
@@ -84,6 +84,8 @@ pub enum EventBody {
     Hop(HopSample),
     /// The name of an address on the route.
     HopName(IpAddr, String),
+    /// Whose an address on the route is.
+    HopOrigin(IpAddr, AutonomousSystem),
     /// The largest packet that a route takes.
     PathMtu(PathMtu),
     /// What a phase is: its experiment, its limits.

@@ -152,6 +152,7 @@ impl Facts {
             EventBody::Trace(start) => self.route.begin(start),
             EventBody::Hop(sample) => self.route.observe(&sample),
             EventBody::HopName(address, name) => self.route.name(address, name),
+            EventBody::HopOrigin(address, origin) => self.route.origin(address, origin),
             EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),

@@ -29,7 +29,9 @@ pub use joined::{ClockRelation, Joined, Place, Way};
 pub use load::{Generator, LoadRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
-pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};
+pub use route::{
+    Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
+};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;

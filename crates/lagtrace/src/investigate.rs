@@ -35,6 +35,7 @@ mod route;
 mod server;
 mod suspects;
 mod timers;
+mod trace;
 mod verify;
 mod what_if;
 
@@ -114,6 +115,7 @@ impl<'a> Investigation<'a> {
         self.step(Self::find_servers)?;
         if self.subject().is_open {
             self.step(Self::request)?;
+            self.step(Self::trace)?;
             self.step(Self::load)?;
             self.step(Self::experiments)?;
             self.step(Self::what_if)?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -64,7 +64,8 @@ pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Sock
             .attach_filter(&from_port(target))
             .map_err(failure("preparing a socket", target))?;
     }
-    clothe(&socket, target, dress).map_err(failure("binding a socket", target))?;
+    clothe(&socket, kind, target, dress).map_err(failure("binding a socket", target))?;
+    mark(&socket, target, dress)?;
     Ok(socket)
 }
 
@@ -80,12 +81,19 @@ pub(super) fn failure(
     }
 }
 
-fn clothe(socket: &Socket, target: SocketAddr, dress: &Dress) -> io::Result<()> {
+fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io::Result<()> {
     if let Some(interface) = &dress.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
-    if let Some(source) = dress.source {
-        socket.bind(&SocketAddr::new(source, 0).into())?;
+    // Of raw sockets somebody else holds the port.
+    let port = dress.source_port.filter(|_| kind == Kind::Udp);
+    if dress.source.is_some() || port.is_some() {
+        let any: IpAddr = match target {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let address = SocketAddr::new(dress.source.unwrap_or(any), port.unwrap_or(0));
+        socket.bind(&address.into())?;
     }
     if let Some(tos) = dress.tos {
         match target {
@@ -94,6 +102,20 @@ fn clothe(socket: &Socket, target: SocketAddr, dress: &Dress) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Marks what a socket sends for the kernel's rules.
+fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceError> {
+    let Some(mark) = dress.mark else {
+        return Ok(());
+    };
+    socket.set_mark(mark).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => TraceError::NotPermitted {
+            operation: "marking probes",
+            needs: "CAP_NET_ADMIN or CAP_NET_RAW",
+        },
+        _ => failure("marking probes", target)(source),
+    })
 }
 
 /// Sets the time to live of what is sent from now on.
@@ -107,7 +129,11 @@ pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
 /// The source address that the kernel chooses. Connecting a UDP socket sends
 /// nothing.
 pub(super) fn source(target: SocketAddr, dress: &Dress) -> Result<IpAddr, TraceError> {
-    let socket = open(Kind::Udp, target, dress)?;
+    let dress = Dress {
+        source_port: None,
+        ..dress.clone()
+    };
+    let socket = open(Kind::Udp, target, &dress)?;
     let local = |socket: &Socket| {
         socket.connect(&target.into())?;
         let local = socket.local_addr()?.as_socket();
