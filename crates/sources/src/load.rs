@@ -17,6 +17,7 @@ mod lane;
 mod meter;
 mod plan;
 mod record;
+mod ring;
 mod sample;
 mod socket;
 mod summary;
@@ -42,6 +43,7 @@ use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
 use record::Batch;
+use ring::RingEngine;
 
 /// How often progress is told.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -148,13 +150,11 @@ pub fn run(
                 abandoned: &abandoned,
             };
             let driver = Driver::new(plan, (worker, workers), start);
-            let engine = make_engine(plan, driver, clock, &sender, stops);
-            let thread = engine.and_then(|engine| {
-                std::thread::Builder::new()
-                    .name(format!("load-{worker}"))
-                    .spawn_scoped(scope, move || engine.run())
-                    .map_err(|source| LoadError::Thread { source })
-            });
+            let sender = sender.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("load-{worker}"))
+                .spawn_scoped(scope, move || work(plan, driver, clock, sender, stops))
+                .map_err(|source| LoadError::Thread { source });
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -187,15 +187,18 @@ pub fn run(
     })
 }
 
-fn make_engine<'a>(
+/// One worker, on its thread: on the kernel's rings where it has them.
+fn work(
     plan: &Plan,
     driver: Driver,
     clock: Clock,
-    sender: &SyncSender<Batch>,
-    stops: Stops<'a>,
-) -> Result<Engine<'a>, LoadError> {
-    Engine::new(plan, driver, clock, sender.clone(), stops)
-        .map_err(|source| LoadError::Epoll { source })
+    sender: SyncSender<Batch>,
+    stops: Stops<'_>,
+) -> io::Result<WorkerReport> {
+    match ring::queue(plan, driver.len()) {
+        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops).run(),
+        None => Engine::new(plan, driver, clock, sender, stops)?.run(),
+    }
 }
 
 /// The caller's thread while the workers run.

@@ -2,6 +2,8 @@
 
 mod commands;
 
+pub(super) use commands::MAX_TIME_WAITS;
+
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -32,7 +34,7 @@ const MAX_READS: usize = 16;
 /// Events taken at once.
 const MAX_EVENTS: usize = 64;
 /// Records that are worth handing over.
-const BATCH_LEN: usize = 512;
+pub(super) const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
@@ -74,10 +76,22 @@ pub(super) struct Engine<'a> {
     turn: LagMeter,
 }
 
+/// What a lane's connections are made of and carry.
 #[derive(Debug)]
-struct LaneSockets {
-    plan: SocketPlan,
-    request: Vec<u8>,
+pub(super) struct LaneSockets {
+    pub(super) plan: SocketPlan,
+    pub(super) request: Vec<u8>,
+}
+
+impl LaneSockets {
+    /// Those of all lanes of `plan`.
+    pub(super) fn of(plan: &Plan) -> Vec<Self> {
+        let lanes = plan.lanes.iter().map(|lane| Self {
+            plan: SocketPlan::new(plan, lane),
+            request: request_bytes(lane),
+        });
+        lanes.collect()
+    }
 }
 
 #[derive(Debug)]
@@ -99,13 +113,9 @@ impl<'a> Engine<'a> {
         batches: SyncSender<Batch>,
         stops: Stops<'a>,
     ) -> io::Result<Self> {
-        let lanes = plan.lanes.iter().map(|lane| LaneSockets {
-            plan: SocketPlan::new(plan, lane),
-            request: request_bytes(lane),
-        });
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            lanes: lanes.collect(),
+            lanes: LaneSockets::of(plan),
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
             buffer: vec![0; READ_LEN],
@@ -284,7 +294,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Processor time of this thread.
-fn thread_cpu() -> Duration {
+pub(super) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

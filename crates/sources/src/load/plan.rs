@@ -42,6 +42,8 @@ pub struct Plan {
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether the kernel's rings (io_uring) may be used where it has them.
+    pub uses_rings: bool,
 }
 
 impl Plan {
@@ -58,6 +60,7 @@ impl Plan {
             nodelay: true,
             samples_per_second: 2_000,
             is_observed: false,
+            uses_rings: true,
         }
     }
 
