@@ -21,5 +21,6 @@ pub mod resolve;
 pub mod route;
 pub mod socket;
 pub mod timer;
+pub mod tls;
 pub mod trace;
 pub mod url;

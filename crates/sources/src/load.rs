@@ -1,4 +1,4 @@
-//! Concurrent HTTP/1.1 load over TCP with honest latencies.
+//! Concurrent HTTP/1.1 load over TCP and TLS with honest latencies.
 //!
 //! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
 //! is counted: one that timed out or was cut by the end is in the latencies
@@ -18,11 +18,13 @@ mod meter;
 mod plan;
 mod record;
 mod sample;
+mod secure;
 mod socket;
 mod summary;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod transport;
 mod wait;
 
 use std::io;
@@ -38,6 +40,7 @@ pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
+use crate::tls::TlsError;
 use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
@@ -88,6 +91,12 @@ pub enum LoadError {
         /// Its value.
         length: Duration,
     },
+    /// A URL asks for TLS and the plan has none.
+    #[error("the load is to be made over TLS, and the plan has no client for it")]
+    NoTls,
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The kernel gave no epoll instance, or would not wait on it.
     #[error("waiting for the sockets of the load failed")]
     Epoll {
@@ -195,7 +204,6 @@ fn make_engine<'a>(
     stops: Stops<'a>,
 ) -> Result<Engine<'a>, LoadError> {
     Engine::new(plan, driver, clock, sender.clone(), stops)
-        .map_err(|source| LoadError::Epoll { source })
 }
 
 /// The caller's thread while the workers run.
@@ -256,6 +264,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
                 None if is_stopped && ended < counted_from + self.plan.duration => Ending::Stopped,
                 None => Ending::Completed,
             },
+            tls_fault: self.collector.tls_fault(),
             lanes: self.collector.finish(ended, &generator),
             generator,
         }

@@ -7,6 +7,7 @@ use super::latency::statuses;
 use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Content, Table, dim, plain};
+use super::transport;
 
 /// Columns of a full bar.
 const BAR: usize = 32;
@@ -35,6 +36,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     };
     headline(page, load);
     outcomes(page, load);
+    transport::write(page, load);
     if load.responses == 0 {
         return;
     }
