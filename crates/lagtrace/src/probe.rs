@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::analyzer::Analyzer;
-use lagtrace_core::event::{Event, EventBody, ProbeAnswer};
+use lagtrace_core::event::{Event, EventBody, ProbeAnswer, TargetId};
 use lagtrace_core::report::Report;
 use lagtrace_sources::probe::{
-    LEAST_INTERVAL, PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, steady,
+    LEAST_INTERVAL, PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
 
 use crate::arguments::{Format, duration};
@@ -205,8 +205,10 @@ impl Options {
             _ => self.packet.size.unwrap_or_default(),
         };
         SteadyPlan {
+            target: TargetId::Subject,
             address: target.address,
             method,
+            turn: Turn::ByTheClock,
             count: Some(self.count).filter(|count| *count > 0),
             interval: self.interval,
             timeout: self.timeout,
@@ -316,20 +318,32 @@ fn series(plan: &SteadyPlan, is_auto: bool, stop: &AtomicBool, sender: &Sender<T
         let _ = sender.send(Told::Event(Box::new(event)));
     };
     let mut outcome = steady(plan, stop, send);
-    let is_raw = plan.method == SteadyMethod::Syn;
-    if let (Err(ProbeError::NotPermitted { needs, .. }), true, true) = (&outcome, is_auto, is_raw) {
-        let text = format!(
-            "Asked by connect: a SYN of our own, whose times would be sharper, needs {needs}. \
-             The round trips are the kernel's own measure of the handshake."
-        );
-        send(conclusion::note("probe-by-connect", text));
-        let plan = SteadyPlan {
-            method: SteadyMethod::Connect,
-            ..plan.clone()
-        };
+    if let (Err(ProbeError::NotPermitted { needs, .. }), true) = (&outcome, is_auto) {
+        let (plan, text) = without_privilege(plan, needs);
+        send(conclusion::note("probe-without-privilege", text));
         outcome = steady(&plan, stop, send);
     }
     let _ = sender.send(Told::Ended(outcome));
+}
+
+/// How to ask where the best way needs a privilege that is missing.
+fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
+    let mut plan = plan.clone();
+    let text = if plan.method == SteadyMethod::Icmp {
+        plan.method = SteadyMethod::Udp;
+        format!(
+            "Asked by UDP to port {}, which a host answers by ICMP where nobody listens: an echo \
+             needs {needs}, or this group in net.ipv4.ping_group_range.",
+            plan.address.port()
+        )
+    } else {
+        plan.method = SteadyMethod::Connect;
+        format!(
+            "Asked by connect: a SYN of our own, whose times would be sharper, needs {needs}. \
+             The round trips are the kernel's own measure of the handshake."
+        )
+    };
+    (plan, text)
 }
 
 fn failure(error: ProbeError) -> Failure {

@@ -14,7 +14,6 @@ use crate::failure::{Failure, Result};
 
 mod follow;
 mod live;
-mod target;
 
 /// The port of TCP probes where none is given, as traceroute -T takes it.
 const TCP_PORT: u16 = 80;

@@ -8,6 +8,7 @@
 //! error that names the capability.
 
 pub mod capture;
+mod checksum;
 mod clock;
 pub mod config;
 pub mod counter;
@@ -20,6 +21,7 @@ pub mod probe;
 pub mod resolve;
 pub mod route;
 pub mod socket;
+mod stamped;
 pub mod timer;
 pub mod tls;
 pub mod trace;

@@ -13,13 +13,11 @@
 mod channel;
 mod connect;
 mod engine;
-mod extension;
 mod form;
 mod mtu;
 mod name;
 mod pace;
 mod packet;
-mod queue;
 mod socket;
 
 use std::io;

@@ -1,10 +1,10 @@
 //! Which addresses and ports to probe.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use lagtrace_core::event::Event;
 use lagtrace_sources::probe::SourcePorts;
-use lagtrace_sources::url::{Host, Url};
+use lagtrace_sources::url::Host;
 
 use super::{Method, Options};
 use crate::console::Console;
@@ -33,7 +33,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
     let mut targets = Vec::new();
     let mut events = Vec::new();
     for text in &options.targets {
-        let (host, port) = split(text)?;
+        let (host, port) = lookup::parse(text)?;
         let family = Family {
             ipv4: options.ipv4,
             ipv6: options.ipv6,
@@ -60,23 +60,6 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
         }
     }
     Ok((targets, events))
-}
-
-/// The host of a target, and its port if it names one.
-fn split(text: &str) -> Result<(Host, Option<u16>)> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok((Host::Address(address), None));
-    }
-    let url: Url = text
-        .parse()
-        .map_err(|error| Failure::from(error).hint("give it as HOST, HOST:PORT or [IPV6]:PORT"))?;
-    let is_url = text.contains("://");
-    let authority = text.split('/').next().unwrap_or_default();
-    let names_port = authority.rsplit_once(':').is_some_and(|(_, port)| {
-        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    let port = (is_url || names_port).then(|| url.port());
-    Ok((url.host().clone(), port))
 }
 
 /// Reads a list of ports and ranges of them.
@@ -114,22 +97,6 @@ fn range(text: &str) -> std::result::Result<(u16, u16), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hosts_and_ports_are_told_apart() {
-        for (text, port) in [
-            ("10.0.0.5", None),
-            ("::1", None),
-            ("[::1]", None),
-            ("[::1]:53", Some(53)),
-            ("shop.example", None),
-            ("shop.example:8080", Some(8080)),
-            ("shop.example:8080/path:9", Some(8080)),
-            ("http://shop.example/", Some(80)),
-        ] {
-            assert_eq!(split(text).expect(text).1, port, "{text}");
-        }
-    }
 
     #[test]
     fn lists_of_ports_are_read() {

@@ -9,26 +9,31 @@ use lagtrace_core::event::{Event, EventBody, Phase};
 use lagtrace_core::route::{RouteMethod, RouteTally};
 use lagtrace_sources::trace::{Names, TraceError, trace};
 
+use super::Options;
 use super::live::Live;
-use super::{Options, target};
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::lookup::{self, Family};
 
 /// How long the report waits for names that were not told yet.
 const NAMES: Duration = Duration::from_secs(1);
 
 /// Traces and reports.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let (host, port) = target::parse(&options.target)?;
+    let (host, port) = lookup::parse(&options.target)?;
     let port = port.or(options.probes.port);
     let interrupt = Interrupt::listen()?;
     let started = conclusion::now();
     let mut trip = Trip::new(options, console);
     let mut resolved = Vec::new();
-    let address = target::address(options, &host, |event| resolved.push(event))?;
+    let family = Family {
+        ipv4: options.ipv4,
+        ipv6: options.ipv6,
+    };
+    let address = lookup::address(&host, family, &mut resolved)?;
     resolved
         .into_iter()
         .for_each(|event| trip.analyzer.observe(event));

@@ -10,21 +10,18 @@ use core::time::Duration;
 use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod};
 use lagtrace_core::time::Timestamp;
 use rustix::event::PollFlags;
-use socket2::Socket;
+use socket2::{Protocol, Socket, Type};
 
 use super::connect::Connects;
 use super::form::Form;
 use super::packet::Ends;
-use super::queue::{Icmp, Queued, take_queued, take_reply};
-use super::socket::{failure, open, reserve, set_ttl, set_whole, source, stamp};
+use super::socket::{Kind, failure, open, set_ttl, set_whole, source};
 use super::{Dress, TraceError, TracePlan};
+use crate::stamped::queue::Icmp;
+use crate::stamped::{Came, StampedSocket, reserve};
 
 /// The flow of the probe that looks whether the target answers at all.
 pub(super) const SCOUT: u16 = u16::MAX;
-/// Packets whose transmit stamps may still come, by socket.
-const STAMPED: u32 = 1_024;
-/// Entries read of one socket in one go.
-const MAX_ENTRIES: usize = 1_000;
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug)]
@@ -106,14 +103,10 @@ pub(super) struct Packets {
 /// One flow.
 #[derive(Debug)]
 struct Lane {
-    socket: Socket,
+    socket: StampedSocket,
     ends: Ends,
     /// Holds the port that a raw socket only claims to use.
     _holder: Option<Socket>,
-    /// Packets sent since stamps were numbered from 0.
-    sent: u32,
-    /// Which probe each of the latest was.
-    numbers: BTreeMap<u32, u32>,
 }
 
 impl Packets {
@@ -151,7 +144,7 @@ impl Packets {
         }
         let (holder, port) = if self.form.has_port() {
             let (holder, port) =
-                reserve(kind, self.source, target).map_err(failed("reserving a port"))?;
+                hold(kind, self.source, target).map_err(failed("reserving a port"))?;
             (Some(holder), port)
         } else {
             // The identifier of raw echo requests.
@@ -160,7 +153,7 @@ impl Packets {
         };
         if self.form.is_connected() {
             let mut to = target;
-            if kind != super::socket::Kind::Udp {
+            if kind != Kind::Udp {
                 to.set_port(0);
             }
             socket
@@ -168,7 +161,8 @@ impl Packets {
                 .map_err(failed("finding a route"))?;
         }
         Ok(Lane {
-            socket,
+            socket: StampedSocket::new(socket, target, self.form.hidden())
+                .map_err(failed("preparing a socket"))?,
             ends: Ends {
                 source: self.source,
                 destination: target.ip(),
@@ -176,8 +170,6 @@ impl Packets {
                 destination_port: target.port(),
             },
             _holder: holder,
-            sent: 0,
-            numbers: BTreeMap::new(),
         })
     }
 
@@ -205,28 +197,11 @@ impl Channel for Packets {
         self.last = probe.number;
         let size = probe.size.max(self.dress.size.map_or(0, usize::from));
         let lane = self.lane(probe.flow)?;
-        set_ttl(&lane.socket, target.is_ipv4(), probe.ttl)?;
+        set_ttl(lane.socket.socket(), target.is_ipv4(), probe.ttl)?;
         let bytes = form.bytes(&lane.ends, probe.number, size);
-        // An ICMP error about an earlier probe would be reported by this send.
-        lane.socket.take_error()?;
-        let sent = match form.is_connected() {
-            true => lane.socket.send(&bytes),
-            false => {
-                let to = form.destination(target, probe.number);
-                lane.socket.send_to(&bytes, &to.into())
-            }
-        };
-        if let Err(error) = sent {
-            // Whether it was numbered depends on the kernel's version.
-            stamp(&lane.socket, true)?;
-            lane.sent = 0;
-            lane.numbers.clear();
-            return Err(error);
-        }
-        lane.numbers.insert(lane.sent, probe.number);
-        lane.numbers.remove(&lane.sent.wrapping_sub(STAMPED));
-        lane.sent = lane.sent.wrapping_add(1);
-        Ok(())
+        let to = form.destination(target, probe.number);
+        let to = (!form.is_connected()).then_some(to);
+        lane.socket.send(probe.number, &bytes, to)
     }
 
     fn collect(&mut self, seen: &mut Vec<Seen>) {
@@ -247,44 +222,40 @@ impl Channel for Packets {
 
 impl Lane {
     fn collect(&self, form: Form, target: SocketAddr, last: u32, seen: &mut Vec<Seen>) {
-        // Cleared, so that it is not reported instead of what there is to read.
-        let _ = self.socket.take_error();
-        for _ in 0..MAX_ENTRIES {
-            match take_queued(&self.socket, form.hidden()) {
-                None => break,
-                Some(Queued::Sent { number, at }) => {
-                    if let Some(&number) = self.numbers.get(&number) {
-                        seen.push(Seen::Sent { number, at });
-                    }
-                }
-                Some(Queued::Icmp(icmp)) => {
-                    let number = form.quoted(target, &self.ends, &icmp, last);
-                    let is_udp = matches!(form, Form::Ports | Form::Payload | Form::Checksum);
-                    seen.extend(number.and_then(|number| answered(number, icmp, is_udp)));
-                }
-                Some(Queued::Other) => {}
+        self.socket.collect(|came| match came {
+            Came::Sent { number, at } => seen.push(Seen::Sent { number, at }),
+            Came::Icmp(icmp) => {
+                let number = form.quoted(target, &self.ends, &icmp, last);
+                let is_udp = matches!(form, Form::Ports | Form::Payload | Form::Checksum);
+                seen.extend(number.and_then(|number| answered(number, icmp, is_udp)));
             }
-        }
-        for _ in 0..MAX_ENTRIES {
-            let Some(reply) = take_reply(&self.socket) else {
-                break;
-            };
-            let told = form.replied(target, &self.ends, &reply, last);
-            let from = reply.from.map(|from| from.ip());
-            seen.extend(told.map(|(number, answer)| {
-                Seen::Answered(Answered {
-                    number,
-                    answer,
-                    from: from.or(Some(target.ip())),
-                    at: reply.at,
-                    rtt: None,
-                    ttl: reply.ttl,
-                    labels: Vec::new(),
-                    mtu: 0,
-                })
-            }));
-        }
+            Came::Reply(reply) => {
+                let told = form.replied(target, &self.ends, &reply, last);
+                let from = reply.from.map(|from| from.ip());
+                seen.extend(told.map(|(number, answer)| {
+                    Seen::Answered(Answered {
+                        number,
+                        answer,
+                        from: from.or(Some(target.ip())),
+                        at: reply.at,
+                        rtt: None,
+                        ttl: reply.ttl,
+                        labels: Vec::new(),
+                        mtu: 0,
+                    })
+                }));
+            }
+        });
     }
+}
+
+/// A port that nobody else can use while its socket is held.
+fn hold(kind: Kind, source: IpAddr, target: SocketAddr) -> io::Result<(Socket, u16)> {
+    let (r#type, protocol) = match kind {
+        Kind::RawTcp => (Type::STREAM, Protocol::TCP),
+        _ => (Type::DGRAM, Protocol::UDP),
+    };
+    reserve(source, target, r#type, protocol, 0)
 }
 
 /// What an ICMP error says of a probe; `None` where it says nothing.

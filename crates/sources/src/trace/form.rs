@@ -5,8 +5,8 @@ use core::net::SocketAddr;
 use lagtrace_core::route::HopAnswer;
 
 use super::packet::{self, Ends};
-use super::queue::{Icmp, Reply};
 use super::socket::Kind;
+use crate::stamped::queue::{Icmp, Reply};
 
 /// Ports in use where the port changes from probe to probe.
 const PORTS: u32 = 128;

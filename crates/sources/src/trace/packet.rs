@@ -5,6 +5,8 @@ use core::net::IpAddr;
 
 use lagtrace_core::route::HopAnswer;
 
+use crate::checksum::{fold, pseudo, sum};
+
 /// Protocol numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -34,6 +36,12 @@ pub(super) struct Ends {
     pub(super) destination: IpAddr,
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
+}
+
+impl Ends {
+    fn pseudo(&self, protocol: u8, len: usize) -> u32 {
+        pseudo(self.source, self.destination, protocol, len)
+    }
 }
 
 /// The number of a probe told by what is left of it: the latest one up to
@@ -74,7 +82,7 @@ pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
     if let Some(word) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         word.fill(0);
     }
-    let without = fold(sum(&bytes) + pseudo(ends, UDP, bytes.len()));
+    let without = fold(sum(&bytes) + ends.pseudo(UDP, bytes.len()));
     let word = fold(0xffff + 0xffff - u32::from(without));
     if let Some(place) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         place.copy_from_slice(&word.to_be_bytes());
@@ -109,7 +117,7 @@ pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     bytes.extend([0, 0, 0, 0, 2, 4]);
     bytes.extend(mss.to_be_bytes());
     bytes.resize(len.max(SYN_LEN), 0);
-    let checksum = !fold(sum(&bytes) + pseudo(ends, TCP, bytes.len()));
+    let checksum = !fold(sum(&bytes) + ends.pseudo(TCP, bytes.len()));
     if let Some(place) = bytes.get_mut(16..18) {
         place.copy_from_slice(&checksum.to_be_bytes());
     }
@@ -198,32 +206,6 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The pseudo-header's sum (RFC 9293 §3.1, RFC 8200 §8.1).
-fn pseudo(ends: &Ends, protocol: u8, len: usize) -> u32 {
-    let address = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => sum(&ip.octets()),
-        IpAddr::V6(ip) => sum(&ip.octets()),
-    };
-    let len = u32::try_from(len).unwrap_or(0);
-    address(ends.source) + address(ends.destination) + u32::from(protocol) + len
-}
-
-/// The sum of big-endian words; an odd byte is padded (RFC 1071).
-fn sum(bytes: &[u8]) -> u32 {
-    let word = |pair: &[u8]| {
-        let byte = |at: usize| u32::from(pair.get(at).copied().unwrap_or(0));
-        byte(0) << 8 | byte(1)
-    };
-    bytes.chunks(2).map(word).sum()
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -262,11 +244,11 @@ mod tests {
             for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
                 let bytes = udp(&ends, number, 40);
                 assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
-                let total = sum(&bytes) + pseudo(&ends, UDP, bytes.len());
+                let total = sum(&bytes) + ends.pseudo(UDP, bytes.len());
                 assert_eq!(fold(total), 0xffff, "a right checksum");
                 let bytes = syn(&ends, 7, number, 0);
                 assert_eq!(syn_number(&ends, 7, &bytes[..8], number + 9), Some(number));
-                let total = sum(&bytes) + pseudo(&ends, TCP, bytes.len());
+                let total = sum(&bytes) + ends.pseudo(TCP, bytes.len());
                 assert_eq!(fold(total), 0xffff);
                 let bytes = echo(is_v4, 9, number, 0);
                 assert_eq!(

@@ -1,12 +1,5 @@
 //! The ports that probes come from.
 
-use std::io;
-
-use core::net::{IpAddr, SocketAddr};
-
-use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
-
 /// Which ports a series of probes is sent from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePorts {
@@ -34,27 +27,6 @@ impl SourcePorts {
             }
         }
     }
-}
-
-/// Takes the port, or for 0 any port, at `source`, so that nobody else gets
-/// its answers; bound and not connected.
-pub(super) fn reserve(
-    source: IpAddr,
-    target: SocketAddr,
-    kind: Type,
-    protocol: Protocol,
-    port: u16,
-) -> Result<(Socket, u16), Errno> {
-    let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    let holder = Socket::new(Domain::for_address(target), kind, Some(protocol)).map_err(errno)?;
-    let mut address = SocketAddr::new(source, port);
-    if let (SocketAddr::V6(address), SocketAddr::V6(target)) = (&mut address, target) {
-        address.set_scope_id(target.scope_id());
-    }
-    holder.bind(&address.into()).map_err(errno)?;
-    let bound = holder.local_addr().map_err(errno)?;
-    let port = bound.as_socket().ok_or(Errno::IO)?.port();
-    Ok((holder, port))
 }
 
 #[cfg(test)]
