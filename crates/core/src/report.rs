@@ -26,7 +26,7 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
-pub use load::{Generator, LoadRun};
+pub use load::{Generator, LoadRun, TlsUse, Transport};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};

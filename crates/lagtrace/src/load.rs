@@ -12,8 +12,10 @@ use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{self, Ending, Lane, Method, Pace, Plan, Progress, Summary, Target};
+use lagtrace_sources::tls::Carried;
 use lagtrace_sources::url::Url;
 
+use crate::arguments::tls::{self, Tls};
 use crate::arguments::{Format, duration};
 use crate::conclusion;
 use crate::console::Console;
@@ -56,6 +58,8 @@ Examples:
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
   lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
+  lagtrace load https://shop.example/ --cacert ca.pem
+  lagtrace load https://10.0.0.5/ -k --fresh             a TLS handshake for each request
   lagtrace load http://10.0.0.5/ --format json | jq .load.latency_ns.p99
 
 Coming from wrk, wrk2, ab and oha:
@@ -66,7 +70,7 @@ Coming from wrk, wrk2, ab and oha:
   -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
-    #[arg(help = "The service, http://HOST[:PORT]/PATH")]
+    #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
     url: String,
     #[command(flatten)]
     load: crate::diagnose::Load,
@@ -83,6 +87,8 @@ pub(crate) struct Options {
     request: Request,
     #[command(flatten)]
     connection: Connection,
+    #[command(flatten)]
+    tls: Tls,
 }
 
 /// The request.
@@ -207,7 +213,8 @@ impl Options {
         let url: Url = self
             .url
             .parse()
-            .map_err(|error| Failure::from(error).hint("give it as http://HOST[:PORT]/PATH"))?;
+            .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
+        let tls = self.tls.client([&url], Carried::Http1)?;
         let address = match self.connection.address {
             Some(address) => address,
             None => {
@@ -236,6 +243,7 @@ impl Options {
         plan.timeout = self.load.timeout;
         plan.threads = self.load.threads.into();
         plan.nodelay = !self.connection.nagle;
+        plan.tls = tls;
         let whole = self.load.duration;
         plan.warm_up = self.warm_up.unwrap_or_else(|| {
             let share = whole.mul_f64(WARM_UP_SHARE);
@@ -321,6 +329,9 @@ fn remarks(
     is_failing: bool,
     interrupt: &Interrupt,
 ) -> Option<(&'static str, String)> {
+    if let Some(fault) = &summary.tls_fault {
+        return Some(("tls-failed", tls::sentence(fault)));
+    }
     if let Ending::NothingConnected(failure) = summary.ending {
         let text = format!(
             "No connection could be made at all ({}): the load ended early.",

@@ -42,6 +42,7 @@ mod score;
 mod sockets;
 mod stream;
 mod table;
+mod transport;
 mod verdict;
 mod waits;
 mod words;

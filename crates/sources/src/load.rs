@@ -1,4 +1,4 @@
-//! Concurrent HTTP/1.1 load over TCP with honest latencies.
+//! Concurrent HTTP/1.1 load over TCP and TLS with honest latencies.
 //!
 //! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
 //! is counted: one that timed out or was cut by the end is in the latencies
@@ -19,11 +19,13 @@ mod plan;
 mod record;
 mod ring;
 mod sample;
+mod secure;
 mod socket;
 mod summary;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod transport;
 mod wait;
 
 use std::io;
@@ -39,6 +41,7 @@ pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
+use crate::tls::TlsError;
 use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
@@ -90,6 +93,12 @@ pub enum LoadError {
         /// Its value.
         length: Duration,
     },
+    /// A URL asks for TLS and the plan has none.
+    #[error("the load is to be made over TLS, and the plan has no client for it")]
+    NoTls,
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The kernel gave no epoll instance, or would not wait on it.
     #[error("waiting for the sockets of the load failed")]
     Epoll {
@@ -174,7 +183,7 @@ pub fn run(
             hopeless: None,
         };
         watch.run(&batches, &abandoned);
-        let reports: io::Result<Vec<WorkerReport>> = threads
+        let reports: Result<Vec<WorkerReport>, LoadError> = threads
             .into_iter()
             .map(|thread| {
                 thread
@@ -182,8 +191,7 @@ pub fn run(
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
             .collect();
-        let reports = reports.map_err(|source| LoadError::Epoll { source })?;
-        Ok(watch.summarize(&reports, stop.load(Ordering::Relaxed)))
+        Ok(watch.summarize(&reports?, stop.load(Ordering::Relaxed)))
     })
 }
 
@@ -194,11 +202,16 @@ fn work(
     clock: Clock,
     sender: SyncSender<Batch>,
     stops: Stops<'_>,
-) -> io::Result<WorkerReport> {
-    match ring::queue(plan, driver.len()) {
-        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops).run(),
+) -> Result<WorkerReport, LoadError> {
+    let abandoned = stops.abandoned;
+    let report = match ring::queue(plan, driver.len()) {
+        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops)?.run(),
         None => Engine::new(plan, driver, clock, sender, stops)?.run(),
-    }
+    };
+    report.map_err(|source| {
+        abandoned.store(true, Ordering::Relaxed);
+        LoadError::Epoll { source }
+    })
 }
 
 /// The caller's thread while the workers run.
@@ -259,6 +272,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
                 None if is_stopped && ended < counted_from + self.plan.duration => Ending::Stopped,
                 None => Ending::Completed,
             },
+            tls_fault: self.collector.tls_fault(),
             lanes: self.collector.finish(ended, &generator),
             generator,
         }

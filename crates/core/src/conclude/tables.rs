@@ -4,12 +4,13 @@ use super::Evidence;
 use core::time::Duration;
 
 use crate::cause::evidence::{human, median};
+use crate::cause::secured::version_name;
 use crate::event::{CounterScope, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::report::{
     Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe, ProbeFigures,
-    Remark, Setting, SocketGroup, StatusCount, Tally,
+    Remark, Setting, SocketGroup, StatusCount, Tally, TlsUse, Transport,
 };
 
 /// Fewer responses than this share of what was due is a service that falls
@@ -47,6 +48,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     let (_, _, start) = facts.loads.phases.iter().find(is_baseline)?;
     Some(LoadRun {
         connections: start.connections,
+        transport: transport(facts),
         offered_rate: start.offered_rate,
         seconds,
         responses: sum.whole(),
@@ -67,6 +69,24 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
             read_lag_p99_ns: nanos(sample.turn_p99),
             is_limit: sample.is_limit,
         }),
+    })
+}
+
+/// How the connections of the subject's baseline were made.
+fn transport(facts: &Facts) -> Option<Transport> {
+    let transport = facts.loads.transports.get(&TargetId::Subject)?;
+    Some(Transport {
+        protocol: transport.protocol.clone(),
+        at_once: transport.at_once,
+        tls: transport.tls.as_ref().map(|tls| TlsUse {
+            version: version_name(Some(tls.version)).to_owned(),
+            cipher: tls.cipher.clone(),
+            full_ns: Figures::from(&tls.full),
+            resumed_ns: Figures::from(&tls.resumed),
+        }),
+        unix_socket: transport.unix_socket.clone(),
+        options: transport.options.clone(),
+        sources: transport.sources.iter().map(ToString::to_string).collect(),
     })
 }
 

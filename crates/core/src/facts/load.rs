@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    GeneratorSample, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+    GeneratorSample, LoadCluster, LoadTransport, Phase, PhaseStart, RequestFailure, RequestSample,
+    TargetId,
 };
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
@@ -29,6 +30,8 @@ pub(crate) struct Loads {
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
     /// Single baseline requests.
     pub(crate) samples: Vec<RequestSample>,
+    /// How the baseline's connections were made, by target; handshakes add up.
+    pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
     /// What the generator needed in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
 }
@@ -125,6 +128,24 @@ impl Loads {
             .is_none_or(|known| lag(known) < lag(&sample))
         {
             self.generator = Some(sample);
+        }
+    }
+
+    /// Runs of one target are made alike; what their handshakes took adds up.
+    pub(crate) fn transport(&mut self, phase: Phase, transport: LoadTransport) {
+        if phase != Phase::Baseline {
+            return;
+        }
+        let Some(known) = self.transports.get_mut(&transport.target) else {
+            self.transports.insert(transport.target, transport);
+            return;
+        };
+        match (&mut known.tls, transport.tls) {
+            (Some(known), Some(more)) => {
+                known.full.merge(&more.full);
+                known.resumed.merge(&more.resumed);
+            }
+            (known, more) => *known = known.take().or(more),
         }
     }
 

@@ -10,6 +10,8 @@ use super::{Figures, StatusCount};
 pub struct LoadRun {
     /// Connections kept open at once.
     pub connections: u32,
+    /// How they were made.
+    pub transport: Option<Transport>,
     /// Requests a second that were offered; `None` in closed loop, where each
     /// connection asks again as soon as it was answered.
     pub offered_rate: Option<f64>,
@@ -43,6 +45,37 @@ pub struct LoadRun {
     pub first_byte_ns: Figures,
     /// What the generator itself needed.
     pub generator: Option<Generator>,
+}
+
+/// How a load run's connections were made, and what they carried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Transport {
+    /// The version of HTTP.
+    pub protocol: String,
+    /// Requests that a connection may have under way at once.
+    pub at_once: u32,
+    /// The TLS used, if any.
+    pub tls: Option<TlsUse>,
+    /// The Unix socket connected to instead of an address.
+    pub unix_socket: Option<String>,
+    /// What was set on our sockets, as `setsockopt(2)` names it.
+    pub options: Vec<String>,
+    /// The addresses that connections came from in turn; empty: the kernel chose.
+    pub sources: Vec<String>,
+}
+
+/// The TLS of a load run. Its handshakes are those of the warm-up too: they
+/// belong to no request's service time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsUse {
+    /// `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// Full handshakes, from the ClientHello to when a request could be sent.
+    pub full_ns: Figures,
+    /// The same of those that resumed a session.
+    pub resumed_ns: Figures,
 }
 
 /// What the load generator itself needed, and how late it was.

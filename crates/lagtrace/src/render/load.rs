@@ -8,6 +8,7 @@ use super::page::{Page, Tone};
 use super::percentiles::{ROWS, value};
 use super::quantity;
 use super::table::{Align, Cell, Content, Table, dim, plain};
+use super::transport;
 
 /// Columns of a full bar.
 const BAR: usize = 32;
@@ -21,6 +22,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     };
     headline(page, load);
     outcomes(page, load);
+    transport::write(page, load);
     if load.responses == 0 {
         return;
     }

@@ -14,6 +14,8 @@ use super::record::{Batch, Opened, Record};
 use super::sample::Sampler;
 use super::summary::{GeneratorLoad, LaneSummary};
 use super::tally::{Key, Tally};
+use super::transport;
+use crate::tls::TlsFault;
 
 /// How long after its second a cluster is handed on; what comes later makes
 /// another event with the same second and group.
@@ -38,6 +40,7 @@ pub(super) struct Collector<'a, S> {
     last_failed_connect: Option<RequestFailure>,
     /// What failed during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
+    tls_fault: Option<TlsFault>,
     next_flush: Timestamp,
 }
 
@@ -63,6 +66,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             failed_connects: 0,
             last_failed_connect: None,
             early_failures: BTreeMap::new(),
+            tls_fault: None,
             next_flush: counted_from + Duration::from_secs(1),
         };
         collector.announce(counted_from + plan.duration);
@@ -79,11 +83,19 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.opened
     }
 
+    /// The first thing that went wrong within TLS.
+    pub(super) fn tls_fault(&self) -> Option<TlsFault> {
+        self.tls_fault.clone()
+    }
+
     /// Why nothing at all could be connected to; `None` while there is hope.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
         let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
         let connections = u64::from(self.plan.connections());
-        let is_slow = failure == RequestFailure::ConnectTimeout;
+        let is_slow = matches!(
+            failure,
+            RequestFailure::ConnectTimeout | RequestFailure::TlsTimeout
+        );
         let tries = if is_slow {
             connections
         } else {
@@ -100,6 +112,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
         for record in &batch.records {
             self.take_record(record);
+        }
+        if self.tls_fault.is_none() {
+            self.tls_fault.clone_from(&batch.tls_fault);
         }
         if let Some((count, failure)) = batch.failed_connects {
             self.failed_connects += count;
@@ -142,6 +157,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         let lost = planned.since(ended).as_secs_f64() / self.plan.duration.as_secs_f64();
         for lane in &mut self.lanes {
             lane.active = lane.active.mul_f64((1.0 - lost).clamp(0.0, 1.0));
+        }
+        for lane in &self.lanes {
+            let body = EventBody::Transport(lane.transport.clone());
+            (self.sink)(Event::here(ended, lane.phase, body));
         }
         let body = EventBody::Generator(generator.sample());
         (self.sink)(Event::here(ended, Phase::Baseline, body));
@@ -187,6 +206,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         let Some(lane) = self.plan.lanes.get(opened.lane) else {
             return;
         };
+        if let (Some(tls), Some(summary)) = (&opened.tls, self.lanes.get_mut(opened.lane)) {
+            transport::learn(&mut summary.transport, tls);
+        }
         if let Some(flow) = opened.flow {
             (self.sink)(Event::here(
                 opened.at,

@@ -23,6 +23,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use super::LoadError;
 use super::driver::{Command, Driver, Slot};
 use super::engine::{BATCH_LEN, LaneSockets, MAX_TIME_WAITS, Stops, WorkerReport, thread_cpu};
 use super::meter::LagMeter;
@@ -123,15 +124,16 @@ impl Asked {
 }
 
 /// Rings for this thread, if the kernel has them for us and `plan` keeps its
-/// connections: others are opened and closed quicker on epoll.
+/// connections and asks in clear text: the rest is on epoll.
 pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
-    let is_kept = |lane: &Lane| {
-        !matches!(
+    let is_plain = |lane: &Lane| {
+        let opens = matches!(
             lane.experiment,
             Some(Experiment::FreshConnection | Experiment::ConnectionClose)
-        )
+        );
+        !opens && !lane.target.url.is_tls()
     };
-    let suits = plan.uses_rings && plan.lanes.iter().all(is_kept);
+    let suits = plan.uses_rings && plan.lanes.iter().all(is_plain);
     suits.then(|| Queue::new(connections).ok()).flatten()
 }
 
@@ -144,10 +146,10 @@ impl<'a> RingEngine<'a> {
         clock: Clock,
         batches: SyncSender<Batch>,
         stops: Stops<'a>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, LoadError> {
+        Ok(Self {
             queue,
-            lanes: LaneSockets::of(plan),
+            lanes: LaneSockets::of(plan)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unsent: Vec::new(),
             alarm: None,
@@ -161,7 +163,7 @@ impl<'a> RingEngine<'a> {
             clock,
             batches,
             stops,
-        }
+        })
     }
 
     /// Runs to the end and hands over everything.

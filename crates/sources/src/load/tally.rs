@@ -47,7 +47,10 @@ impl Tally {
                 *self.failures.entry(failure).or_default() += record.count;
                 matches!(
                     failure,
-                    RequestFailure::Timeout | RequestFailure::ConnectTimeout | RequestFailure::Cut
+                    RequestFailure::Timeout
+                        | RequestFailure::ConnectTimeout
+                        | RequestFailure::TlsTimeout
+                        | RequestFailure::Cut
                 )
             }
         };
