@@ -16,6 +16,7 @@ mod engine;
 mod lane;
 mod meter;
 mod plan;
+mod recent;
 mod record;
 mod ring;
 mod sample;
@@ -38,6 +39,7 @@ use lagtrace_core::event::{Event, RequestFailure};
 use lagtrace_core::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use recent::Recent;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
@@ -126,6 +128,8 @@ pub struct Progress {
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,
+    /// The last second.
+    pub recent: Recent,
 }
 
 /// Runs `plan` to its end on threads of its own.
@@ -255,6 +259,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
             requests,
             failures,
             connects: self.collector.opened(),
+            recent: self.collector.recent(now),
         });
     }
 
