@@ -89,6 +89,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         setups: setups(&subject),
         twin: twin(&evidence),
         load: tables::load(facts),
+        sweep: None,
         phases: tables::phases(facts),
         probes: tables::probes(facts),
         route: facts.route.route(),

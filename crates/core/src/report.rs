@@ -18,6 +18,7 @@ mod load;
 mod mode;
 mod record;
 mod route;
+mod sweep;
 
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -26,12 +27,13 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
-pub use load::{Generator, LoadRun};
+pub use load::{Generator, Interval, Intervals, LoadRun, TlsUse, Transport};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
+pub use sweep::{Sweep, SweepStep};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;
@@ -63,6 +65,9 @@ pub struct Report {
     /// What our own load came to; `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadRun>,
+    /// Load in steps, of which `load` is one.
+    #[serde(default)]
+    pub sweep: Option<Sweep>,
     /// Requests and responses in the baseline.
     pub exchanges: Exchanges,
     /// The healthy twin's exchanges (`--control`).
