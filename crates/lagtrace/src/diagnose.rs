@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use crate::arguments::duration;
+use crate::arguments::tls::Tls;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::Result;
@@ -22,13 +23,14 @@ runs all the same. Ctrl-C ends the measurement and reports what was measured.
 Examples:
   lagtrace diagnose http://shop.example:8080/
   lagtrace diagnose http://shop.example:8080/ --control http://shop.example/
+  lagtrace diagnose https://shop.example/
   lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
   lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
   lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
-    #[arg(help = "The service, http://HOST[:PORT]/PATH")]
+    #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
     pub(crate) url: String,
     /// A healthy twin to measure beside it, interleaved
     #[arg(long, value_name = "URL")]
@@ -44,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) load: Load,
     #[command(flatten)]
     pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
 }
 
 /// The load to make.

@@ -101,6 +101,7 @@ impl Investigation<'_> {
         plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = wishes.timeout;
         plan.threads = wishes.threads.into();
+        plan.tls.clone_from(&self.tls);
         plan
     }
 
