@@ -50,6 +50,9 @@ pub(crate) struct Options {
     pub(crate) tls: Tls,
 }
 
+/// How long the load lasts where nothing else is said.
+pub(crate) const DURATION: Duration = Duration::from_secs(10);
+
 /// The load to make.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
@@ -58,10 +61,10 @@ pub(crate) struct Load {
     #[arg(short, long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) connections: u32,
-    /// How long the load lasts in all, warm-up included
-    #[arg(short, long, default_value = "10s", value_name = "TIME")]
-    #[arg(value_parser = duration::parse_load)]
-    pub(crate) duration: Duration,
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "How long the load lasts in all, warm-up included [default: 10s]")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_load)]
+    pub(crate) duration: Option<Duration>,
     /// Threads that make the load; 0 chooses
     #[arg(short, long, default_value_t = 0, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
