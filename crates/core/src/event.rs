@@ -244,6 +244,9 @@ pub struct ProbeSample {
     /// From the call that sent it to when this program had the answer, where
     /// `rtt` is the kernel's: the rest is this host's own queues and wake-ups.
     pub noticed: Option<Duration>,
+    /// How long the probe lay in this host's own queue (the qdisc) before the
+    /// device had it, by the kernel's stamps; `rtt` does not hold it.
+    pub queued: Option<Duration>,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
 }

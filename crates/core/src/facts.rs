@@ -70,6 +70,7 @@ pub(crate) struct ProbeGroup {
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
+    pub(crate) queued: Distribution,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -105,6 +106,9 @@ impl ProbeGroup {
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
             self.noticed.record(noticed);
+        }
+        if let Some(queued) = sample.queued {
+            self.queued.record(queued);
         }
         self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));

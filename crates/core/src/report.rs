@@ -291,6 +291,9 @@ pub struct Probe {
     /// where `rtt_ns` is by the kernel's stamps: what it has more than those is
     /// this host's own queues and wake-ups.
     pub noticed_ns: Option<ProbeFigures>,
+    /// How long probes lay in this host's own queue before the device had them,
+    /// where the kernel stamps both; `rtt_ns` does not hold it.
+    pub queued_ns: Option<ProbeFigures>,
 }
 
 /// Sockets alike.

@@ -74,6 +74,7 @@ impl ProbePlan {
             number: 0,
             coming: Coming::InTime,
             noticed: None,
+            queued: None,
             reply: None,
         }
     }

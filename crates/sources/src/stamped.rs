@@ -15,10 +15,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::time::Timestamp;
-use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
+use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
-use queue::{Icmp, Queued, Reply, take_queued, take_reply};
+use queue::{Icmp, Queued, Reply, Stage, take_queued, take_reply};
 
 /// Options of Linux 5.9 that tell where an ICMP error's extension begins
 /// (`include/uapi/linux/in.h`, `in6.h`).
@@ -49,10 +49,12 @@ pub(crate) struct StampedSocket {
 /// What came of probes.
 #[derive(Clone, Debug)]
 pub(crate) enum Came {
-    /// The kernel handed the probe of this number to the device.
+    /// The probe of this number came so far on its way out.
     Sent {
         /// The probe's number.
         number: u32,
+        /// How far.
+        stage: Stage,
         /// When, on the realtime clock.
         at: Timestamp,
     },
@@ -125,9 +127,9 @@ impl StampedSocket {
         for _ in 0..MAX_ENTRIES {
             match take_queued(&self.socket, self.hidden) {
                 None => break,
-                Some(Queued::Sent { number, at }) => {
+                Some(Queued::Sent { number, stage, at }) => {
                     if let Some(&number) = self.numbers.get(&number) {
-                        on(Came::Sent { number, at });
+                        on(Came::Sent { number, stage, at });
                     }
                 }
                 Some(Queued::Icmp(icmp)) => on(Came::Icmp(icmp)),
@@ -153,7 +155,7 @@ impl AsFd for StampedSocket {
 /// live told; nothing waits any more.
 pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    setsockopt(socket, sockopt::Timestamping, &arrivals())?;
+    stamp(socket, ARRIVALS)?;
     match target {
         SocketAddr::V4(_) => {
             setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
@@ -200,19 +202,25 @@ pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAdd
     local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-fn arrivals() -> TimestampingFlag {
-    TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+/// Stamps of what arrives.
+const ARRIVALS: libc::c_uint = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+/// The same and of what leaves: at the queue, and at the device.
+const ALL: libc::c_uint = ARRIVALS
+    | libc::SOF_TIMESTAMPING_TX_SCHED
+    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_OPT_ID
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+
+fn stamp(socket: &Socket, which: libc::c_uint) -> io::Result<()> {
+    let which = libc::c_int::try_from(which).map_err(|_| io::ErrorKind::InvalidInput)?;
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }
 
 /// Has packets stamped as they leave, and numbered from 0 on.
 fn number_packets(socket: &Socket) -> io::Result<()> {
     // Numbering begins anew only when it was off.
-    setsockopt(socket, sockopt::Timestamping, &arrivals())?;
-    let all = arrivals()
-        | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
-        | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
-    Ok(setsockopt(socket, sockopt::Timestamping, &all)?)
+    stamp(socket, ARRIVALS)?;
+    stamp(socket, ALL)
 }
 
 /// A classic BPF program that passes what comes from the target's port only:

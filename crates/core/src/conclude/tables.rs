@@ -177,6 +177,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             rtt_ns: ProbeFigures::from(&group.rtt),
             jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
             noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
+            queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
         })
         .collect()
 }

@@ -131,6 +131,7 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
         "rtt_ns": sample.rtt.map(|rtt| rtt.as_nanos() as u64),
         "stamp": if sample.stamp == Stamp::Kernel { "kernel" } else { "user" },
         "noticed_ns": sample.noticed.map(|noticed| noticed.as_nanos() as u64),
+        "queued_ns": sample.queued.map(|queued| queued.as_nanos() as u64),
         "is_late": sample.coming == Coming::Late,
         "is_duplicate": sample.coming == Coming::Again,
         "ttl": sample.ttl,

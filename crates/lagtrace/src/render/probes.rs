@@ -54,18 +54,29 @@ fn summary(page: &mut Page, probe: &Probe) {
     if probe.received > 0 {
         page.paragraph(4, Tone::Plain, &round_trips(probe));
         if let Some(noticed) = &probe.noticed_ns {
-            page.paragraph(4, Tone::Dim, &ladder(&probe.rtt_ns, noticed));
+            page.paragraph(4, Tone::Dim, &ladder(probe, noticed));
         }
     }
 }
 
 /// What a program sees beside what the kernel stamps.
-fn ladder(stamped: &ProbeFigures, noticed: &ProbeFigures) -> String {
+fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
+    let queued = probe.queued_ns.as_ref().map_or(0, |queued| queued.p50);
+    let own = noticed.p50.saturating_sub(probe.rtt_ns.p50);
+    let queue = match &probe.queued_ns {
+        Some(queued) => format!(
+            "its queue before the device {} (p99 {}), ",
+            quantity::duration(queued.p50),
+            quantity::duration(queued.p99)
+        ),
+        None => String::new(),
+    };
     format!(
-        "a program of this host saw {} (p99 {}): {} of that are its own calls, queue and wake-up",
+        "a program of this host saw {} (p99 {}): beside the round trip {queue}its own calls and \
+         wake-up {}",
         quantity::duration(noticed.p50),
         quantity::duration(noticed.p99),
-        quantity::duration(noticed.p50.saturating_sub(stamped.p50)),
+        quantity::duration(own.saturating_sub(queued)),
     )
 }
 

@@ -28,7 +28,7 @@ use socket2::Socket;
 use super::unreachable::unreachable_by;
 use super::{ProbeError, note, pause};
 use crate::clock::Clock;
-use crate::stamped::queue::Icmp;
+use crate::stamped::queue::{Icmp, Stage};
 pub use ports::SourcePorts;
 use series::Series;
 
@@ -107,8 +107,12 @@ pub struct PacketPlan {
 /// What a method hears.
 #[derive(Clone, Debug)]
 enum Heard {
-    /// The probe of this number left at this instant.
-    Sent { number: u32, at: Timestamp },
+    /// The probe of this number came so far on its way out.
+    Sent {
+        number: u32,
+        stage: Stage,
+        at: Timestamp,
+    },
     /// The probe of this number was answered.
     Answered {
         number: u32,

@@ -24,20 +24,35 @@ const OLD_QUOTE: usize = 128;
 /// Bytes of an IPv4 header without options, as ours are.
 const HEADER_V4: usize = 20;
 
+/// What `ee_info` of a stamp at the queue says (`include/uapi/linux/errqueue.h`).
+const SCM_TSTAMP_SCHED: u32 = 1;
+
 /// One entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// An ICMP error about a packet of ours.
     Icmp(Icmp),
-    /// When the packet of this number, from 0, was handed to the device.
+    /// When the packet of this number, from 0, came so far.
     Sent {
         /// The packet's number.
         number: u32,
+        /// How far.
+        stage: Stage,
         /// When, on the realtime clock.
         at: Timestamp,
     },
     /// Something else.
     Other,
+}
+
+/// How far a packet came on its way out
+/// (`Documentation/networking/timestamping.rst`, 1.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// To this host's queue before the device.
+    Queue,
+    /// To the device.
+    Device,
 }
 
 /// An ICMP error about a packet of ours.
@@ -108,6 +123,10 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
         libc::SO_EE_ORIGIN_TIMESTAMPING => match received.at {
             Some(at) => Queued::Sent {
                 number: error.ee_data,
+                stage: match error.ee_info {
+                    SCM_TSTAMP_SCHED => Stage::Queue,
+                    _ => Stage::Device,
+                },
                 at,
             },
             None => Queued::Other,

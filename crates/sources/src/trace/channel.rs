@@ -17,7 +17,7 @@ use super::form::Form;
 use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl, set_whole, source};
 use super::{Dress, TraceError, TracePlan};
-use crate::stamped::queue::Icmp;
+use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::{Came, StampedSocket, reserve};
 
 /// The flow of the probe that looks whether the target answers at all.
@@ -223,7 +223,11 @@ impl Channel for Packets {
 impl Lane {
     fn collect(&self, form: Form, target: SocketAddr, last: u32, seen: &mut Vec<Seen>) {
         self.socket.collect(|came| match came {
-            Came::Sent { number, at } => seen.push(Seen::Sent { number, at }),
+            Came::Sent { number, stage, at } => {
+                if stage == Stage::Device {
+                    seen.push(Seen::Sent { number, at });
+                }
+            }
             Came::Icmp(icmp) => {
                 let number = form.quoted(target, &self.ends, &icmp, last);
                 let is_udp = matches!(form, Form::Ports | Form::Payload | Form::Checksum);

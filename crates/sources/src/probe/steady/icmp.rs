@@ -103,7 +103,7 @@ impl<'a> ByEcho<'a> {
     fn heard(&self, came: Came) -> Option<Heard> {
         let (asked, answered) = kinds(self.plan.address);
         match came {
-            Came::Sent { number, at } => Some(Heard::Sent { number, at }),
+            Came::Sent { number, stage, at } => Some(Heard::Sent { number, stage, at }),
             Came::Icmp(icmp) => {
                 let number = self.echo(&icmp.quoted, asked)?;
                 Some(Heard::icmp(number, &icmp, 0))

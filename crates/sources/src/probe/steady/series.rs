@@ -16,6 +16,7 @@ use super::{Asker, Heard, LEAST_INTERVAL, STAMPS_BEGIN, SteadyMethod, SteadyPlan
 use crate::clock::Clock;
 use crate::probe::unreachable::unreachable_by;
 use crate::probe::{ProbeError, STOP_INTERVAL, is_answered, pause};
+use crate::stamped::queue::Stage;
 
 /// Probes whose answers can still be told apart; older ones are forgotten.
 pub(super) const MAX_PENDING: usize = 20_000;
@@ -27,6 +28,7 @@ const UNSTAMPED_TRIES: u32 = 3;
 struct Pending {
     number: u32,
     begun: Timestamp,
+    queued: Option<Timestamp>,
     sent: Option<Timestamp>,
     state: State,
 }
@@ -165,6 +167,7 @@ impl<'a> Series<'a> {
         self.pending.push_back(Pending {
             number,
             begun: now,
+            queued: None,
             sent: None,
             state: State::Awaited,
         });
@@ -183,7 +186,8 @@ impl<'a> Series<'a> {
     ) -> Result<(), Errno> {
         let begun = self.clock.now();
         if let Some(pending) = self.find(number) {
-            (pending.begun, pending.sent) = (begun, None);
+            pending.begun = begun;
+            (pending.queued, pending.sent) = (None, None);
         }
         let Err(error) = asker.ask(number) else {
             return Ok(());
@@ -210,9 +214,12 @@ impl<'a> Series<'a> {
     ) -> Result<(), Errno> {
         let now = self.clock.now();
         match heard {
-            Heard::Sent { number, at } => {
+            Heard::Sent { number, stage, at } => {
                 if let Some(pending) = self.find(number) {
-                    pending.sent = Some(at);
+                    match stage {
+                        Stage::Queue => pending.queued = Some(at),
+                        Stage::Device => pending.sent = Some(at),
+                    }
                 }
             }
             Heard::Answered {
@@ -255,6 +262,10 @@ impl<'a> Series<'a> {
                         State::Answered => Coming::Again,
                     },
                     noticed: stamped.map(|_| own),
+                    queued: pending
+                        .sent
+                        .zip(pending.queued)
+                        .map(|(sent, queued)| sent.since(queued)),
                     reply,
                     ..self.sample(number)
                 };
@@ -328,6 +339,7 @@ impl<'a> Series<'a> {
             number,
             coming: Coming::InTime,
             noticed: None,
+            queued: None,
             reply: None,
         }
     }

@@ -118,7 +118,7 @@ impl<'a> BySyn<'a> {
 
     fn heard(&self, came: Came) -> Option<Heard> {
         match came {
-            Came::Sent { number, at } => Some(Heard::Sent { number, at }),
+            Came::Sent { number, stage, at } => Some(Heard::Sent { number, stage, at }),
             Came::Icmp(icmp) => {
                 let (number, port) = self.quoted(&icmp)?;
                 Some(Heard::icmp(number, &icmp, port))

@@ -168,7 +168,7 @@ impl Asked {
             number.copied()
         };
         socket.collect(|came| match came {
-            Came::Sent { number, at } => heard.push(Heard::Sent { number, at }),
+            Came::Sent { number, stage, at } => heard.push(Heard::Sent { number, stage, at }),
             Came::Icmp(icmp) => {
                 heard.extend(next().map(|number| Heard::icmp(number, &icmp, *port)));
             }
