@@ -346,6 +346,26 @@ pub enum RequestFailure {
     Cut,
 }
 
+impl RequestFailure {
+    /// In words, as reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::ConnectTimeout => "connect timeout",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Closed => "closed early",
+            Self::NotHttp => "not HTTP",
+            Self::Certificate => "certificate not accepted",
+            Self::Tls => "TLS failed",
+            Self::TlsTimeout => "TLS timeout",
+            Self::Local => "failed on our side",
+            Self::Cut => "cut by the end of the run",
+        }
+    }
+}
+
 /// Requests of one cluster of a load run: one second of one group of
 /// connections. Clusters are the unit that confidence intervals resample.
 #[derive(Clone, Debug, Default, PartialEq)]

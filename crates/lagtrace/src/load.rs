@@ -402,9 +402,12 @@ fn remarks(
     if let Some(fault) = &summary.tls_fault {
         return Some(("tls-failed", tls::sentence(fault)));
     }
-    if let Ending::NothingConnected(_) = summary.ending {
-        let text = "No connection could be made at all: the load ended early.";
-        return Some(("nothing-connected", text.to_owned()));
+    if let Ending::NothingConnected(failure) = summary.ending {
+        let text = format!(
+            "No connection could be made at all ({}): the load ended early.",
+            failure.name()
+        );
+        return Some(("nothing-connected", text));
     }
     if is_failing {
         let text = "Broken off: most requests failed, and more of them would only do harm. \

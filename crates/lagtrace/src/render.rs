@@ -33,6 +33,7 @@ mod modes;
 mod ndjson;
 mod notes;
 mod page;
+mod percentiles;
 mod plot;
 mod probes;
 mod quantity;

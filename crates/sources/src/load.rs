@@ -17,6 +17,7 @@ mod lane;
 mod meter;
 mod plan;
 mod record;
+mod ring;
 mod sample;
 mod secure;
 mod socket;
@@ -46,6 +47,7 @@ use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
 use record::Batch;
+use ring::RingEngine;
 
 /// How often progress is told.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -172,13 +174,11 @@ pub fn run(
                 abandoned: &abandoned,
             };
             let driver = Driver::new(plan, (worker, workers), start);
-            let engine = make_engine(plan, driver, clock, &sender, stops);
-            let thread = engine.and_then(|engine| {
-                std::thread::Builder::new()
-                    .name(format!("load-{worker}"))
-                    .spawn_scoped(scope, move || engine.run())
-                    .map_err(|source| LoadError::Thread { source })
-            });
+            let sender = sender.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("load-{worker}"))
+                .spawn_scoped(scope, move || work(plan, driver, clock, sender, stops))
+                .map_err(|source| LoadError::Thread { source });
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -198,7 +198,7 @@ pub fn run(
             hopeless: None,
         };
         watch.run(&batches, &abandoned);
-        let reports: io::Result<Vec<WorkerReport>> = threads
+        let reports: Result<Vec<WorkerReport>, LoadError> = threads
             .into_iter()
             .map(|thread| {
                 thread
@@ -206,19 +206,27 @@ pub fn run(
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
             .collect();
-        let reports = reports.map_err(|source| LoadError::Epoll { source })?;
-        Ok(watch.summarize(&reports, stop.load(Ordering::Relaxed)))
+        Ok(watch.summarize(&reports?, stop.load(Ordering::Relaxed)))
     })
 }
 
-fn make_engine<'a>(
+/// One worker, on its thread: on the kernel's rings where it has them.
+fn work(
     plan: &Plan,
     driver: Driver,
     clock: Clock,
-    sender: &SyncSender<Batch>,
-    stops: Stops<'a>,
-) -> Result<Engine<'a>, LoadError> {
-    Engine::new(plan, driver, clock, sender.clone(), stops)
+    sender: SyncSender<Batch>,
+    stops: Stops<'_>,
+) -> Result<WorkerReport, LoadError> {
+    let abandoned = stops.abandoned;
+    let report = match ring::queue(plan, driver.len()) {
+        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops)?.run(),
+        None => Engine::new(plan, driver, clock, sender, stops)?.run(),
+    };
+    report.map_err(|source| {
+        abandoned.store(true, Ordering::Relaxed);
+        LoadError::Epoll { source }
+    })
 }
 
 /// The caller's thread while the workers run.

@@ -319,7 +319,7 @@ impl LoadSum {
         let failures = self
             .failures
             .iter()
-            .map(|(f, &count)| (failure_name(*f).to_owned(), count));
+            .map(|(f, &count)| (f.name().to_owned(), count));
         statuses
             .chain(failures)
             .map(|(status, count)| StatusCount { status, count })
@@ -390,23 +390,6 @@ impl<'a> Outcome<'a> {
     pub(crate) fn body_drop(&self) -> Duration {
         let median = |sum: &LoadSum| sum.body.quantile(0.5).unwrap_or_default();
         median(self.control).saturating_sub(median(self.treated))
-    }
-}
-
-fn failure_name(failure: RequestFailure) -> &'static str {
-    match failure {
-        RequestFailure::Refused => "refused",
-        RequestFailure::ConnectTimeout => "connect timeout",
-        RequestFailure::Unreachable => "unreachable",
-        RequestFailure::Timeout => "timeout",
-        RequestFailure::Reset => "reset",
-        RequestFailure::Closed => "closed early",
-        RequestFailure::NotHttp => "not HTTP",
-        RequestFailure::Certificate => "certificate not accepted",
-        RequestFailure::Tls => "TLS failed",
-        RequestFailure::TlsTimeout => "TLS timeout",
-        RequestFailure::Local => "failed on our side",
-        RequestFailure::Cut => "cut by the end of the run",
     }
 }
 

@@ -5,29 +5,15 @@ use lagtrace_core::report::{Figures, Generator, LoadRun, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
+use super::percentiles::{ROWS, value};
 use super::quantity;
-use super::table::{Align, Content, Table, dim, plain};
+use super::table::{Align, Cell, Content, Table, dim, plain};
 use super::transport;
 
 /// Columns of a full bar.
 const BAR: usize = 32;
 /// Steps of the distribution that are shown at most.
 const STEPS: usize = 14;
-
-/// A row of the table, and how many requests it takes to mean anything.
-type Row = (&'static str, fn(&Figures) -> u64, u64);
-
-const ROWS: [Row; 9] = [
-    ("min", |f| f.min, 1),
-    ("mean", |f| f.mean, 1),
-    ("p50", |f| f.p50, 2),
-    ("p75", |f| f.p75, 4),
-    ("p90", |f| f.p90, 10),
-    ("p99", |f| f.p99, 100),
-    ("p99.9", |f| f.p999, 1_000),
-    ("max", |f| f.max, 1),
-    ("requests", |_| 0, 0),
-];
 
 /// Writes the run; nothing where there was none.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -68,11 +54,15 @@ fn headline(page: &mut Page, load: &LoadRun) {
         Some(rate) => format!("at a rate of {}", quantity::rate(rate)),
         None => "in closed loop".to_owned(),
     };
+    let connections = quantity::counted(load.connections.into(), "connection", "connections");
+    if load.responses == 0 {
+        let text = format!("No response on {connections}, {manner}.");
+        return page.paragraph(0, Tone::Bad, &text);
+    }
     let text = format!(
-        "{} in {} on {}, {manner}: {}{margin}, {}/s",
+        "{} in {} on {connections}, {manner}: {}{margin}, {}/s",
         quantity::counted(load.responses, "response", "responses"),
         quantity::duration((load.seconds * 1e9) as u64),
-        quantity::counted(load.connections.into(), "connection", "connections"),
         quantity::rate(load.rate),
         quantity::bytes((load.received_bytes as f64 / load.seconds.max(1e-9)) as u64),
     );
@@ -85,16 +75,19 @@ fn outcomes(page: &mut Page, load: &LoadRun) {
     } else {
         Tone::Dim
     };
-    let mut text = statuses(&load.outcomes);
-    text.push_str(&format!(
-        " · {} without a whole response",
+    let mut parts = Vec::new();
+    if !load.outcomes.is_empty() {
+        parts.push(statuses(&load.outcomes));
+    }
+    parts.push(format!(
+        "{} without a whole response",
         quantity::count(load.failed)
     ));
     if load.connects > 0 {
         let connects = quantity::counted(load.connects, "connection", "connections");
-        text.push_str(&format!(" · {connects} opened meanwhile"));
+        parts.push(format!("{connects} opened meanwhile"));
     }
-    page.paragraph(0, tone, &text);
+    page.paragraph(0, tone, &parts.join(" · "));
     if let Some(offered) = load.offered_rate.filter(|_| load.falls_behind) {
         let text = format!(
             "The service did not keep up: {} were due, {} answered, and the queue for \
@@ -114,19 +107,20 @@ fn figures(load: &LoadRun) -> Table {
     }
     columns.push((Align::Right, "first byte"));
     let mut table = Table::new(&columns);
-    for (name, figure, least) in ROWS {
-        let cell = |figures: &Figures| match (least, figures.count) {
-            (0, count) => plain(quantity::count(count)),
-            (least, count) if count < least => dim("–"),
-            _ => plain(quantity::duration(figure(figures))),
-        };
-        let mut row = vec![plain(name), cell(&load.latency_ns)];
+    let mut row = |name, of: &dyn Fn(&Figures) -> Cell| {
+        let mut row = vec![plain(name), of(&load.latency_ns)];
         if has_service {
-            row.push(cell(&load.service_ns));
+            row.push(of(&load.service_ns));
         }
-        row.push(cell(&load.first_byte_ns));
+        row.push(of(&load.first_byte_ns));
         table.row(row);
+    };
+    for percentile in ROWS {
+        row(percentile.0, &|figures| {
+            value(figures, percentile).map_or_else(|| dim("–"), plain)
+        });
     }
+    row("requests", &|figures| plain(quantity::count(figures.count)));
     table
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Collector<'a, S> {
     opened: u64,
     failed_connects: u64,
     last_failed_connect: Option<RequestFailure>,
+    /// What failed during warm-up, by lane.
+    early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
     next_flush: Timestamp,
 }
@@ -63,6 +65,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             opened: 0,
             failed_connects: 0,
             last_failed_connect: None,
+            early_failures: BTreeMap::new(),
             tls_fault: None,
             next_flush: counted_from + Duration::from_secs(1),
         };
@@ -143,6 +146,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         generator: &GeneratorLoad,
     ) -> Vec<LaneSummary> {
         self.emit_samples();
+        self.count_early_failures();
         for (key, tally) in core::mem::take(&mut self.tallies) {
             self.emit_cluster(key, tally);
         }
@@ -219,14 +223,31 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
 
     fn take_record(&mut self, record: &Record) {
         self.requests += record.count;
-        if record.outcome.is_err() {
+        if let Err(failure) = record.outcome {
             self.failures += record.count;
+            if record.due < self.counted_from && failure != RequestFailure::Cut {
+                let early = (record.lane, failure);
+                *self.early_failures.entry(early).or_default() += record.count;
+            }
         }
         if record.count == 1 {
             self.sampler.offer(record);
         }
         if let Some(tally) = self.tally(record.due, record.lane, record.group) {
             tally.add(record);
+        }
+    }
+
+    /// Where nothing at all could be connected to, the run ended in its warm-up
+    /// as a rule, and what failed there is all that there is to say.
+    fn count_early_failures(&mut self) {
+        if self.opened > 0 || !self.tallies.is_empty() {
+            return;
+        }
+        for ((lane, failure), count) in core::mem::take(&mut self.early_failures) {
+            if let Some(tally) = self.tally(self.counted_from, lane, 0) {
+                tally.add_failures(failure, count);
+            }
         }
     }
 

@@ -161,6 +161,11 @@ impl Driver {
         wake
     }
 
+    /// When the next periodic check is due.
+    pub(super) fn next_check(&self) -> Timestamp {
+        self.next_check
+    }
+
     /// Does what is due at `now`; true when the periodic check was among it.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {

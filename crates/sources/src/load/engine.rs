@@ -4,6 +4,8 @@ mod commands;
 mod outgoing;
 mod reading;
 
+pub(super) use commands::MAX_TIME_WAITS;
+
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -32,7 +34,7 @@ const READ_LEN: usize = 64 * 1024;
 /// Events taken at once.
 const MAX_EVENTS: usize = 64;
 /// Records that are worth handing over.
-const BATCH_LEN: usize = 512;
+pub(super) const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
@@ -76,12 +78,27 @@ pub(super) struct Engine<'a> {
     turn: LagMeter,
 }
 
+/// What a lane's connections are made of and carry.
 #[derive(Debug)]
-struct LaneSockets {
-    plan: SocketPlan,
-    request: Vec<u8>,
+pub(super) struct LaneSockets {
+    pub(super) plan: SocketPlan,
+    pub(super) request: Vec<u8>,
     /// Whom to speak TLS with, if its URL says so.
     peer: Option<TlsPeer>,
+}
+
+impl LaneSockets {
+    /// Those of all lanes of `plan`.
+    pub(super) fn of(plan: &Plan) -> Result<Vec<Self>, TlsError> {
+        let lanes = plan.lanes.iter().map(|lane| {
+            Ok(Self {
+                plan: SocketPlan::new(plan, lane),
+                request: request_bytes(lane),
+                peer: plan.peer(lane)?,
+            })
+        });
+        lanes.collect()
+    }
 }
 
 #[derive(Debug)]
@@ -113,19 +130,12 @@ impl<'a> Engine<'a> {
         batches: SyncSender<Batch>,
         stops: Stops<'a>,
     ) -> Result<Self, LoadError> {
-        let lanes = plan.lanes.iter().map(|lane| {
-            Ok(LaneSockets {
-                plan: SocketPlan::new(plan, lane),
-                request: request_bytes(lane),
-                peer: plan.peer(lane)?,
-            })
-        });
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         Ok(Self {
             epoll: epoll.map_err(|error| LoadError::Epoll {
                 source: error.into(),
             })?,
-            lanes: lanes.collect::<Result<_, TlsError>>()?,
+            lanes: LaneSockets::of(plan)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
             buffer: vec![0; READ_LEN],
@@ -237,7 +247,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Processor time of this thread.
-fn thread_cpu() -> Duration {
+pub(super) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

@@ -55,6 +55,8 @@ pub struct Plan {
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether the kernel's rings (io_uring) may be used where it has them.
+    pub uses_rings: bool,
 }
 
 impl Plan {
@@ -75,6 +77,7 @@ impl Plan {
             tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            uses_rings: true,
         }
     }
 

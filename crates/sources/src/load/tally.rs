@@ -67,6 +67,11 @@ impl Tally {
         }
     }
 
+    /// Counts requests that failed, without any time of theirs.
+    pub(super) fn add_failures(&mut self, failure: RequestFailure, count: u64) {
+        *self.failures.entry(failure).or_default() += count;
+    }
+
     /// Counts a connection.
     pub(super) fn add_connect(&mut self) {
         self.connects += 1;

@@ -12,7 +12,7 @@ use crate::load::driver::{Command, Slot};
 
 /// Connections that are closed by FIN before the rest is closed by RST: each
 /// leaves a local port in TIME-WAIT for a minute, and there are about 28,000.
-const MAX_TIME_WAITS: u32 = 5_000;
+pub(in crate::load) const MAX_TIME_WAITS: u32 = 5_000;
 
 impl Engine<'_> {
     /// Does what the driver wants, in order.
