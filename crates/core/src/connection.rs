@@ -58,6 +58,11 @@ impl Closed {
         self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
     }
 
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
+        self.scratch.take_back(exchange);
+    }
+
     /// Forgets all and keeps the memory.
     pub(crate) fn clear(&mut self) {
         // Named one by one, so that none is forgotten: what stays is folded
@@ -68,11 +73,8 @@ impl Closed {
             connections,
             watched,
             servers,
-            scratch,
+            scratch: _,
         } = self;
-        if let Some(exchange) = exchanges.last_mut() {
-            scratch.take_back(exchange);
-        }
         exchanges.clear();
         setups.clear();
         connections.clear();
