@@ -21,7 +21,7 @@ mod loss;
 mod lost_requests;
 mod refusals;
 pub(crate) mod rhythm;
-mod secured;
+pub(crate) mod secured;
 mod sequence;
 pub(crate) mod tally;
 mod trips;

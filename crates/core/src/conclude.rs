@@ -6,6 +6,7 @@ mod display_filter;
 mod layers;
 mod particular;
 mod quic;
+mod sweep;
 mod tables;
 mod traced;
 
@@ -72,6 +73,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
+    notes.extend(sweep::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -87,6 +89,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         setups: setups(&subject),
         twin: twin(&evidence),
         load: tables::load(facts),
+        sweep: None,
         phases: tables::phases(facts),
         probes: tables::probes(facts),
         route: facts.route.route(),

@@ -24,5 +24,6 @@ pub mod route;
 pub mod socket;
 mod stamped;
 pub mod timer;
+pub mod tls;
 pub mod trace;
 pub mod url;

@@ -37,7 +37,7 @@ impl Attempts {
                 ProbeMethod::TcpConnect => &mut attempts.connects,
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These say nothing of the service.
-                ProbeMethod::Icmp | ProbeMethod::Udp => continue,
+                ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;
             for (&answer, &count) in &group.answers {

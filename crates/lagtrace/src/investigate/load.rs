@@ -151,7 +151,7 @@ fn generator(summary: &Summary) -> String {
 /// A lane's figures in a line.
 fn describe(lane: &LaneSummary, ending: Ending) -> String {
     if let Ending::NothingConnected(failure) = ending {
-        return format!("no connection could be made: {failure:?}");
+        return format!("no connection could be made: {}", failure.name());
     }
     let at = |quantile| {
         lane.service

@@ -42,6 +42,8 @@ enum State {
         since: Timestamp,
         /// The intended start of the request that waits for it.
         due: Option<Timestamp>,
+        /// When TCP's handshake was over and that of TLS began.
+        secures_since: Option<Timestamp>,
     },
     Open,
     Busy(InFlight),
@@ -123,16 +125,48 @@ impl Connection {
 
     /// `connect` is called at `now`, for a request that was due at `due` or for none.
     pub(super) fn connect(&mut self, now: Timestamp, due: Option<Timestamp>) {
-        self.state = State::Connecting { since: now, due };
+        self.state = State::Connecting {
+            since: now,
+            due,
+            secures_since: None,
+        };
         self.reader.reset();
         self.flow = None;
         self.requests = 0;
         self.setup = None;
     }
 
-    /// The handshake is done: the intended start of the request that waits.
+    /// TCP's handshake is done, that of TLS begins.
+    pub(super) fn secures(&mut self, now: Timestamp, flow: Option<FlowKey>) {
+        if let State::Connecting { secures_since, .. } = &mut self.state {
+            *secures_since = Some(now);
+            self.flow = flow;
+        }
+    }
+
+    /// The connection's flow, once there is one.
+    pub(super) fn flow(&self) -> Option<FlowKey> {
+        self.flow
+    }
+
+    /// What a failure means now: within a TLS handshake it is one of TLS.
+    pub(super) fn meaning_of(&self, failure: RequestFailure) -> RequestFailure {
+        let secures = matches!(
+            self.state,
+            State::Connecting {
+                secures_since: Some(_),
+                ..
+            }
+        );
+        match failure {
+            RequestFailure::Reset | RequestFailure::Closed if secures => RequestFailure::Tls,
+            _ => failure,
+        }
+    }
+
+    /// The handshakes are done: the intended start of the request that waits.
     pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Timestamp> {
-        let State::Connecting { since, due } = self.state else {
+        let State::Connecting { since, due, .. } = self.state else {
             return None;
         };
         self.state = State::Open;
@@ -213,6 +247,7 @@ impl Connection {
             State::Connecting {
                 since,
                 due: Some(due),
+                ..
             } => InFlight::unsent(since, due),
             _ => {
                 self.state = State::Closed;
@@ -249,9 +284,14 @@ impl Connection {
     /// What has taken longer than `timeout` at `now`.
     pub(super) fn overdue(&self, now: Timestamp, timeout: Duration) -> Option<RequestFailure> {
         match &self.state {
-            State::Connecting { since, .. } if now.since(*since) >= timeout => {
-                Some(RequestFailure::ConnectTimeout)
-            }
+            State::Connecting {
+                since,
+                secures_since,
+                ..
+            } if now.since(*since) >= timeout => Some(match secures_since {
+                Some(_) => RequestFailure::TlsTimeout,
+                None => RequestFailure::ConnectTimeout,
+            }),
             State::Busy(in_flight) if now.since(in_flight.sent) >= timeout => {
                 Some(RequestFailure::Timeout)
             }

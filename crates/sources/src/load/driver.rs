@@ -21,6 +21,8 @@ use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
 use super::record::{Batch, Opened, Record};
+use super::secure::Secured;
+use crate::tls::TlsFault;
 
 /// How often limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -149,6 +151,11 @@ impl Driver {
         wake
     }
 
+    /// When the next periodic check is due.
+    pub(super) fn next_check(&self) -> Timestamp {
+        self.next_check
+    }
+
     /// Does what is due at `now`; true when the periodic check was among it.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         while let Some(&Reverse((at, slot))) = self.timers.peek() {
@@ -169,11 +176,32 @@ impl Driver {
         is_check
     }
 
-    /// A connection's handshake is done.
+    /// TCP's handshake is done, that of TLS begins.
+    pub(super) fn secures(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.secures(now, flow);
+        }
+    }
+
+    /// The TLS handshake is done too.
+    pub(super) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
+        let flow = self.connections.get(slot).and_then(Connection::flow);
+        self.opened(slot, now, flow, Some(tls));
+    }
+
+    /// A connection's handshake is done, and it has no TLS.
     pub(super) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        self.opened(slot, now, flow, None);
+    }
+
+    fn opened(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>, tls: Option<Secured>) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
+        if connection.connecting_since().is_none() {
+            // It failed before this could be told.
+            return;
+        }
         let due = connection.opened(now, flow);
         let (lane, group) = (connection.lane, connection.group);
         self.batch.opened.push(Opened {
@@ -181,6 +209,7 @@ impl Driver {
             group,
             flow,
             at: now,
+            tls,
         });
         match due {
             Some(due) => {
@@ -229,11 +258,24 @@ impl Driver {
         }
     }
 
+    /// A connection failed within TLS.
+    pub(super) fn tls_failed(&mut self, slot: Slot, now: Timestamp, fault: TlsFault) {
+        let failure = fault.failure;
+        self.batch.tls_fault.get_or_insert(fault);
+        self.failed(slot, now, failure);
+    }
+
     /// A connection, or making one, failed.
     pub(super) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
+        let meant = connection.meaning_of(failure);
+        if meant != failure || meant == RequestFailure::TlsTimeout {
+            let fault = TlsFault::within_handshake(meant);
+            self.batch.tls_fault.get_or_insert(fault);
+        }
+        let failure = meant;
         let since = connection.connecting_since();
         self.pending -= usize::from(connection.has_request());
         let record = connection.fail(now, failure);

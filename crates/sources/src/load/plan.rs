@@ -8,6 +8,7 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 
 use super::LoadError;
+use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
 
 /// Most connections of one run.
@@ -37,11 +38,15 @@ pub struct Plan {
     pub threads: usize,
     /// `TCP_NODELAY` on our sockets, [`Experiment::ClientNagle`] aside.
     pub nodelay: bool,
+    /// Our side of TLS, for lanes whose URLs ask for it.
+    pub tls: Option<TlsClient>,
     /// Most requests a second that are handed on one by one, chosen evenly,
     /// besides the slowest few.
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether the kernel's rings (io_uring) may be used where it has them.
+    pub uses_rings: bool,
 }
 
 impl Plan {
@@ -56,9 +61,18 @@ impl Plan {
             timeout: Duration::from_secs(2),
             threads: 0,
             nodelay: true,
+            tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            uses_rings: true,
         }
+    }
+
+    /// Whom a lane speaks TLS with; `None` where its URL does not ask for it.
+    pub(super) fn peer(&self, lane: &Lane) -> Result<Option<TlsPeer>, TlsError> {
+        let url = &lane.target.url;
+        let client = self.tls.as_ref().filter(|_| url.is_tls());
+        client.map(|client| client.to(url.host())).transpose()
     }
 
     /// Connections of all lanes.
@@ -128,6 +142,9 @@ impl Plan {
         }
         if let Some(lane) = self.lanes.iter().position(|lane| lane.connections == 0) {
             return Err(LoadError::NoConnections { lane });
+        }
+        if self.tls.is_none() && self.lanes.iter().any(|lane| lane.target.url.is_tls()) {
+            return Err(LoadError::NoTls);
         }
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {

@@ -16,10 +16,10 @@ use super::connect::Connects;
 use super::form::Form;
 use super::held::Held;
 use super::packet::Ends;
-use super::socket::{Kind, failure, open, set_ttl, set_whole, source};
+use super::socket::{Kind, failure, open, set_ttl, source};
 use super::{Dress, TraceError, TracePlan};
 use crate::stamped::queue::{Icmp, Stage};
-use crate::stamped::{Came, StampedSocket, reserve};
+use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
 /// The flow of the probe that looks whether the target answers at all.
 pub(super) const SCOUT: u16 = u16::MAX;

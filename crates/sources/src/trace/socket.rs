@@ -7,10 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Dress, TraceError};
-use crate::stamped::{from_port, set};
-
-/// Don't fragment, whatever the kernel knows of the path (`IP_PMTUDISC_PROBE`).
-const PROBE: libc::c_int = 3;
+use crate::stamped::from_port;
 
 /// A kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,14 +123,6 @@ pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     match is_v4 {
         true => socket.set_ttl_v4(ttl.into()),
         false => socket.set_unicast_hops_v6(ttl.into()),
-    }
-}
-
-/// Has packets sent whole or not at all, whatever the kernel knows of the path.
-pub(super) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
-    match is_v4 {
-        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
-        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
     }
 }
 

@@ -1,0 +1,39 @@
+//! What is said of how a lane's connections were made.
+
+use lagtrace_core::event::{LoadTls, LoadTransport};
+use lagtrace_core::experiment::Experiment;
+
+use super::plan::{Lane, Plan};
+use super::secure::Secured;
+
+/// How the connections of `lane` are made in a run of `plan`; what its TLS
+/// comes to is learned from handshakes.
+pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
+    let is_nodelay = plan.nodelay && lane.experiment != Some(Experiment::ClientNagle);
+    let is_quickack = lane.experiment == Some(Experiment::QuickAck);
+    let options = [
+        is_nodelay.then(|| "TCP_NODELAY".to_owned()),
+        is_quickack.then(|| "TCP_QUICKACK".to_owned()),
+    ];
+    LoadTransport {
+        target: lane.target.id,
+        protocol: "HTTP/1.1".to_owned(),
+        at_once: 1,
+        options: options.into_iter().flatten().collect(),
+        ..LoadTransport::default()
+    }
+}
+
+/// Adds a handshake.
+pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
+    let known = transport.tls.get_or_insert_with(|| LoadTls {
+        version: tls.version,
+        cipher: tls.cipher.to_owned(),
+        ..LoadTls::default()
+    });
+    let of_kind = match tls.is_resumed {
+        true => &mut known.resumed,
+        false => &mut known.full,
+    };
+    of_kind.record(tls.took);
+}
