@@ -8,7 +8,7 @@
 mod copies;
 mod grave;
 
-use core::hash::BuildHasher;
+use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ use hashbrown::HashTable;
 
 use crate::approach::Approach;
 use crate::connection::{Closed, Connection, Parting};
-use crate::flow::Direction;
+use crate::event::PointId;
+use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
@@ -181,7 +182,7 @@ impl Table {
         closed: &mut Closed,
     ) {
         self.settle(segment.at, closed);
-        let hash = self.hasher.hash_one((segment.point, segment.flow));
+        let hash = self.hash(segment.point, &segment.flow);
         let is_it = |open: &Box<Open>| open.connection.is_at(segment.point, &segment.flow);
         let Some(open) = self.open.find_mut(hash, is_it) else {
             return self.begin(segment, payload, arrived, hash, closed);
@@ -208,9 +209,16 @@ impl Table {
         }
     }
 
+    #[inline]
+    fn hash(&self, point: PointId, flow: &FlowKey) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        flow.hash_with(point.0, &mut state);
+        state.finish()
+    }
+
     /// Takes in an ICMP error; one about no connection that was seen is idle talk.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
-        let hash = self.hasher.hash_one((error.point, error.flow));
+        let hash = self.hash(error.point, &error.flow);
         let is_it = |open: &Box<Open>| open.connection.is_at(error.point, &error.flow);
         if let Some(open) = self.open.find_mut(hash, is_it) {
             open.connection.take_icmp(error);
