@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
-use crate::route::{HopSample, PathMtu, TraceStart};
+use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
 
@@ -84,6 +84,8 @@ pub enum EventBody {
     Hop(HopSample),
     /// The name of an address on the route.
     HopName(IpAddr, String),
+    /// Whose an address on the route is.
+    HopOrigin(IpAddr, AutonomousSystem),
     /// The largest packet that a route takes.
     PathMtu(PathMtu),
     /// What a phase is: its experiment, its limits.
@@ -92,6 +94,8 @@ pub enum EventBody {
     FlowPhase(FlowKey),
     /// Requests of one cluster of one load run, summed up.
     Load(LoadCluster),
+    /// How the connections of a load run were made, when it is over.
+    Transport(LoadTransport),
     /// What a load generator itself needed.
     Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
@@ -165,10 +169,16 @@ pub enum ProbeMethod {
     TcpSyn,
     /// `connect(2)`, its round trip read from `TCP_INFO`.
     TcpConnect,
+    /// Segments with flags of the user's choice from a raw socket.
+    TcpFlags,
     /// One request on a fresh connection.
     HttpFresh,
     /// One request on a connection used before.
     HttpKeptAlive,
+    /// A full TLS handshake, without TCP's.
+    TlsFull,
+    /// A TLS handshake that resumed a session, without TCP's.
+    TlsResumed,
     /// An ICMP echo request (RFC 792, RFC 4443 §4.1).
     Icmp,
     /// A datagram, answered by one or by ICMP port unreachable.
@@ -192,6 +202,10 @@ pub enum ProbeAnswer {
     Closed,
     /// The bytes were no HTTP response.
     NotHttp,
+    /// A TLS handshake that succeeded.
+    Secured,
+    /// A TLS handshake that did not.
+    TlsFailed,
     /// An ICMP echo reply.
     Echo,
     /// A UDP datagram.
@@ -234,8 +248,24 @@ pub struct ProbeSample {
     /// From the call that sent it to when this program had the answer, where
     /// `rtt` is the kernel's: the rest is this host's own queues and wake-ups.
     pub noticed: Option<Duration>,
+    /// How long the probe lay in this host's own queue (the qdisc) before the
+    /// device had it, by the kernel's stamps; `rtt` does not hold it.
+    pub queued: Option<Duration>,
+    /// What it differs in from the others of its series, if in something.
+    pub step: Option<ProbeStep>,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
+}
+
+/// What the probes of a series differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeStep {
+    /// The port that they are sent from.
+    SourcePort(u16),
+    /// Payload bytes.
+    Size(u16),
+    /// TCP's control bits.
+    Flags(u8),
 }
 
 /// How an answer came.
@@ -321,10 +351,36 @@ pub enum RequestFailure {
     Closed,
     /// The bytes were no HTTP response.
     NotHttp,
+    /// The server's certificate was not accepted.
+    Certificate,
+    /// The TLS handshake, or a record behind it, failed otherwise.
+    Tls,
+    /// The TLS handshake was not over in the time allowed.
+    TlsTimeout,
     /// Our own side failed (out of descriptors or ports).
     Local,
     /// The run ended first, after a grace: it was in flight or overdue.
     Cut,
+}
+
+impl RequestFailure {
+    /// In words, as reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::ConnectTimeout => "connect timeout",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Closed => "closed early",
+            Self::NotHttp => "not HTTP",
+            Self::Certificate => "certificate not accepted",
+            Self::Tls => "TLS failed",
+            Self::TlsTimeout => "TLS timeout",
+            Self::Local => "failed on our side",
+            Self::Cut => "cut by the end of the run",
+        }
+    }
 }
 
 /// Requests of one cluster of a load run: one second of one group of
@@ -356,6 +412,38 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// How the connections of one load run were made, and what they carried.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadTransport {
+    /// The target.
+    pub target: TargetId,
+    /// The version of HTTP: `HTTP/1.1`.
+    pub protocol: String,
+    /// Requests that a connection may have under way at once.
+    pub at_once: u32,
+    /// What TLS was used, if any, by the first handshake.
+    pub tls: Option<LoadTls>,
+    /// The Unix socket connected to instead of the target's address.
+    pub unix_socket: Option<String>,
+    /// What was set on our sockets, as `setsockopt(2)` names it: `TCP_NODELAY`.
+    pub options: Vec<String>,
+    /// The addresses that connections came from in turn; empty: the kernel chose.
+    pub sources: Vec<IpAddr>,
+}
+
+/// The TLS of a load run; its times count handshakes of the warm-up too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadTls {
+    /// The version, as on the wire: 0x0304 is TLS 1.3.
+    pub version: u16,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// Full handshakes, from the ClientHello to when a request could be sent.
+    pub full: Distribution,
+    /// The same of those that resumed a session.
+    pub resumed: Distribution,
 }
 
 /// What a load generator itself needed in one run, and how late it was.

@@ -5,6 +5,7 @@
 pub(crate) mod host;
 mod load;
 mod socket;
+mod sweep;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) use host::Hosts;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
+pub(crate) use sweep::{StepTally, Sweep};
 
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -70,6 +72,8 @@ pub(crate) struct ProbeGroup {
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
+    pub(crate) queued: Distribution,
+    pub(crate) sweep: Sweep,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -80,6 +84,7 @@ pub(crate) struct ProbeGroup {
 impl ProbeGroup {
     fn take(&mut self, sample: &ProbeSample) {
         self.ttl = self.ttl.or(sample.ttl);
+        self.sweep.take(sample);
         match sample.coming {
             Coming::InTime => self.sent += 1,
             Coming::Late => {
@@ -105,6 +110,9 @@ impl ProbeGroup {
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
             self.noticed.record(noticed);
+        }
+        if let Some(queued) = sample.queued {
+            self.queued.record(queued);
         }
         self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));
@@ -144,9 +152,11 @@ impl Facts {
             EventBody::Trace(start) => self.route.begin(start),
             EventBody::Hop(sample) => self.route.observe(&sample),
             EventBody::HopName(address, name) => self.route.name(address, name),
+            EventBody::HopOrigin(address, origin) => self.route.origin(address, origin),
             EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
+            EventBody::Transport(transport) => self.loads.transport(phase, transport),
             EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),

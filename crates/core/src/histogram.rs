@@ -1,7 +1,7 @@
 //! Distributions of durations.
 
+use core::iter;
 use core::time::Duration;
-
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
@@ -15,6 +15,9 @@ const LEAST_RECENT: usize = 64;
 /// … and one for so many buckets that were counted, so that counting costs
 /// each observation the same however many there are.
 const COUNTED_PER_RECENT: usize = 4;
+
+/// Steps in which the requests that one held up are added.
+const MOST_HELD_UP: u64 = 1_000;
 
 /// How often a bucket was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +190,27 @@ impl Distribution {
         all
     }
 
+    /// What requests due every `interval` would have met: one that took longer
+    /// held up those due meanwhile, and each of them is added with what was
+    /// left for it.
+    pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
+        let interval = u64::try_from(interval.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let mut all = self.clone();
+        for (value, count) in self.buckets() {
+            // Several of them are added as one where they are very many.
+            let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
+            let step = interval.saturating_mul(each);
+            let first = value.saturating_sub(interval);
+            let left = iter::successors(Some(first), |left| Some(left.saturating_sub(step)));
+            let held_up = left.take_while(|&left| left >= interval);
+            let count = count.saturating_mul(each);
+            all.merge(&Self::from_buckets(held_up.map(|left| (left, count))));
+        }
+        all
+    }
+
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
         let counts = self.counted.iter().map(|each| each.count);
@@ -351,6 +375,21 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_stall_counts_for_all_that_it_held_up() {
+        let mut seen = Distribution::default();
+        seen.record_many(ms(1), 900);
+        seen.record(ms(100));
+        let met = seen.at_even_pace(ms(1));
+        assert_eq!(met.count(), 900 + 100);
+        // Of those due in the stall, one in ten waited for the last ten.
+        assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
+        assert_eq!(seen.at_even_pace(ms(200)), seen);
+        // However short the interval, the work is bounded and the sum about right.
+        let many = seen.at_even_pace(Duration::from_nanos(10)).count() as f64;
+        assert!((many / 100_000_000.0 - 1.0).abs() < 0.02, "{many}");
     }
 
     #[test]

@@ -183,8 +183,11 @@ impl Table {
     ) {
         self.settle(segment.at, closed);
         let hash = self.hash(segment.point, &segment.flow);
-        let is_it = |open: &Box<Open>| open.connection.is_at(segment.point, &segment.flow);
-        let Some(open) = self.open.find_mut(hash, is_it) else {
+        let (point, flow) = (segment.point, &segment.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        let Some(open) = found else {
             return self.begin(segment, payload, arrived, hash, closed);
         };
         if open.connection.is_succeeded_by(segment) {
@@ -219,8 +222,11 @@ impl Table {
     /// Takes in an ICMP error; one about no connection that was seen is idle talk.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
         let hash = self.hash(error.point, &error.flow);
-        let is_it = |open: &Box<Open>| open.connection.is_at(error.point, &error.flow);
-        if let Some(open) = self.open.find_mut(hash, is_it) {
+        let (point, flow) = (error.point, &error.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        if let Some(open) = found {
             open.connection.take_icmp(error);
         }
     }
@@ -305,8 +311,7 @@ impl Table {
         let Some(due) = self.ended.pop_front() else {
             return;
         };
-        let is_meant = |open: &Box<Open>| open.id == due.id;
-        let Ok(mut entry) = self.open.find_entry(due.hash, is_meant) else {
+        let Ok(mut entry) = self.open.find_entry(due.hash, |open| open.id == due.id) else {
             return;
         };
         let open = entry.get_mut();
@@ -372,8 +377,7 @@ impl Table {
     fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {
-            let is_meant = |open: &Box<Open>| open.id == due.id;
-            if let Ok(entry) = self.open.find_entry(due.hash, is_meant) {
+            if let Ok(entry) = self.open.find_entry(due.hash, |open| open.id == due.id) {
                 let (mut open, _) = entry.remove();
                 open.connection.give_up(parting, closed);
                 self.tallied.closed(&open);

@@ -13,6 +13,8 @@ use fields::{FieldFacts, Framing};
 
 /// Longest response head accepted, in bytes.
 pub(crate) const MAX_HEAD_LEN: usize = 64 * 1024;
+/// Longest head that is held against the next one.
+const MAX_REMEMBERED: usize = 1024;
 /// Most header fields accepted in one head.
 const MAX_FIELDS: usize = 128;
 /// Most interim responses (1xx) accepted before the final one.
@@ -53,6 +55,9 @@ pub(crate) struct ResponseReader {
     state: State,
     /// The part of a head that came in earlier reads.
     partial_head: Vec<u8>,
+    /// The last head that came in one piece, and what it said: most responses
+    /// on a connection begin as the one before.
+    last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
 }
@@ -72,6 +77,7 @@ impl ResponseReader {
         Self {
             state: State::Head,
             partial_head: Vec::new(),
+            last_head: None,
             is_head_request,
             interim: 0,
         }
@@ -137,7 +143,7 @@ impl ResponseReader {
 
     fn read_head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), NotHttp> {
         if self.partial_head.is_empty() {
-            if let Some(parsed) = parse_head(bytes)? {
+            if let Some(parsed) = self.parse(bytes)? {
                 return self.enter_body(parsed, parsed.len);
             }
             self.keep(bytes)?;
@@ -157,6 +163,27 @@ impl ResponseReader {
         }
         self.partial_head.clear();
         self.enter_body(parsed, end)
+    }
+
+    /// A head at the beginning of `bytes`, if it is whole. A head ends where it
+    /// says itself, so equal bytes need no second look.
+    fn parse(&mut self, bytes: &[u8]) -> Result<Option<ParsedHead>, NotHttp> {
+        if let Some((known, parsed)) = &self.last_head
+            && bytes.starts_with(known)
+        {
+            return Ok(Some(*parsed));
+        }
+        let parsed = parse_head(bytes)?;
+        let remembered = parsed.filter(|parsed| parsed.len <= MAX_REMEMBERED);
+        if let Some((parsed, head)) =
+            remembered.and_then(|parsed| Some((parsed, bytes.get(..parsed.len)?)))
+        {
+            let (known, said) = self.last_head.get_or_insert((Vec::new(), parsed));
+            known.clear();
+            known.extend_from_slice(head);
+            *said = parsed;
+        }
+        Ok(parsed)
     }
 
     /// Keeps a part of a head until the rest comes.
@@ -208,7 +235,7 @@ impl ResponseReader {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct ParsedHead {
     len: usize,
     status: u16,

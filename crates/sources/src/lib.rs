@@ -8,6 +8,7 @@
 //! error that names the capability.
 
 pub mod capture;
+mod checksum;
 mod clock;
 pub mod config;
 pub mod counter;
@@ -15,11 +16,14 @@ pub mod firewall;
 mod http;
 pub mod load;
 pub mod netlink;
+pub mod origin;
 pub mod privilege;
 pub mod probe;
 pub mod resolve;
 pub mod route;
 pub mod socket;
+mod stamped;
 pub mod timer;
+pub mod tls;
 pub mod trace;
 pub mod url;

@@ -1,4 +1,4 @@
-//! Concurrent HTTP/1.1 load over TCP with honest latencies.
+//! Concurrent HTTP/1.1 load over TCP and TLS with honest latencies.
 //!
 //! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
 //! is counted: one that timed out or was cut by the end is in the latencies
@@ -16,13 +16,17 @@ mod engine;
 mod lane;
 mod meter;
 mod plan;
+mod recent;
 mod record;
+mod ring;
 mod sample;
+mod secure;
 mod socket;
 mod summary;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod transport;
 mod wait;
 
 use std::io;
@@ -35,13 +39,17 @@ use lagtrace_core::event::{Event, RequestFailure};
 use lagtrace_core::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use recent::Recent;
+pub use socket::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
+use crate::tls::TlsError;
 use collector::Collector;
 use driver::Driver;
 use engine::{Engine, Stops, WorkerReport};
 use record::Batch;
+use ring::RingEngine;
 
 /// How often progress is told.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -88,6 +96,26 @@ pub enum LoadError {
         /// Its value.
         length: Duration,
     },
+    /// A URL asks for TLS and the plan has none.
+    #[error("the load is to be made over TLS, and the plan has no client for it")]
+    NoTls,
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// No request may be under way on a connection, or too many.
+    #[error("from 1 to {most} requests may be under way on a connection")]
+    AtOnce {
+        /// How many are possible.
+        most: u32,
+    },
+    /// Our sockets cannot be made as the plan wants them.
+    #[error("{operation} failed")]
+    Socket {
+        /// What was tried, with its operand.
+        operation: String,
+        /// The kernel's word.
+        source: io::Error,
+    },
     /// The kernel gave no epoll instance, or would not wait on it.
     #[error("waiting for the sockets of the load failed")]
     Epoll {
@@ -115,6 +143,8 @@ pub struct Progress {
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,
+    /// The last second.
+    pub recent: Recent,
 }
 
 /// Runs `plan` to its end on threads of its own.
@@ -148,13 +178,11 @@ pub fn run(
                 abandoned: &abandoned,
             };
             let driver = Driver::new(plan, (worker, workers), start);
-            let engine = make_engine(plan, driver, clock, &sender, stops);
-            let thread = engine.and_then(|engine| {
-                std::thread::Builder::new()
-                    .name(format!("load-{worker}"))
-                    .spawn_scoped(scope, move || engine.run())
-                    .map_err(|source| LoadError::Thread { source })
-            });
+            let sender = sender.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("load-{worker}"))
+                .spawn_scoped(scope, move || work(plan, driver, clock, sender, stops))
+                .map_err(|source| LoadError::Thread { source });
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -174,7 +202,7 @@ pub fn run(
             hopeless: None,
         };
         watch.run(&batches, &abandoned);
-        let reports: io::Result<Vec<WorkerReport>> = threads
+        let reports: Result<Vec<WorkerReport>, LoadError> = threads
             .into_iter()
             .map(|thread| {
                 thread
@@ -182,20 +210,27 @@ pub fn run(
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
             .collect();
-        let reports = reports.map_err(|source| LoadError::Epoll { source })?;
-        Ok(watch.summarize(&reports, stop.load(Ordering::Relaxed)))
+        Ok(watch.summarize(&reports?, stop.load(Ordering::Relaxed)))
     })
 }
 
-fn make_engine<'a>(
+/// One worker, on its thread: on the kernel's rings where it has them.
+fn work(
     plan: &Plan,
     driver: Driver,
     clock: Clock,
-    sender: &SyncSender<Batch>,
-    stops: Stops<'a>,
-) -> Result<Engine<'a>, LoadError> {
-    Engine::new(plan, driver, clock, sender.clone(), stops)
-        .map_err(|source| LoadError::Epoll { source })
+    sender: SyncSender<Batch>,
+    stops: Stops<'_>,
+) -> Result<WorkerReport, LoadError> {
+    let abandoned = stops.abandoned;
+    let report = match ring::queue(plan, driver.len()) {
+        Some(queue) => RingEngine::new(queue, plan, driver, clock, sender, stops)?.run(),
+        None => Engine::new(plan, driver, clock, sender, stops)?.run(),
+    };
+    report.map_err(|source| {
+        abandoned.store(true, Ordering::Relaxed);
+        LoadError::Epoll { source }
+    })
 }
 
 /// The caller's thread while the workers run.
@@ -239,6 +274,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
             requests,
             failures,
             connects: self.collector.opened(),
+            recent: self.collector.recent(now),
         });
     }
 
@@ -256,6 +292,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
                 None if is_stopped && ended < counted_from + self.plan.duration => Ending::Stopped,
                 None => Ending::Completed,
             },
+            tls_fault: self.collector.tls_fault(),
             lanes: self.collector.finish(ended, &generator),
             generator,
         }

@@ -1,16 +1,14 @@
-//! Round trips to a target, one at a time, without ICMP.
+//! Round trips to a target: by SYN, `connect`, ICMP echo, UDP, or a request.
 //!
 //! In: an address and port, how often and how patiently. Out: a `Probe` event
 //! for each probe, and notes that are needed to read them. Refusal, an ICMP
 //! error and silence are told apart; none of them is an `Err`.
 
 mod connect;
-mod errors;
 mod http;
-mod stamped;
 mod steady;
-mod syn;
 pub(crate) mod tcp_info;
+mod unreachable;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +22,10 @@ use lagtrace_core::event::{
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
 
-pub use connect::connect;
 pub use http::http;
-pub use steady::{LEAST_INTERVAL, PacketPlan, SourcePorts, SteadyMethod, SteadyPlan, steady};
-pub use syn::syn;
+pub use steady::{
+    LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+};
 
 /// Most probes of one series.
 const MAX_COUNT: u32 = 100_000;
@@ -78,6 +76,8 @@ impl ProbePlan {
             number: 0,
             coming: Coming::InTime,
             noticed: None,
+            queued: None,
+            step: None,
             reply: None,
         }
     }
@@ -104,6 +104,59 @@ pub enum ProbeError {
         /// The kernel's word.
         source: io::Error,
     },
+}
+
+/// Sends a SYN as often as `plan` says, each from a port of its own.
+///
+/// # Errors
+/// [`ProbeError::NotPermitted`] without `CAP_NET_RAW`.
+pub fn syn(
+    plan: &ProbePlan,
+    stop: &AtomicBool,
+    sink: impl FnMut(Event),
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    in_turn(plan, SteadyMethod::Syn, stop, sink)
+}
+
+/// Connects as `plan` says, each time from another port, and closes at once.
+pub fn connect(
+    plan: &ProbePlan,
+    stop: &AtomicBool,
+    sink: impl FnMut(Event),
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    in_turn(plan, SteadyMethod::Connect, stop, sink)
+}
+
+/// One probe after the other.
+fn in_turn(
+    plan: &ProbePlan,
+    method: SteadyMethod,
+    stop: &AtomicBool,
+    mut sink: impl FnMut(Event),
+) -> Result<Vec<ProbeSample>, ProbeError> {
+    let plan = SteadyPlan {
+        target: plan.target,
+        address: plan.address,
+        method,
+        count: Some(plan.count.min(MAX_COUNT)),
+        turn: Turn::AfterTheAnswer {
+            silences: plan.silences,
+        },
+        interval: plan.interval,
+        timeout: plan.timeout,
+        ports: SourcePorts::Fresh,
+        packet: PacketPlan::default(),
+    };
+    let mut samples = Vec::new();
+    steady(&plan, stop, |event| {
+        if let EventBody::Probe(sample) = &event.body {
+            if sample.coming == Coming::InTime {
+                samples.push(sample.clone());
+            }
+        }
+        sink(event);
+    })?;
+    Ok(samples)
 }
 
 /// One probe's sample, and when its answer came or was given up.
@@ -146,13 +199,15 @@ fn series(
 
 /// Whether more probes would only cost time.
 fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
-    let is_answered = |sample: &ProbeSample| {
-        !matches!(
-            sample.answer,
-            ProbeAnswer::Silence | ProbeAnswer::Unreachable(..)
-        )
-    };
     !samples.iter().any(is_answered) && samples.len() >= silences.max(1) as usize
+}
+
+/// Whether the target itself answered.
+fn is_answered(sample: &ProbeSample) -> bool {
+    !matches!(
+        sample.answer,
+        ProbeAnswer::Silence | ProbeAnswer::Unreachable(..)
+    )
 }
 
 /// Sleeps, but not on after `stop` is set.

@@ -1,4 +1,4 @@
-//! The URLs that lagtrace takes: plain `http`, a host, a port, a path.
+//! The URLs that lagtrace takes: `http` or `https`, a host, a port, a path.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -8,14 +8,40 @@ use core::str::FromStr;
 const MAX_LEN: usize = 8 * 1024;
 /// Longest host name (RFC 1035 §2.3.4), in bytes.
 const MAX_HOST_LEN: usize = 253;
-/// The port of the scheme `http` (RFC 9110 §4.2.1).
-const DEFAULT_PORT: u16 = 80;
+/// How a [`Url`]'s host is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP over TCP.
+    #[default]
+    Http,
+    /// HTTP over TLS.
+    Https,
+}
 
-/// What a request is sent to: `http://HOST[:PORT][/PATH][?QUERY]`.
+impl Scheme {
+    /// Its port where none is given (RFC 9110 §4.2.1, §4.2.2).
+    const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    /// As it stands in a URL.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// What a request is sent to: `http[s]://HOST[:PORT][/PATH][?QUERY]`.
 ///
 /// A missing scheme counts as `http`; a fragment is dropped, as it is never sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
+    scheme: Scheme,
     host: Host,
     port: u16,
     path: String,
@@ -39,14 +65,8 @@ pub enum UrlError {
         /// The text given.
         url: String,
     },
-    /// The scheme is `https`.
-    #[error("`{url}` asks for TLS, which is not supported: use `http://` and the plain port")]
-    Tls {
-        /// The text given.
-        url: String,
-    },
-    /// Some other scheme.
-    #[error("`{url}` has the scheme `{scheme}`; only `http` is supported")]
+    /// The scheme is neither `http` nor `https`.
+    #[error("`{url}` has the scheme `{scheme}`; `http` and `https` are supported")]
     Scheme {
         /// The text given.
         url: String,
@@ -94,13 +114,24 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// The URL of `path` (with its query, beginning with `/`) at an address.
+    /// The plain URL of `path` (with its query, beginning with `/`) at an address.
     pub fn at(address: IpAddr, port: u16, path: &str) -> Self {
         Self {
+            scheme: Scheme::Http,
             host: Host::Address(address),
             port,
             path: path.to_owned(),
         }
+    }
+
+    /// How it is spoken to.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Whether it is spoken to over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.scheme == Scheme::Https
     }
 
     /// The host to resolve and to name in the `Host` field.
@@ -120,7 +151,7 @@ impl Url {
 
     /// The value of the `Host` field (RFC 9110 §7.2): without the default port.
     pub fn authority(&self) -> String {
-        if self.port == DEFAULT_PORT {
+        if self.port == self.scheme.port() {
             self.host.to_string()
         } else {
             format!("{}:{}", self.host, self.port)
@@ -141,7 +172,8 @@ impl fmt::Display for Host {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        let scheme = self.scheme.as_str();
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
@@ -150,7 +182,7 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         check_characters(text)?;
-        let rest = strip_scheme(text)?;
+        let (scheme, rest) = split_scheme(text)?;
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -161,8 +193,9 @@ impl FromStr for Url {
         }
         let (host, port) = split_port(authority, text)?;
         Ok(Self {
+            scheme,
             host: parse_host(host, text)?,
-            port: parse_port(port, text)?,
+            port: parse_port(port, text)?.unwrap_or(scheme.port()),
             path: if path.starts_with('/') {
                 path.to_owned()
             } else {
@@ -190,18 +223,16 @@ fn check_characters(text: &str) -> Result<(), UrlError> {
     }
 }
 
-fn strip_scheme(text: &str) -> Result<&str, UrlError> {
+fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlError> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Ok(text);
+        return Ok((Scheme::Http, text));
     };
     if scheme.contains(['/', '?', '#']) {
-        return Ok(text);
+        return Ok((Scheme::Http, text));
     }
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok(rest),
-        "https" => Err(UrlError::Tls {
-            url: text.to_owned(),
-        }),
+        "http" => Ok((Scheme::Http, rest)),
+        "https" => Ok((Scheme::Https, rest)),
         _ => Err(UrlError::Scheme {
             url: text.to_owned(),
             scheme: scheme.to_owned(),
@@ -233,14 +264,15 @@ fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<&'a 
     }
 }
 
-fn parse_port(port: Option<&str>, url: &str) -> Result<u16, UrlError> {
+/// The port; `None` where the scheme's is meant.
+fn parse_port(port: Option<&str>, url: &str) -> Result<Option<u16>, UrlError> {
     // RFC 3986 §3.2.3: an empty port is the default one.
     let Some(port) = port.filter(|port| !port.is_empty()) else {
-        return Ok(DEFAULT_PORT);
+        return Ok(None);
     };
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse() {
-        Ok(number) if digits && number != 0 => Ok(number),
+        Ok(number) if digits && number != 0 => Ok(Some(number)),
         _ => Err(UrlError::Port {
             url: url.to_owned(),
             port: port.to_owned(),

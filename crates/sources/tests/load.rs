@@ -6,7 +6,7 @@ mod fake;
 mod nginx;
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -203,25 +203,63 @@ fn a_frozen_server_shows_in_the_tail_of_an_open_loop() {
 #[test]
 fn a_slow_server_is_as_slow_as_it_is() {
     let server = Server::start(fake::answer_after(ms(10)));
-    let (summary, _) = measure(&plan(vec![lane(server.address, 10)], 500));
-    let lane = &summary.lanes[0];
-    assert!(lane.latency.min() >= Some(ms(10)));
-    assert_eq!(lane.failed(), 0);
-    assert_eq!(lane.latency, lane.service);
+    for uses_rings in [true, false] {
+        let mut plan = plan(vec![lane(server.address, 10)], 500);
+        plan.uses_rings = uses_rings;
+        let (summary, _) = measure(&plan);
+        let lane = &summary.lanes[0];
+        assert!(lane.latency.min() >= Some(ms(10)));
+        assert_eq!(lane.failed(), 0);
+        assert_eq!(lane.latency, lane.service);
+    }
+}
+
+#[test]
+fn a_long_body_arrives_whole_and_a_long_response_is_read_to_its_end() {
+    const LEN: usize = 3_000_000;
+    let server = Server::start(|mut stream| {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+            head.push(byte[0]);
+        }
+        let mut body = vec![0; LEN];
+        if stream.read_exact(&mut body).is_ok() && body.iter().all(|&byte| byte == b'b') {
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.write_all(&body);
+        }
+    });
+    for uses_rings in [true, false] {
+        let mut lane = lane(server.address, 2);
+        lane.target.method = Method::Post;
+        lane.target.body = vec![b'b'; LEN];
+        let mut plan = plan(vec![lane], 500);
+        plan.uses_rings = uses_rings;
+        let (summary, _) = measure(&plan);
+        let lane = &summary.lanes[0];
+        assert!(lane.responses() > 2, "{lane:?}");
+        assert!(
+            lane.received_bytes > lane.responses() * LEN as u64,
+            "{lane:?}"
+        );
+    }
 }
 
 #[test]
 fn a_server_that_never_answers_gives_timeouts_with_their_age() {
     let server = Server::start(|mut stream| while fake::read_request(&mut stream).is_some() {});
-    let mut plan = plan(vec![lane(server.address, 5)], 600);
-    plan.timeout = ms(200);
-    let (summary, _) = measure(&plan);
-    let lane = &summary.lanes[0];
-    assert_eq!(summary.ending, Ending::Completed);
-    assert!(count(lane, RequestFailure::Timeout) >= 5, "{lane:?}");
-    assert_eq!(lane.responses(), 0);
-    assert_eq!(lane.latency.count(), lane.failed());
-    assert!(lane.latency.min() >= Some(ms(200)));
+    for uses_rings in [true, false] {
+        let mut plan = plan(vec![lane(server.address, 5)], 600);
+        (plan.timeout, plan.uses_rings) = (ms(200), uses_rings);
+        let (summary, _) = measure(&plan);
+        let lane = &summary.lanes[0];
+        assert_eq!(summary.ending, Ending::Completed);
+        assert!(count(lane, RequestFailure::Timeout) >= 5, "{lane:?}");
+        assert_eq!(lane.responses(), 0);
+        assert_eq!(lane.latency.count(), lane.failed());
+        assert!(lane.latency.min() >= Some(ms(200)));
+    }
 }
 
 #[test]

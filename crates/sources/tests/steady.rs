@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use fake::{ClosedPort, FullBacklog};
-use lagtrace_core::event::{Coming, EventBody, ProbeAnswer, ProbeSample, Stamp};
+use lagtrace_core::event::{Coming, EventBody, ProbeAnswer, ProbeSample, Stamp, TargetId};
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{
-    PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, steady,
+    PacketPlan, ProbeError, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
 
 fn ms(millis: u64) -> Duration {
@@ -22,9 +22,11 @@ fn ms(millis: u64) -> Duration {
 
 fn plan(address: SocketAddr, method: SteadyMethod) -> SteadyPlan {
     SteadyPlan {
+        target: TargetId::Subject,
         address,
         method,
         count: Some(4),
+        turn: Turn::ByTheClock,
         interval: ms(5),
         timeout: ms(2000),
         ports: SourcePorts::Fresh,
@@ -141,7 +143,7 @@ fn a_host_echoes() {
     for ip in loopbacks() {
         let plan = SteadyPlan {
             packet: PacketPlan {
-                size: 56,
+                sizes: Sizes::one(56),
                 ..PacketPlan::default()
             },
             ..plan(SocketAddr::new(ip, 0), SteadyMethod::Icmp)

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    GeneratorSample, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+    GeneratorSample, LoadCluster, LoadTransport, Phase, PhaseStart, RequestFailure, RequestSample,
+    TargetId,
 };
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
@@ -29,6 +30,8 @@ pub(crate) struct Loads {
     pub(crate) clusters: Vec<(TargetId, Cluster)>,
     /// Single baseline requests.
     pub(crate) samples: Vec<RequestSample>,
+    /// How the baseline's connections were made, by target; handshakes add up.
+    pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
     /// What the generator needed in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
 }
@@ -125,6 +128,24 @@ impl Loads {
             .is_none_or(|known| lag(known) < lag(&sample))
         {
             self.generator = Some(sample);
+        }
+    }
+
+    /// Runs of one target are made alike; what their handshakes took adds up.
+    pub(crate) fn transport(&mut self, phase: Phase, transport: LoadTransport) {
+        if phase != Phase::Baseline {
+            return;
+        }
+        let Some(known) = self.transports.get_mut(&transport.target) else {
+            self.transports.insert(transport.target, transport);
+            return;
+        };
+        match (&mut known.tls, transport.tls) {
+            (Some(known), Some(more)) => {
+                known.full.merge(&more.full);
+                known.resumed.merge(&more.resumed);
+            }
+            (known, more) => *known = known.take().or(more),
         }
     }
 
@@ -298,7 +319,7 @@ impl LoadSum {
         let failures = self
             .failures
             .iter()
-            .map(|(f, &count)| (failure_name(*f).to_owned(), count));
+            .map(|(f, &count)| (f.name().to_owned(), count));
         statuses
             .chain(failures)
             .map(|(status, count)| StatusCount { status, count })
@@ -369,20 +390,6 @@ impl<'a> Outcome<'a> {
     pub(crate) fn body_drop(&self) -> Duration {
         let median = |sum: &LoadSum| sum.body.quantile(0.5).unwrap_or_default();
         median(self.control).saturating_sub(median(self.treated))
-    }
-}
-
-fn failure_name(failure: RequestFailure) -> &'static str {
-    match failure {
-        RequestFailure::Refused => "refused",
-        RequestFailure::ConnectTimeout => "connect timeout",
-        RequestFailure::Unreachable => "unreachable",
-        RequestFailure::Timeout => "timeout",
-        RequestFailure::Reset => "reset",
-        RequestFailure::Closed => "closed early",
-        RequestFailure::NotHttp => "not HTTP",
-        RequestFailure::Local => "failed on our side",
-        RequestFailure::Cut => "cut by the end of the run",
     }
 }
 

@@ -10,6 +10,8 @@ use super::{Figures, StatusCount};
 pub struct LoadRun {
     /// Connections kept open at once.
     pub connections: u32,
+    /// How they were made.
+    pub transport: Option<Transport>,
     /// Requests a second that were offered; `None` in closed loop, where each
     /// connection asks again as soon as it was answered.
     pub offered_rate: Option<f64>,
@@ -41,8 +43,71 @@ pub struct LoadRun {
     pub service_ns: Figures,
     /// From when it was sent to the first byte of its response.
     pub first_byte_ns: Figures,
+    /// In closed loop: the latencies that requests due at an even pace would
+    /// have met. A request that took longer than a connection's mean interval
+    /// held up others: each of those is added with what was left for it
+    /// (HdrHistogram's correction for coordinated omission, which wrk applies
+    /// to what it prints). `None` at a rate, where the latencies are so.
+    #[serde(default)]
+    pub even_pace_ns: Option<Figures>,
+    /// The 95 % intervals of median and 99th percentile, by drawing whole
+    /// seconds and groups of connections again; `None` for too few of them.
+    #[serde(default)]
+    pub intervals: Option<Intervals>,
+    /// Seconds at the beginning that are not counted.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
     /// What the generator itself needed.
     pub generator: Option<Generator>,
+}
+
+/// The 95 % intervals of a run's quantiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Intervals {
+    /// Of the median, in nanoseconds.
+    pub p50_ns: Interval,
+    /// Of the 99th percentile, in nanoseconds.
+    pub p99_ns: Interval,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: u64,
+    /// Its upper end.
+    pub high: u64,
+}
+
+/// How a load run's connections were made, and what they carried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Transport {
+    /// The version of HTTP.
+    pub protocol: String,
+    /// Requests that a connection may have under way at once.
+    pub at_once: u32,
+    /// The TLS used, if any.
+    pub tls: Option<TlsUse>,
+    /// The Unix socket connected to instead of an address.
+    pub unix_socket: Option<String>,
+    /// What was set on our sockets, as `setsockopt(2)` names it.
+    pub options: Vec<String>,
+    /// The addresses that connections came from in turn; empty: the kernel chose.
+    pub sources: Vec<String>,
+}
+
+/// The TLS of a load run. Its handshakes are those of the warm-up too: they
+/// belong to no request's service time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsUse {
+    /// `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// Full handshakes, from the ClientHello to when a request could be sent.
+    pub full_ns: Figures,
+    /// The same of those that resumed a session.
+    pub resumed_ns: Figures,
 }
 
 /// What the load generator itself needed, and how late it was.

@@ -82,6 +82,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "silence" => ProbeAnswer::Silence,
         "closed" => ProbeAnswer::Closed,
         "not-http" => ProbeAnswer::NotHttp,
+        "tls-failed" => ProbeAnswer::TlsFailed,
         "status" => ProbeAnswer::Status(words.count("status")? as u16),
         "unreachable" => {
             let word = words.operand("unreachable")?;
@@ -113,6 +114,8 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         number: 0,
         coming: Coming::InTime,
         noticed: None,
+        queued: None,
+        step: None,
         reply: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));
@@ -209,6 +212,8 @@ fn failure(word: &str) -> Result<RequestFailure, String> {
         "reset" => RequestFailure::Reset,
         "closed" => RequestFailure::Closed,
         "not-http" => RequestFailure::NotHttp,
+        "certificate" => RequestFailure::Certificate,
+        "tls" => RequestFailure::Tls,
         other => return Err(format!("no request fails by `{other}`")),
     })
 }

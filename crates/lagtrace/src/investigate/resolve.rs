@@ -76,7 +76,7 @@ pub(super) fn run(
 }
 
 fn parse(text: &str) -> Result<Url> {
-    let failure = |error| Failure::from(error).hint("give it as http://HOST[:PORT]/PATH");
+    let failure = |error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH");
     text.parse().map_err(failure)
 }
 

@@ -1,8 +1,9 @@
 //! The latency distribution, of the subject and its twin side by side.
 
-use lagtrace_core::report::{Exchanges, Figures, Report, StatusCount};
+use lagtrace_core::report::{Exchanges, Report, StatusCount};
 
 use super::page::{Page, Tone};
+use super::percentiles::{ROWS, value};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
 
@@ -10,21 +11,6 @@ use super::table::{Align, Cell, Table, cell, plain};
 const STATUSES: usize = 8;
 /// Slow requests listed when verbose.
 const SLOWEST: usize = 10;
-
-/// A row of the latency table.
-type Row = (&'static str, fn(&Figures) -> u64, u64);
-
-/// Each figure and how many observations it takes to mean anything.
-const ROWS: [Row; 8] = [
-    ("min", |f| f.min, 1),
-    ("mean", |f| f.mean, 1),
-    ("p50", |f| f.p50, 2),
-    ("p75", |f| f.p75, 4),
-    ("p90", |f| f.p90, 10),
-    ("p99", |f| f.p99, 100),
-    ("p99.9", |f| f.p999, 1_000),
-    ("max", |f| f.max, 1),
-];
 
 /// Writes the latencies, the outcomes and the connections made.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -82,23 +68,17 @@ fn figures(report: &Report, sides: &[(&str, &Exchanges)]) -> Table {
     };
     row("requests", &|side| quantity::count(side.count), None);
     row("rate", &|side| quantity::rate(side.rate), None);
-    for (name, figure, least) in ROWS {
+    for percentile in ROWS {
+        let name = percentile.0;
         let then = predicted.and_then(|p| match name {
             "p50" => Some(p.latency_ns.p50),
             "p99" => Some(p.latency_ns.p99),
             _ => None,
         });
-        row(name, &|side| value(&side.latency_ns, figure, least), then);
+        let of = |side: &Exchanges| value(&side.latency_ns, percentile).unwrap_or("–".to_owned());
+        row(name, &of, then);
     }
     table
-}
-
-fn value(figures: &Figures, figure: fn(&Figures) -> u64, least: u64) -> String {
-    if figures.count < least {
-        "–".to_owned()
-    } else {
-        quantity::duration(figure(figures))
-    }
 }
 
 fn outcomes(page: &mut Page, name: &str, side: &Exchanges) {

@@ -1,32 +1,19 @@
 //! A load run: rate, latencies, their distribution, the generator's part.
 
 use lagtrace_core::histogram::Distribution;
-use lagtrace_core::report::{Figures, Generator, LoadRun, Report};
+use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
+use super::percentiles::{ROWS, value};
 use super::quantity;
-use super::table::{Align, Content, Table, dim, plain};
+use super::table::{Align, Cell, Content, Table, dim, plain};
+use super::transport;
 
 /// Columns of a full bar.
 const BAR: usize = 32;
 /// Steps of the distribution that are shown at most.
 const STEPS: usize = 14;
-
-/// A row of the table, and how many requests it takes to mean anything.
-type Row = (&'static str, fn(&Figures) -> u64, u64);
-
-const ROWS: [Row; 9] = [
-    ("min", |f| f.min, 1),
-    ("mean", |f| f.mean, 1),
-    ("p50", |f| f.p50, 2),
-    ("p75", |f| f.p75, 4),
-    ("p90", |f| f.p90, 10),
-    ("p99", |f| f.p99, 100),
-    ("p99.9", |f| f.p999, 1_000),
-    ("max", |f| f.max, 1),
-    ("requests", |_| 0, 0),
-];
 
 /// Writes the run; nothing where there was none.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -35,26 +22,75 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     };
     headline(page, load);
     outcomes(page, load);
+    transport::write(page, load);
     if load.responses == 0 {
         return;
     }
     page.heading("Latency");
     page.table(2, &figures(load));
-    if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
-        page.paragraph(
-            2,
-            Tone::Dim,
-            "latency begins when a request was due, which is what users wait; service begins \
-             when it was sent: the difference is the wait for a free connection, which tools \
-             that send only when answered never see",
-        );
-    }
+    intervals(page, load);
+    ways(page, load);
     if let Some(details) = &report.details {
         distribution(page, &details.latency);
     }
     if let Some(generator) = &load.generator {
         own_part(page, load, generator);
     }
+}
+
+/// How far the figures would have been off in other seconds.
+fn intervals(page: &mut Page, load: &LoadRun) {
+    let Some(intervals) = &load.intervals else {
+        return;
+    };
+    let text = |interval: &Interval| {
+        let (low, high) = (interval.low, interval.high);
+        format!(
+            "{} to {}",
+            quantity::duration(low),
+            quantity::duration(high)
+        )
+    };
+    let text = format!(
+        "95 % intervals: p50 {}, p99 {} (whole seconds and groups of connections drawn again);          the rate's from its spread over the seconds",
+        text(&intervals.p50_ns),
+        text(&intervals.p99_ns),
+    );
+    page.paragraph(2, Tone::Dim, &text);
+}
+
+/// What tools that count otherwise would have printed, where that differs.
+fn ways(page: &mut Page, load: &LoadRun) {
+    if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
+        page.paragraph(
+            2,
+            Tone::Dim,
+            "latency begins when a request was due, which is what users wait; service begins \
+             when it was sent: the difference is the wait for a free connection, which tools \
+             that send only when answered (ab, hey, h2load, wrk) never see and would not have \
+             printed",
+        );
+    }
+    if even_pace(load).is_some() {
+        page.paragraph(
+            2,
+            Tone::Dim,
+            "latency counts each request once, as ab, hey and h2load do: a stall meets one \
+             request of each connection and then no more are sent. At an even pace all that \
+             would have been due meanwhile are counted with what was left for them, which wrk \
+             does to what it prints, and is what users meet who do not wait for each other; \
+             --rate measures that",
+        );
+    }
+}
+
+/// The latencies at an even pace, where they tell another story.
+fn even_pace(load: &LoadRun) -> Option<&Figures> {
+    let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
+    load.even_pace_ns.as_ref().filter(|met| {
+        let seen = &load.latency_ns;
+        met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
+    })
 }
 
 fn headline(page: &mut Page, load: &LoadRun) {
@@ -66,15 +102,24 @@ fn headline(page: &mut Page, load: &LoadRun) {
         Some(rate) => format!("at a rate of {}", quantity::rate(rate)),
         None => "in closed loop".to_owned(),
     };
+    let connections = quantity::counted(load.connections.into(), "connection", "connections");
+    if load.responses == 0 {
+        let text = format!("No response on {connections}, {manner}.");
+        return page.paragraph(0, Tone::Bad, &text);
+    }
     let text = format!(
-        "{} in {} on {}, {manner}: {}{margin}, {}/s",
+        "{} in {} on {connections}, {manner}: {}{margin}, {}/s",
         quantity::counted(load.responses, "response", "responses"),
         quantity::duration((load.seconds * 1e9) as u64),
-        quantity::counted(load.connections.into(), "connection", "connections"),
         quantity::rate(load.rate),
         quantity::bytes((load.received_bytes as f64 / load.seconds.max(1e-9)) as u64),
     );
     page.paragraph(0, Tone::Strong, &text);
+    if load.warm_up_seconds > 0.0 {
+        let warm_up = quantity::duration((load.warm_up_seconds * 1e9) as u64);
+        let text = format!("after a warm-up of {warm_up}, which is not counted");
+        page.paragraph(0, Tone::Dim, &text);
+    }
 }
 
 fn outcomes(page: &mut Page, load: &LoadRun) {
@@ -83,16 +128,19 @@ fn outcomes(page: &mut Page, load: &LoadRun) {
     } else {
         Tone::Dim
     };
-    let mut text = statuses(&load.outcomes);
-    text.push_str(&format!(
-        " · {} without a whole response",
+    let mut parts = Vec::new();
+    if !load.outcomes.is_empty() {
+        parts.push(statuses(&load.outcomes));
+    }
+    parts.push(format!(
+        "{} without a whole response",
         quantity::count(load.failed)
     ));
     if load.connects > 0 {
         let connects = quantity::counted(load.connects, "connection", "connections");
-        text.push_str(&format!(" · {connects} opened meanwhile"));
+        parts.push(format!("{connects} opened meanwhile"));
     }
-    page.paragraph(0, tone, &text);
+    page.paragraph(0, tone, &parts.join(" · "));
     if let Some(offered) = load.offered_rate.filter(|_| load.falls_behind) {
         let text = format!(
             "The service did not keep up: {} were due, {} answered, and the queue for \
@@ -110,21 +158,27 @@ fn figures(load: &LoadRun) -> Table {
     if has_service {
         columns.push((Align::Right, "service"));
     }
+    let even_pace = even_pace(load);
+    if even_pace.is_some() {
+        columns.push((Align::Right, "at an even pace"));
+    }
     columns.push((Align::Right, "first byte"));
     let mut table = Table::new(&columns);
-    for (name, figure, least) in ROWS {
-        let cell = |figures: &Figures| match (least, figures.count) {
-            (0, count) => plain(quantity::count(count)),
-            (least, count) if count < least => dim("–"),
-            _ => plain(quantity::duration(figure(figures))),
-        };
-        let mut row = vec![plain(name), cell(&load.latency_ns)];
+    let mut row = |name, of: &dyn Fn(&Figures) -> Cell| {
+        let mut row = vec![plain(name), of(&load.latency_ns)];
         if has_service {
-            row.push(cell(&load.service_ns));
+            row.push(of(&load.service_ns));
         }
-        row.push(cell(&load.first_byte_ns));
+        row.extend(even_pace.map(of));
+        row.push(of(&load.first_byte_ns));
         table.row(row);
+    };
+    for percentile in ROWS {
+        row(percentile.0, &|figures| {
+            value(figures, percentile).map_or_else(|| dim("–"), plain)
+        });
     }
+    row("requests", &|figures| plain(quantity::count(figures.count)));
     table
 }
 

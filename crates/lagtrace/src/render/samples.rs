@@ -588,6 +588,8 @@ fn probe(method: &str, sent: u64, answer: &str, [min, mean, max, mdev]: [u64; 4]
         ttl: None,
         jitter_ns: (max - min) / 3,
         noticed_ns: None,
+        queued_ns: None,
+        steps: Vec::new(),
         answers: vec![StatusCount {
             status: answer.to_owned(),
             count: sent,

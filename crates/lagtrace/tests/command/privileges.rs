@@ -11,18 +11,11 @@ fn without_rights_the_diagnosis_goes_on() {
     if !has_root(TEST) || !has_tool(TEST, "setpriv") {
         return;
     }
-    // The build's folder may be closed to others.
-    let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+    let folder = copy_for_all();
     let copy = folder.path().join("lagtrace");
-    // By another process: a child of a parallel test could inherit the copy
-    // while it is open for writing, and then it could not be started.
-    let copied = Command::new("cp").arg(program()).arg(&copy).status();
-    assert!(copied.unwrap().success());
-    open_to_all(folder.path());
     let server = Server::start(OK);
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
+    command.args(NOBODY);
     command
         .arg(&copy)
         .args(["diagnose", &server.url(), "--format", "json"]);
@@ -36,6 +29,57 @@ fn without_rights_the_diagnosis_goes_on() {
         assert!(notes.contains(&id), "{id}: {notes:?}");
     }
     assert!(run.stdout.contains("setcap"), "{run:#?}");
+}
+
+#[test]
+fn without_rights_a_host_is_asked_otherwise() {
+    const TEST: &str = "without_rights_a_host_is_asked_otherwise";
+    if !has_root(TEST) || !has_tool(TEST, "setpriv") {
+        return;
+    }
+    let folder = copy_for_all();
+    let copy = folder.path().join("lagtrace");
+    // In a new namespace nobody may open sockets for echoes.
+    let script = "ip link set lo up && exec setpriv \"$@\"";
+    for (target, method) in [("127.0.0.1", "udp"), ("127.0.0.1:9", "tcp-connect")] {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--net", "sh", "-c", script, "sh"])
+            .args(NOBODY);
+        command
+            .arg(&copy)
+            .args(["probe", target, "--format", "json"]);
+        command.args(["-c", "3", "-i", "20ms"]);
+        let run = run(&mut command).expect(if method == "udp" { 0 } else { 1 });
+        let report = run.json();
+        assert_eq!(report["probes"][0]["method"], method, "{run:#?}");
+        assert_eq!(report["probes"][0]["received"], 3, "{run:#?}");
+        assert!(notes(&report).contains(&"probe-without-privilege"));
+    }
+}
+
+/// What `setpriv` leaves nobody.
+const NOBODY: [&str; 8] = [
+    "--reuid",
+    "65534",
+    "--regid",
+    "65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--bounding-set=-all",
+    "--no-new-privs",
+];
+
+/// A copy of the program, which the build's folder may hide from others.
+fn copy_for_all() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+    let copy = folder.path().join("lagtrace");
+    // By another process: a child of a parallel test could inherit the copy
+    // while it is open for writing, and then it could not be started.
+    let copied = Command::new("cp").arg(program()).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    open_to_all(folder.path());
+    folder
 }
 
 fn open_to_all(folder: &std::path::Path) {

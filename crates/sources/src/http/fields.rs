@@ -3,7 +3,7 @@
 use super::NotHttp;
 
 /// How a body's end is told (RFC 9112 §6.3).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Framing {
     /// After this many bytes.
     Length(u64),

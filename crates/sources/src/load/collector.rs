@@ -10,10 +10,13 @@ use lagtrace_core::event::{
 use lagtrace_core::time::Timestamp;
 
 use super::plan::Plan;
+use super::recent::{Recent, RecentRequests};
 use super::record::{Batch, Opened, Record};
 use super::sample::Sampler;
 use super::summary::{GeneratorLoad, LaneSummary};
 use super::tally::{Key, Tally};
+use super::transport;
+use crate::tls::TlsFault;
 
 /// How long after its second a cluster is handed on; what comes later makes
 /// another event with the same second and group.
@@ -36,6 +39,10 @@ pub(super) struct Collector<'a, S> {
     opened: u64,
     failed_connects: u64,
     last_failed_connect: Option<RequestFailure>,
+    /// What failed during warm-up, by lane.
+    early_failures: BTreeMap<(usize, RequestFailure), u64>,
+    tls_fault: Option<TlsFault>,
+    recent: RecentRequests,
     next_flush: Timestamp,
 }
 
@@ -60,6 +67,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             opened: 0,
             failed_connects: 0,
             last_failed_connect: None,
+            early_failures: BTreeMap::new(),
+            tls_fault: None,
+            recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
         collector.announce(counted_from + plan.duration);
@@ -76,11 +86,24 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.opened
     }
 
+    /// The first thing that went wrong within TLS.
+    pub(super) fn tls_fault(&self) -> Option<TlsFault> {
+        self.tls_fault.clone()
+    }
+
+    /// The last second's requests.
+    pub(super) fn recent(&mut self, now: Timestamp) -> Recent {
+        self.recent.figures(now)
+    }
+
     /// Why nothing at all could be connected to; `None` while there is hope.
     pub(super) fn hopeless(&self, now: Timestamp) -> Option<RequestFailure> {
         let failure = self.last_failed_connect.filter(|_| self.opened == 0)?;
         let connections = u64::from(self.plan.connections());
-        let is_slow = failure == RequestFailure::ConnectTimeout;
+        let is_slow = matches!(
+            failure,
+            RequestFailure::ConnectTimeout | RequestFailure::TlsTimeout
+        );
         let tries = if is_slow {
             connections
         } else {
@@ -97,6 +120,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
         for record in &batch.records {
             self.take_record(record);
+        }
+        if self.tls_fault.is_none() {
+            self.tls_fault.clone_from(&batch.tls_fault);
         }
         if let Some((count, failure)) = batch.failed_connects {
             self.failed_connects += count;
@@ -128,6 +154,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         generator: &GeneratorLoad,
     ) -> Vec<LaneSummary> {
         self.emit_samples();
+        self.count_early_failures();
         for (key, tally) in core::mem::take(&mut self.tallies) {
             self.emit_cluster(key, tally);
         }
@@ -138,6 +165,10 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         let lost = planned.since(ended).as_secs_f64() / self.plan.duration.as_secs_f64();
         for lane in &mut self.lanes {
             lane.active = lane.active.mul_f64((1.0 - lost).clamp(0.0, 1.0));
+        }
+        for lane in &self.lanes {
+            let body = EventBody::Transport(lane.transport.clone());
+            (self.sink)(Event::here(ended, lane.phase, body));
         }
         let body = EventBody::Generator(generator.sample());
         (self.sink)(Event::here(ended, Phase::Baseline, body));
@@ -183,6 +214,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         let Some(lane) = self.plan.lanes.get(opened.lane) else {
             return;
         };
+        if let (Some(tls), Some(summary)) = (&opened.tls, self.lanes.get_mut(opened.lane)) {
+            transport::learn(&mut summary.transport, tls);
+        }
         if let Some(flow) = opened.flow {
             (self.sink)(Event::here(
                 opened.at,
@@ -197,14 +231,32 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
 
     fn take_record(&mut self, record: &Record) {
         self.requests += record.count;
-        if record.outcome.is_err() {
+        self.recent.take(record);
+        if let Err(failure) = record.outcome {
             self.failures += record.count;
+            if record.due < self.counted_from && failure != RequestFailure::Cut {
+                let early = (record.lane, failure);
+                *self.early_failures.entry(early).or_default() += record.count;
+            }
         }
         if record.count == 1 {
             self.sampler.offer(record);
         }
         if let Some(tally) = self.tally(record.due, record.lane, record.group) {
             tally.add(record);
+        }
+    }
+
+    /// Where nothing at all could be connected to, the run ended in its warm-up
+    /// as a rule, and what failed there is all that there is to say.
+    fn count_early_failures(&mut self) {
+        if self.opened > 0 || !self.tallies.is_empty() {
+            return;
+        }
+        for ((lane, failure), count) in core::mem::take(&mut self.early_failures) {
+            if let Some(tally) = self.tally(self.counted_from, lane, 0) {
+                tally.add_failures(failure, count);
+            }
         }
     }
 

@@ -1,6 +1,10 @@
 //! One worker: its sockets on one epoll, driven by its [`Driver`].
 
 mod commands;
+mod outgoing;
+mod reading;
+
+pub(super) use commands::MAX_TIME_WAITS;
 
 use std::io;
 use std::num::NonZeroU64;
@@ -10,29 +14,27 @@ use std::sync::mpsc::SyncSender;
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::LoadError;
 use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
 use super::plan::{Plan, request_bytes};
 use super::record::Batch;
-use super::socket::{SocketPlan, failure_of};
+use super::secure::Secure;
+use super::socket::SocketPlan;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
+use crate::tls::{TlsError, TlsPeer};
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
-/// Reads of one connection in a row before others have their turn.
-const MAX_READS: usize = 16;
 /// Events taken at once.
 const MAX_EVENTS: usize = 64;
 /// Records that are worth handing over.
-const BATCH_LEN: usize = 512;
+pub(super) const BATCH_LEN: usize = 512;
 
 /// Flags that end a run early.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub(super) struct Engine<'a> {
     /// Connections with bytes left to read, as no new event will tell.
     unread: Vec<Slot>,
     buffer: Vec<u8>,
+    /// What TLS made of it.
+    plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
     batches: SyncSender<Batch>,
@@ -74,10 +78,27 @@ pub(super) struct Engine<'a> {
     turn: LagMeter,
 }
 
+/// What a lane's connections are made of and carry.
 #[derive(Debug)]
-struct LaneSockets {
-    plan: SocketPlan,
-    request: Vec<u8>,
+pub(super) struct LaneSockets {
+    pub(super) plan: SocketPlan,
+    pub(super) request: Vec<u8>,
+    /// Whom to speak TLS with, if its URL says so.
+    peer: Option<TlsPeer>,
+}
+
+impl LaneSockets {
+    /// Those of all lanes of `plan`.
+    pub(super) fn of(plan: &Plan) -> Result<Vec<Self>, TlsError> {
+        let lanes = plan.lanes.iter().map(|lane| {
+            Ok(Self {
+                plan: SocketPlan::new(plan, lane),
+                request: request_bytes(lane),
+                peer: plan.peer(lane)?,
+            })
+        });
+        lanes.collect()
+    }
 }
 
 #[derive(Debug)]
@@ -86,8 +107,18 @@ struct Socket {
     /// Tells events of this socket from those of its predecessors.
     generation: u32,
     is_connected: bool,
-    /// Bytes of the request that the kernel has not taken yet.
+    /// Bytes of the request that neither TLS nor the kernel has taken yet.
     unsent: usize,
+    tls: Option<Box<Secure>>,
+    /// Bytes of TLS that the kernel has not taken yet.
+    wire: Vec<u8>,
+}
+
+impl Socket {
+    /// Whether something waits for the kernel to take it.
+    fn has_unsent(&self) -> bool {
+        self.unsent > 0 || !self.wire.is_empty()
+    }
 }
 
 impl<'a> Engine<'a> {
@@ -98,17 +129,17 @@ impl<'a> Engine<'a> {
         clock: Clock,
         batches: SyncSender<Batch>,
         stops: Stops<'a>,
-    ) -> io::Result<Self> {
-        let lanes = plan.lanes.iter().map(|lane| LaneSockets {
-            plan: SocketPlan::new(plan, lane),
-            request: request_bytes(lane),
-        });
+    ) -> Result<Self, LoadError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            lanes: lanes.collect(),
+            epoll: epoll.map_err(|error| LoadError::Epoll {
+                source: error.into(),
+            })?,
+            lanes: LaneSockets::of(plan)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
             buffer: vec![0; READ_LEN],
+            plain: Vec::new(),
             generation: 0,
             closes_by_fin: 0,
             turn: LagMeter::default(),
@@ -196,7 +227,7 @@ impl<'a> Engine<'a> {
                 self.finish_connect(slot, flags);
                 continue;
             }
-            if flags.contains(epoll::EventFlags::OUT) && socket.unsent > 0 {
+            if flags.contains(epoll::EventFlags::OUT) && socket.has_unsent() {
                 self.send_rest(slot);
             }
             let is_ended = flags.intersects(
@@ -208,74 +239,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reads until there is nothing more; to the end if there is one.
-    fn read(&mut self, slot: Slot, is_ended: bool) {
-        for _ in 0..MAX_READS {
-            let Some(Some(socket)) = self.sockets.get(slot) else {
-                return;
-            };
-            let generation = socket.generation;
-            let result =
-                rustix::net::recv(&socket.fd, self.buffer.as_mut_slice(), RecvFlags::empty());
-            let now = self.clock.now();
-            let len = match result {
-                Ok((0, _)) => return self.report(now, |driver| driver.peer_closed(slot, now)),
-                Ok((len, _)) => len,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => continue,
-                Err(error) => {
-                    let failure = match failure_of(error) {
-                        RequestFailure::ConnectTimeout => RequestFailure::Timeout,
-                        failure => failure,
-                    };
-                    return self.report(now, |driver| driver.failed(slot, now, failure));
-                }
-            };
-            let lane = self.driver.lane_of(slot);
-            if self.lanes.get(lane).is_some_and(|lane| lane.plan.quickack) {
-                // The option is no flag: it holds until the next send or so.
-                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
-            }
-            let bytes = self.buffer.get(..len).unwrap_or_default();
-            self.driver.received(slot, now, bytes);
-            self.carry_out(now);
-            let is_same = matches!(self.sockets.get(slot), Some(Some(socket)) if socket.generation == generation);
-            if !is_same || (len < READ_LEN && !is_ended) {
-                return;
-            }
-        }
-        self.unread.push(slot);
-    }
-
-    fn finish_connect(&mut self, slot: Slot, flags: epoll::EventFlags) {
-        let Some(Some(socket)) = self.sockets.get_mut(slot) else {
-            return;
-        };
-        let ready = epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP;
-        if !flags.intersects(ready) {
-            return;
-        }
-        let outcome = sockopt::socket_error(&socket.fd).and_then(|outcome| outcome);
-        let now = self.clock.now();
-        if let Err(error) = outcome {
-            let failure = failure_of(error);
-            return self.report(now, |driver| driver.failed(slot, now, failure));
-        }
-        socket.is_connected = true;
-        let lane = self.driver.lane_of(slot);
-        let flow = self.lanes.get(lane).and_then(|lane| {
-            if lane.plan.quickack {
-                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
-            }
-            lane.plan.flow(&socket.fd)
-        });
-        self.report(now, |driver| driver.connected(slot, now, flow));
-        // What came with the handshake's end is told by this event only.
-        if flags.contains(epoll::EventFlags::IN) {
-            self.read(slot, flags.contains(epoll::EventFlags::RDHUP));
-        }
-    }
-
     /// Tells the driver something and does what it wants.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) {
         tell(&mut self.driver);
@@ -284,7 +247,7 @@ impl<'a> Engine<'a> {
 }
 
 /// Processor time of this thread.
-fn thread_cpu() -> Duration {
+pub(super) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

@@ -8,10 +8,14 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 
 use super::LoadError;
+use super::socket::SocketOptions;
+use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
 
 /// Most connections of one run.
 const MAX_CONNECTIONS: u32 = 60_000;
+/// Most requests under way on one connection.
+const MAX_AT_ONCE: u32 = 1_000;
 /// Highest rate of one lane, in requests per second.
 const MAX_RATE: f64 = 1_000_000.0;
 /// Longest run.
@@ -35,13 +39,24 @@ pub struct Plan {
     pub timeout: Duration,
     /// Threads that make the load; 0 chooses.
     pub threads: usize,
+    /// How many requests each lane makes at most, answered or not; `None`: as
+    /// many as there is time for.
+    pub requests: Option<u64>,
+    /// How many requests a connection may have under way at once (pipelining).
+    pub at_once: u32,
+    /// What our sockets are like.
+    pub sockets: SocketOptions,
     /// `TCP_NODELAY` on our sockets, [`Experiment::ClientNagle`] aside.
     pub nodelay: bool,
+    /// Our side of TLS, for lanes whose URLs ask for it.
+    pub tls: Option<TlsClient>,
     /// Most requests a second that are handed on one by one, chosen evenly,
     /// besides the slowest few.
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether the kernel's rings (io_uring) may be used where it has them.
+    pub uses_rings: bool,
 }
 
 impl Plan {
@@ -55,10 +70,22 @@ impl Plan {
             warm_up: Duration::from_millis(300),
             timeout: Duration::from_secs(2),
             threads: 0,
+            requests: None,
+            at_once: 1,
+            sockets: SocketOptions::default(),
             nodelay: true,
+            tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            uses_rings: true,
         }
+    }
+
+    /// Whom a lane speaks TLS with; `None` where its URL does not ask for it.
+    pub(super) fn peer(&self, lane: &Lane) -> Result<Option<TlsPeer>, TlsError> {
+        let url = &lane.target.url;
+        let client = self.tls.as_ref().filter(|_| url.is_tls());
+        client.map(|client| client.to(url.host())).transpose()
     }
 
     /// Connections of all lanes.
@@ -129,6 +156,13 @@ impl Plan {
         if let Some(lane) = self.lanes.iter().position(|lane| lane.connections == 0) {
             return Err(LoadError::NoConnections { lane });
         }
+        if self.tls.is_none() && self.lanes.iter().any(|lane| lane.target.url.is_tls()) {
+            return Err(LoadError::NoTls);
+        }
+        if self.at_once == 0 || self.at_once > MAX_AT_ONCE {
+            return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
+        }
+        self.sockets.check(&self.lanes)?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {
                 wanted: self.connections(),

@@ -6,6 +6,9 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
+use super::secure::Secured;
+use crate::tls::TlsFault;
+
 /// One request that ended, one way or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
@@ -30,7 +33,8 @@ pub(super) struct Record {
     pub(super) ended: Timestamp,
     /// Longest time between two reads.
     pub(super) longest_gap: Duration,
-    /// Time to connect, for the first request of a connection.
+    /// Time to connect, the TLS handshake included, for the first request of a
+    /// connection.
     pub(super) setup: Option<Duration>,
     /// Its status or failure.
     pub(super) outcome: Result<u16, RequestFailure>,
@@ -47,8 +51,10 @@ pub(super) struct Opened {
     pub(super) group: u16,
     /// Its 5-tuple, where the kernel told it.
     pub(super) flow: Option<FlowKey>,
-    /// When its handshake was done.
+    /// When its handshakes were done.
     pub(super) at: Timestamp,
+    /// Its TLS handshake, if it had one.
+    pub(super) tls: Option<Secured>,
 }
 
 /// What one worker saw since its last batch.
@@ -60,6 +66,8 @@ pub(super) struct Batch {
     pub(super) opened: Vec<Opened>,
     /// Connections that could not be made, and the last reason.
     pub(super) failed_connects: Option<(u64, RequestFailure)>,
+    /// The first thing that went wrong within TLS.
+    pub(super) tls_fault: Option<TlsFault>,
 }
 
 impl Batch {

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::{GeneratorSample, LoadCluster, Phase, RequestFailure, TargetId};
+use lagtrace_core::event::{
+    GeneratorSample, LoadCluster, LoadTransport, Phase, RequestFailure, TargetId,
+};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
@@ -10,6 +12,8 @@ use lagtrace_core::time::Timestamp;
 use super::engine::WorkerReport;
 use super::meter::LagMeter;
 use super::plan::{Lane, Plan};
+use super::transport;
+use crate::tls::TlsFault;
 
 /// Share of one processor from which on a worker was busy all the time.
 const BUSY_SHARE: f64 = 0.9;
@@ -27,6 +31,8 @@ pub struct Summary {
     pub ended: Timestamp,
     /// How it ended.
     pub ending: Ending,
+    /// The first thing that went wrong within TLS.
+    pub tls_fault: Option<TlsFault>,
     /// The lanes as in the plan.
     pub lanes: Vec<LaneSummary>,
     /// What the generator itself needed.
@@ -63,6 +69,8 @@ pub struct LaneSummary {
     pub failures: Vec<(RequestFailure, u64)>,
     /// Connections opened.
     pub connects: u64,
+    /// How they were made, handshakes of the warm-up included.
+    pub transport: LoadTransport,
     /// Bytes received.
     pub received_bytes: u64,
     /// Time in which it could start requests.
@@ -80,6 +88,7 @@ impl LaneSummary {
             statuses: Vec::new(),
             failures: Vec::new(),
             connects: 0,
+            transport: transport::of(plan, lane),
             received_bytes: 0,
             active: plan.active_time(),
         }

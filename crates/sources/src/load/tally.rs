@@ -47,7 +47,10 @@ impl Tally {
                 *self.failures.entry(failure).or_default() += record.count;
                 matches!(
                     failure,
-                    RequestFailure::Timeout | RequestFailure::ConnectTimeout | RequestFailure::Cut
+                    RequestFailure::Timeout
+                        | RequestFailure::ConnectTimeout
+                        | RequestFailure::TlsTimeout
+                        | RequestFailure::Cut
                 )
             }
         };
@@ -62,6 +65,11 @@ impl Tally {
             self.first_byte.add(first.since(sent), 1);
             self.body.add(record.ended.since(first), 1);
         }
+    }
+
+    /// Counts requests that failed, without any time of theirs.
+    pub(super) fn add_failures(&mut self, failure: RequestFailure, count: u64) {
+        *self.failures.entry(failure).or_default() += count;
     }
 
     /// Counts a connection.

@@ -1,4 +1,4 @@
-//! Probes by `connect(2)`: no privilege, the kernel's own round trip.
+//! Connecting, and what its end says of the target.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,45 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, ProbeAnswer, ProbeMethod, ProbeSample, Stamp};
+use lagtrace_core::event::ProbeAnswer;
 use lagtrace_core::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
 
-use super::errors::{Queued, queue_icmp, take_queued, unreachable_by};
 use super::tcp_info::TcpInfo;
-use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, series};
+use super::unreachable::unreachable_by;
+use super::{ProbeError, STOP_INTERVAL};
 use crate::clock::Clock;
+use crate::stamped::prepare;
+use crate::stamped::queue::{Queued, take_queued};
 
-/// Connects as `plan` says, each time from another port, and closes at once.
-///
-/// The round trip of an open port is the kernel's measurement of the handshake
-/// (`tcpi_min_rtt`), in microseconds, good to some ten of them; in
-/// milliseconds where the SYN was repeated. Where the kernel has none, and for
-/// a refusal, it is this program's time, which errs upward:
-/// [`ProbeSample::stamp`] says which.
-pub fn connect(
-    plan: &ProbePlan,
-    stop: &AtomicBool,
-    mut sink: impl FnMut(Event),
-) -> Result<Vec<ProbeSample>, ProbeError> {
-    let clock = Clock::new();
-    series(plan, stop, &mut sink, || connect_once(plan, &clock, stop))
-}
-
-fn connect_once(plan: &ProbePlan, clock: &Clock, stop: &AtomicBool) -> Result<Probed, ProbeError> {
-    let attempt = open(plan.address, plan.timeout, clock, stop)?;
-    let mut sample = plan.sample(ProbeMethod::TcpConnect, attempt.answer);
-    sample.syn_retransmissions = attempt.syn_retransmissions;
-    if attempt.answer != ProbeAnswer::Silence {
-        sample.rtt = Some(attempt.ended.since(attempt.begun));
-    }
-    if let Some(rtt) = attempt.kernel_rtt {
-        (sample.rtt, sample.stamp) = (Some(rtt), Stamp::Kernel);
-    }
-    Ok((sample, attempt.ended))
-}
+/// Entries of an error queue that are looked at.
+const MAX_QUEUED: usize = 64;
 
 /// An attempt to connect.
 #[derive(Debug)]
@@ -53,12 +30,8 @@ pub(super) struct Attempt {
     pub(super) socket: Option<OwnedFd>,
     /// What came back.
     pub(super) answer: ProbeAnswer,
-    /// When `connect` was called.
-    pub(super) begun: Timestamp,
     /// When the answer was noticed, or waiting given up.
     pub(super) ended: Timestamp,
-    /// The handshake's round trip, if the kernel measured it.
-    pub(super) kernel_rtt: Option<Duration>,
     /// How often the SYN was sent again.
     pub(super) syn_retransmissions: u8,
 }
@@ -71,43 +44,42 @@ pub(super) fn open(
     stop: &AtomicBool,
 ) -> Result<Attempt, ProbeError> {
     let failed = |operation: &'static str| {
-        move |error: Errno| ProbeError::Socket {
+        move |source| ProbeError::Socket {
             operation,
             address,
-            source: error.into(),
+            source,
         }
     };
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
-        .map_err(failed("opening a socket"))?;
-    // Without it ICMP errors are still noticed, but not their type.
-    let _ = queue_icmp(&socket, address);
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )
+    .map_err(failed("opening a socket"))?;
+    prepare(&socket, address).map_err(failed("preparing a socket"))?;
     let begun = clock.now();
     let outcome = match rustix::net::connect(&socket, &address) {
         Err(Errno::INPROGRESS) => wait(&socket, begun + timeout, clock, stop)
-            .map_err(failed("waiting for a connection"))?,
+            .map_err(|error| failed("waiting for a connection")(error.into()))?,
         done => Some(done),
     };
     let ended = clock.now();
     let info = TcpInfo::of(&socket);
     let answer = match outcome {
         None => ProbeAnswer::Silence,
-        Some(outcome) => answer_to(&socket, outcome, address).map_err(failed("connecting"))?,
+        Some(outcome) => answer_to(&socket, outcome, address)
+            .map_err(|error| failed("connecting")(error.into()))?,
     };
     let is_open = answer == ProbeAnswer::Open;
     if is_open {
-        rustix::io::ioctl_fionbio(&socket, false).map_err(failed("making a socket wait"))?;
+        socket
+            .set_nonblocking(false)
+            .map_err(failed("making a socket wait"))?;
     }
     Ok(Attempt {
-        socket: is_open.then_some(socket),
+        socket: is_open.then(|| socket.into()),
         answer,
-        begun,
         ended,
-        kernel_rtt: info.rtt.filter(|_| is_open),
         syn_retransmissions: u8::try_from(info.retransmissions).unwrap_or(u8::MAX),
     })
 }
@@ -115,7 +87,7 @@ pub(super) fn open(
 /// Waits until the handshake is over one way or another; `None` when it took
 /// too long.
 fn wait(
-    socket: &OwnedFd,
+    socket: &Socket,
     deadline: Timestamp,
     clock: &Clock,
     stop: &AtomicBool,
@@ -157,8 +129,11 @@ pub(super) fn answer_to(
         return Ok(ProbeAnswer::Open);
     };
     // A firewall's ICMP refusal looks like an RST but for this queue.
-    if let Some(Queued::Icmp { kind, code, .. }) = take_queued(socket) {
-        return Ok(ProbeAnswer::Unreachable(kind, code));
+    let queued = (0..MAX_QUEUED).map_while(|_| take_queued(&socket, 0));
+    for queued in queued {
+        if let Queued::Icmp(icmp) = queued {
+            return Ok(ProbeAnswer::Unreachable(icmp.kind, icmp.code));
+        }
     }
     match error {
         Errno::CONNREFUSED | Errno::CONNRESET => Ok(ProbeAnswer::Refused),

@@ -8,34 +8,36 @@
 
 mod connect;
 mod icmp;
-mod ports;
+mod segment;
+mod series;
+mod sweep;
 mod syn;
 mod udp;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::sync::atomic::AtomicBool;
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::{
-    Coming, Event, EventBody, Phase, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, Stamp,
-    TargetId,
-};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::event::{Event, ProbeAnswer, ProbeReply, ProbeStep, TargetId};
+use lagtrace_core::segment::TcpFlags;
 use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 use socket2::Socket;
 
-use super::errors::unreachable_by;
-use super::{ProbeError, STOP_INTERVAL, note, pause};
+use super::unreachable::unreachable_by;
+use super::{ProbeError, note, pause};
 use crate::clock::Clock;
-pub use ports::SourcePorts;
+use crate::stamped::queue::{Icmp, Stage};
+use crate::stamped::set_whole;
+use series::Series;
+pub use sweep::{Sizes, SourcePorts};
 
 /// The least time between two probes: 10,000 a second are no flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
-/// Probes whose answers can still be told apart; older ones are forgotten.
-const MAX_PENDING: usize = 20_000;
+/// What the kernel does before anything is sent.
+const FINDING_ROUTE: &str = "finding a route";
 /// How long the kernel is given to begin stamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
 
@@ -53,17 +55,33 @@ pub enum SteadyMethod {
     Udp,
 }
 
+/// When the next probe is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// An interval after the last one, whether that was answered or not.
+    ByTheClock,
+    /// An interval after the last one's answer, or after that was given up.
+    AfterTheAnswer {
+        /// Silent probes, or ICMP errors, after which a target that never
+        /// answered is given up; at least one.
+        silences: u32,
+    },
+}
+
 /// A steady series of probes.
 #[derive(Clone, Debug)]
 pub struct SteadyPlan {
+    /// Which target it is.
+    pub target: TargetId,
     /// The address and port to probe; ICMP has no use for the port.
     pub address: SocketAddr,
     /// How to ask.
     pub method: SteadyMethod,
     /// How many probes; `None` until stopped.
     pub count: Option<u32>,
-    /// From one probe to the next, whether it was answered or not; at least
-    /// [`LEAST_INTERVAL`].
+    /// Whether a probe waits for the last one's answer.
+    pub turn: Turn,
+    /// The time between two probes; at least [`LEAST_INTERVAL`].
     pub interval: Duration,
     /// How long an answer may take. What comes later is late, not lost.
     pub timeout: Duration,
@@ -81,18 +99,58 @@ pub struct PacketPlan {
     /// Type of service, or traffic class; `None` for zero.
     pub tos: Option<u8>,
     /// Payload bytes: behind a SYN, in a datagram, in an echo request.
-    pub size: u16,
+    pub sizes: Sizes,
+    /// Sent whole or not at all, whatever the kernel knows of the path.
+    pub dont_fragment: bool,
+    /// The control bits of segments, in turn; none for a SYN
+    /// ([`SteadyMethod::Syn`] only).
+    pub flags: Vec<TcpFlags>,
     /// The maximum segment size that a SYN offers; `None` for Ethernet's.
     pub mss: Option<u16>,
     /// The interface to send over; `None` for the kernel's choice.
     pub interface: Option<String>,
 }
 
+impl PacketPlan {
+    /// The control bits of the segment of this number.
+    fn flags(&self, number: u32) -> TcpFlags {
+        let count = self.flags.len().max(1);
+        let flags = self.flags.get(number as usize % count);
+        flags.copied().unwrap_or(TcpFlags::SYN)
+    }
+}
+
+impl SteadyPlan {
+    /// What the probes differ in: how many values it has.
+    pub fn steps(&self) -> Option<u32> {
+        let flags = u32::try_from(self.packet.flags.len()).unwrap_or(u32::MAX);
+        let sizes = self.packet.sizes.count();
+        let ports = self.ports.count().unwrap_or(1);
+        [flags, sizes, ports].into_iter().find(|count| *count > 1)
+    }
+
+    /// What the probe of this number differs in.
+    fn step(&self, number: u32) -> Option<ProbeStep> {
+        self.steps()?;
+        Some(if self.packet.flags.len() > 1 {
+            ProbeStep::Flags(self.packet.flags(number).0)
+        } else if self.packet.sizes.count() > 1 {
+            ProbeStep::Size(self.packet.sizes.of(number))
+        } else {
+            ProbeStep::SourcePort(self.ports.of(number))
+        })
+    }
+}
+
 /// What a method hears.
 #[derive(Clone, Debug)]
 enum Heard {
-    /// The probe of this number left at this instant.
-    Sent { number: u32, at: Timestamp },
+    /// The probe of this number came so far on its way out.
+    Sent {
+        number: u32,
+        stage: Stage,
+        at: Timestamp,
+    },
     /// The probe of this number was answered.
     Answered {
         number: u32,
@@ -109,13 +167,7 @@ enum Heard {
 
 impl Heard {
     /// An ICMP error about a probe from this port, 0 where there are none.
-    fn icmp(
-        number: u32,
-        answer: ProbeAnswer,
-        at: Option<Timestamp>,
-        from: Option<IpAddr>,
-        source_port: u16,
-    ) -> Self {
+    fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
         let reply = |from| {
             Box::new(ProbeReply {
                 from,
@@ -128,37 +180,38 @@ impl Heard {
         };
         Self::Answered {
             number,
-            answer,
-            at,
+            answer: ProbeAnswer::Unreachable(icmp.kind, icmp.code),
+            at: icmp.at,
             rtt: None,
             ttl: None,
             syn_retransmissions: 0,
-            reply: from.map(reply),
+            reply: icmp.from.map(reply),
         }
     }
 }
 
 /// A way to ask.
 trait Asker {
-    /// What its samples are called.
-    fn method(&self) -> ProbeMethod;
     /// Sends the probe of this number, greater by one each time.
     fn ask(&mut self, number: u32) -> Result<(), Errno>;
     /// Waits until something may have come, at most so long.
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno>;
     /// Hands out what came.
-    fn hear(&mut self, heard: &mut Vec<Heard>);
-    /// The probe of this number was given up, or is no longer of interest.
-    fn forget(&mut self, number: u32);
+    fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno>;
+    /// The probe of this number was given up, or is no longer of interest; how
+    /// often its SYN was repeated by the kernel.
+    fn forget(&mut self, number: u32) -> u8;
 }
 
 /// Probes `plan.address` until all probes are sent and answered or given up,
-/// or `stop` is set.
+/// the target is given up, or `stop` is set. A target without a route is a
+/// probe that cannot reach it, and the only one.
 ///
 /// Round trips lie between the kernel's stamps of the probe at the device and
 /// of its answer, for [`SteadyMethod::Connect`] they are the kernel's measure
-/// of the handshake; where it has none they are this program's time, which errs
-/// upward: [`ProbeSample::stamp`] says which.
+/// of the handshake (`tcpi_min_rtt`, in microseconds, good to some ten of them;
+/// in milliseconds where the SYN was repeated). Where the kernel has none they
+/// are this program's time, which errs upward: `ProbeSample::stamp` says which.
 ///
 /// # Errors
 /// [`ProbeError::NotPermitted`] where the method needs a privilege that this
@@ -169,280 +222,63 @@ pub fn steady(
     mut sink: impl FnMut(Event),
 ) -> Result<(), ProbeError> {
     let clock = Clock::new();
-    let mut asker: Box<dyn Asker + '_> = match plan.method {
-        SteadyMethod::Syn => Box::new(syn::BySyn::new(plan)?),
-        SteadyMethod::Connect => Box::new(connect::ByConnect::new(plan)),
-        SteadyMethod::Icmp => Box::new(icmp::ByEcho::new(plan)?),
-        SteadyMethod::Udp => Box::new(udp::ByDatagram::new(plan)?),
+    let mut series = Series::new(plan, clock);
+    let mut asker: Box<dyn Asker + '_> = match open(plan) {
+        Ok(asker) => asker,
+        Err(error) => {
+            let answer = unrouted(&error, plan.address).ok_or(error)?;
+            series.tell(answer, &mut sink);
+            return Ok(());
+        }
     };
     // The kernel begins to stamp arrivals on all interfaces a little after the
     // first socket asks for it.
     pause(STAMPS_BEGIN, stop);
-    let mut series = Series {
-        plan,
-        clock,
-        method: asker.method(),
-        pending: VecDeque::new(),
-        awaited: 0,
-        opened: 0,
-    };
     series.run(asker.as_mut(), stop, &mut sink)?;
-    if series.opened > 0 && plan.method == SteadyMethod::Syn {
-        sink(note(
-            clock.now(),
-            "probe-embryonic-resets",
-            super::syn::resets_note(series.opened),
-        ));
+    if series.opened() > 0 && plan.method == SteadyMethod::Syn {
+        let text = resets_note(series.opened());
+        sink(note(clock.now(), "probe-embryonic-resets", text));
     }
     Ok(())
 }
 
-/// A probe that was sent.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    number: u32,
-    begun: Timestamp,
-    sent: Option<Timestamp>,
-    state: State,
+fn open(plan: &SteadyPlan) -> Result<Box<dyn Asker + '_>, ProbeError> {
+    Ok(match plan.method {
+        SteadyMethod::Syn => Box::new(syn::BySyn::new(plan)?),
+        SteadyMethod::Connect => Box::new(connect::ByConnect::new(plan)),
+        SteadyMethod::Icmp => Box::new(icmp::ByEcho::new(plan)?),
+        SteadyMethod::Udp => Box::new(udp::ByDatagram::new(plan)?),
+    })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Awaited,
-    GivenUp,
-    Answered,
-}
-
-/// A series under way.
-struct Series<'a> {
-    plan: &'a SteadyPlan,
-    clock: Clock,
-    method: ProbeMethod,
-    /// By number, the oldest first.
-    pending: VecDeque<Pending>,
-    /// How many of them are awaited.
-    awaited: usize,
-    /// SYN/ACKs that this host's kernel answered with RST.
-    opened: usize,
-}
-
-impl Series<'_> {
-    fn run(
-        &mut self,
-        asker: &mut dyn Asker,
-        stop: &AtomicBool,
-        sink: &mut dyn FnMut(Event),
-    ) -> Result<(), ProbeError> {
-        let address = self.plan.address;
-        let failed = |operation| {
-            move |error: Errno| ProbeError::Socket {
-                operation,
-                address,
-                source: error.into(),
-            }
-        };
-        let interval = self.plan.interval.max(LEAST_INTERVAL);
-        let mut next = self.clock.now();
-        let mut number = 0;
-        let mut heard = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            let is_sending = self.plan.count.is_none_or(|count| number < count);
-            if !is_sending && self.awaited == 0 {
-                return Ok(());
-            }
-            let now = self.clock.now();
-            if is_sending && now >= next {
-                if let Some(answer) = self.ask(asker, number).map_err(failed("sending a probe"))? {
-                    self.answered_by_kernel(number, answer, sink);
-                }
-                number = number.wrapping_add(1);
-                // What was missed while this program did not run is not made up for.
-                next = (next + interval).max(now);
-                continue;
-            }
-            let until_next = if is_sending {
-                next.since(now)
-            } else {
-                STOP_INTERVAL
-            };
-            let wait = until_next.min(self.until_timeout(now)).min(STOP_INTERVAL);
-            asker.wait(wait).map_err(failed("waiting for answers"))?;
-            asker.hear(&mut heard);
-            for heard in heard.drain(..) {
-                self.take(heard, sink);
-            }
-            self.give_up(asker, sink);
-        }
-        Ok(())
-    }
-
-    /// Sends a probe; what the kernel itself says of the target, if it does.
-    fn ask(&mut self, asker: &mut dyn Asker, number: u32) -> Result<Option<ProbeAnswer>, Errno> {
-        if self.pending.len() == MAX_PENDING {
-            if let Some(oldest) = self.pending.pop_front() {
-                self.awaited -= usize::from(oldest.state == State::Awaited);
-                asker.forget(oldest.number);
-            }
-        }
-        self.pending.push_back(Pending {
-            number,
-            begun: self.clock.now(),
-            sent: None,
-            state: State::Awaited,
-        });
-        self.awaited += 1;
-        match asker.ask(number) {
-            Ok(()) => Ok(None),
-            Err(error) => unreachable_by(error, self.plan.address)
-                .ok_or(error)
-                .map(Some),
-        }
-    }
-
-    fn until_timeout(&self, now: Timestamp) -> Duration {
-        let mut awaited = self.pending.iter().filter(|p| p.state == State::Awaited);
-        awaited.next().map_or(STOP_INTERVAL, |oldest| {
-            (oldest.begun + self.plan.timeout).since(now)
-        })
-    }
-
-    fn take(&mut self, heard: Heard, sink: &mut dyn FnMut(Event)) {
-        let now = self.clock.now();
-        match heard {
-            Heard::Sent { number, at } => {
-                if let Some(pending) = self.find(number) {
-                    pending.sent = Some(at);
-                }
-            }
-            Heard::Answered {
-                number,
-                answer,
-                at,
-                rtt,
-                ttl,
-                syn_retransmissions,
-                reply,
-            } => {
-                let Some(pending) = self.find(number) else {
-                    return;
-                };
-                let Pending {
-                    begun, sent, state, ..
-                } = *pending;
-                pending.state = State::Answered;
-                self.awaited -= usize::from(state == State::Awaited);
-                self.opened += usize::from(answer == ProbeAnswer::Open);
-                let own = now.since(begun);
-                let stamped = match (sent, at) {
-                    (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
-                    _ => rtt,
-                };
-                let sample = ProbeSample {
-                    answer,
-                    rtt: Some(stamped.unwrap_or(own)),
-                    stamp: if stamped.is_some() {
-                        Stamp::Kernel
-                    } else {
-                        Stamp::User
-                    },
-                    ttl,
-                    syn_retransmissions,
-                    coming: match state {
-                        State::Awaited => Coming::InTime,
-                        State::GivenUp => Coming::Late,
-                        State::Answered => Coming::Again,
-                    },
-                    noticed: stamped.map(|_| own),
-                    reply,
-                    ..self.sample(number)
-                };
-                emit(at.unwrap_or(now), sample, sink);
-            }
-        }
-    }
-
-    /// The kernel knows no way, or was told so by an ICMP error before.
-    fn answered_by_kernel(
-        &mut self,
-        number: u32,
-        answer: ProbeAnswer,
-        sink: &mut dyn FnMut(Event),
-    ) {
-        self.take(
-            Heard::Answered {
-                number,
-                answer,
-                at: None,
-                rtt: None,
-                ttl: None,
-                syn_retransmissions: 0,
-                reply: None,
-            },
-            sink,
-        );
-    }
-
-    /// Gives up what took too long.
-    fn give_up(&mut self, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
-        let now = self.clock.now();
-        let timeout = self.plan.timeout;
-        let mut silent = Vec::new();
-        for pending in &mut self.pending {
-            if now.since(pending.begun) < timeout {
-                break;
-            }
-            if pending.state == State::Awaited {
-                pending.state = State::GivenUp;
-                silent.push(pending.number);
-            }
-        }
-        self.awaited -= silent.len();
-        for number in silent {
-            asker.forget(number);
-            emit(now, self.sample(number), sink);
-        }
-        // Answers that come this late or this often are of no interest.
-        while self.pending.len() > 1
-            && self.pending.front().is_some_and(|p| {
-                p.state != State::Awaited && now.since(p.begun) > timeout * 4 + STOP_INTERVAL
-            })
-        {
-            self.pending.pop_front();
-        }
-    }
-
-    fn find(&mut self, number: u32) -> Option<&mut Pending> {
-        let first = self.pending.front()?.number;
-        self.pending.get_mut(number.checked_sub(first)? as usize)
-    }
-
-    /// A sample of silence.
-    fn sample(&self, number: u32) -> ProbeSample {
-        ProbeSample {
-            target: TargetId::Subject,
-            endpoint: Endpoint::from(self.plan.address),
-            method: self.method,
-            answer: ProbeAnswer::Silence,
-            rtt: None,
-            stamp: Stamp::User,
-            ttl: None,
-            syn_retransmissions: 0,
-            number,
-            coming: Coming::InTime,
-            noticed: None,
-            reply: None,
-        }
+/// What a target without a route is told to be; `None` for other errors.
+fn unrouted(error: &ProbeError, address: SocketAddr) -> Option<ProbeAnswer> {
+    match error {
+        ProbeError::Socket {
+            operation: FINDING_ROUTE,
+            source,
+            ..
+        } => unreachable_by(Errno::from_io_error(source)?, address),
+        _ => None,
     }
 }
 
-fn emit(at: Timestamp, sample: ProbeSample, sink: &mut dyn FnMut(Event)) {
-    sink(Event::here(at, Phase::Baseline, EventBody::Probe(sample)));
+/// What this host's kernel did to the target with so many SYN/ACKs.
+fn resets_note(opened: usize) -> String {
+    format!(
+        "This host's kernel answered {opened} SYN/ACKs to our SYN probes with RST, so that the \
+         target keeps no half-open connection: it counts them as EmbryonicRsts (resets \
+         received for embryonic SYN_RECV sockets)."
+    )
 }
 
 /// Gives a socket what the plan says of its packets.
-fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> std::io::Result<()> {
+fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Result<()> {
     if let Some(interface) = &packet.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if packet.dont_fragment {
+        set_whole(socket, address.is_ipv4())?;
     }
     match (address.is_ipv4(), packet.ttl) {
         (true, Some(ttl)) => socket.set_ttl_v4(ttl.into())?,
@@ -455,4 +291,40 @@ fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> std::io::
         (_, None) => {}
     }
     Ok(())
+}
+
+/// The error of an operation on a socket for probes of `address`.
+fn failure<E: Into<io::Error>>(
+    operation: &'static str,
+    address: SocketAddr,
+) -> impl Fn(E) -> ProbeError {
+    move |error| ProbeError::Socket {
+        operation,
+        address,
+        source: error.into(),
+    }
+}
+
+/// The same where a privilege may be missing.
+fn opening(operation: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> ProbeError {
+    move |error| match error.kind() {
+        io::ErrorKind::PermissionDenied => ProbeError::NotPermitted {
+            operation,
+            needs: "CAP_NET_RAW",
+        },
+        _ => failure(operation, address)(error),
+    }
+}
+
+/// The kernel's word for an error.
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+/// The address that stands for any of this host's.
+fn any(address: SocketAddr) -> IpAddr {
+    match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
 }

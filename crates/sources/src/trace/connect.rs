@@ -18,9 +18,10 @@ use socket2::Socket;
 
 use super::Dress;
 use super::channel::{Answered, Channel, Outgoing, Seen, answered};
-use super::queue::{Queued, take_queued};
 use super::socket::{Kind, open, set_ttl};
 use crate::probe::tcp_info::TcpInfo;
+use crate::stamped;
+use crate::stamped::queue::{Queued, take_queued};
 
 /// When the kernel repeats a SYN (`TCP_TIMEOUT_INIT`), less a margin.
 pub(super) const LONGEST: Duration = Duration::from_millis(950);
@@ -47,6 +48,7 @@ impl Connects {
 impl Channel for Connects {
     fn send(&mut self, probe: Outgoing) -> io::Result<()> {
         let socket = open(Kind::Tcp, self.target, &self.dress).map_err(io::Error::other)?;
+        stamped::prepare(&socket, self.target)?;
         set_ttl(&socket, self.target.is_ipv4(), probe.ttl)?;
         // Closing resets: no connection is left behind.
         socket.set_linger(Some(Duration::ZERO))?;
@@ -98,7 +100,7 @@ enum Look {
 fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
     while let Some(queued) = take_queued(socket, 0) {
         if let Queued::Icmp(icmp) = queued {
-            return answered(number, icmp, false).map_or(Look::GivenUp, Look::Over);
+            return answered(number, icmp, false, None).map_or(Look::GivenUp, Look::Over);
         }
     }
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
@@ -125,5 +127,6 @@ fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
         ttl: None,
         labels: Vec::new(),
         mtu: 0,
+        translation: None,
     }))
 }

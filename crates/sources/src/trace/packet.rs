@@ -5,9 +5,11 @@ use core::net::IpAddr;
 
 use lagtrace_core::route::HopAnswer;
 
+use crate::checksum::{fold, pseudo, sum};
+
 /// Protocol numbers.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
 /// Control bits (RFC 9293 §3.1).
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
@@ -36,6 +38,13 @@ pub(super) struct Ends {
     pub(super) destination_port: u16,
 }
 
+impl Ends {
+    /// The sum of the pseudo-header.
+    pub(super) fn pseudo(&self, protocol: u8, len: usize) -> u32 {
+        pseudo(self.source, self.destination, protocol, len)
+    }
+}
+
 /// The number of a probe told by what is left of it: the latest one up to
 /// `last` that leaves `rest` when divided by `modulus`.
 pub(super) fn recall(last: u32, rest: u32, modulus: u32) -> Option<u32> {
@@ -58,23 +67,22 @@ pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A UDP datagram whose checksum is the probe's number: routers quote it even
-/// if they quote eight bytes, and what balances by flow does not look at it.
-pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
+/// A UDP datagram whose checksum is `wanted`, not 0: routers quote it even if
+/// they quote eight bytes, and what balances by flow does not look at it.
+pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> {
     let payload = payload(number, len.saturating_sub(UDP_HEADER));
     let length = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
     let mut bytes = Vec::with_capacity(UDP_HEADER + payload.len() + 2);
     bytes.extend(ends.source_port.to_be_bytes());
     bytes.extend(ends.destination_port.to_be_bytes());
     bytes.extend(length.to_be_bytes());
-    let wanted = udp_tag(number);
     bytes.extend(wanted.to_be_bytes());
     bytes.extend(payload);
     // The payload's third word makes up for the difference.
     if let Some(word) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         word.fill(0);
     }
-    let without = fold(sum(&bytes) + pseudo(ends, UDP, bytes.len()));
+    let without = fold(sum(&bytes) + ends.pseudo(UDP, bytes.len()));
     let word = fold(0xffff + 0xffff - u32::from(without));
     if let Some(place) = bytes.get_mut(UDP_HEADER + 4..UDP_HEADER + 6) {
         place.copy_from_slice(&word.to_be_bytes());
@@ -82,7 +90,8 @@ pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-fn udp_tag(number: u32) -> u16 {
+/// The checksum that stands for a probe's number.
+pub(super) fn udp_tag(number: u32) -> u16 {
     u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
 }
 
@@ -109,7 +118,7 @@ pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     bytes.extend([0, 0, 0, 0, 2, 4]);
     bytes.extend(mss.to_be_bytes());
     bytes.resize(len.max(SYN_LEN), 0);
-    let checksum = !fold(sum(&bytes) + pseudo(ends, TCP, bytes.len()));
+    let checksum = !fold(sum(&bytes) + ends.pseudo(TCP, bytes.len()));
     if let Some(place) = bytes.get_mut(16..18) {
         place.copy_from_slice(&checksum.to_be_bytes());
     }
@@ -190,38 +199,12 @@ pub(super) fn behind_v4(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(packet.first()? & 0xf) * 4..)
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn long(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// The pseudo-header's sum (RFC 9293 §3.1, RFC 8200 §8.1).
-fn pseudo(ends: &Ends, protocol: u8, len: usize) -> u32 {
-    let address = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => sum(&ip.octets()),
-        IpAddr::V6(ip) => sum(&ip.octets()),
-    };
-    let len = u32::try_from(len).unwrap_or(0);
-    address(ends.source) + address(ends.destination) + u32::from(protocol) + len
-}
-
-/// The sum of big-endian words; an odd byte is padded (RFC 1071).
-fn sum(bytes: &[u8]) -> u32 {
-    let word = |pair: &[u8]| {
-        let byte = |at: usize| u32::from(pair.get(at).copied().unwrap_or(0));
-        byte(0) << 8 | byte(1)
-    };
-    bytes.chunks(2).map(word).sum()
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]
@@ -260,13 +243,13 @@ mod tests {
         for is_v4 in [true, false] {
             let ends = ends(is_v4);
             for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
-                let bytes = udp(&ends, number, 40);
+                let bytes = udp(&ends, udp_tag(number), number, 40);
                 assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
-                let total = sum(&bytes) + pseudo(&ends, UDP, bytes.len());
+                let total = sum(&bytes) + ends.pseudo(UDP, bytes.len());
                 assert_eq!(fold(total), 0xffff, "a right checksum");
                 let bytes = syn(&ends, 7, number, 0);
                 assert_eq!(syn_number(&ends, 7, &bytes[..8], number + 9), Some(number));
-                let total = sum(&bytes) + pseudo(&ends, TCP, bytes.len());
+                let total = sum(&bytes) + ends.pseudo(TCP, bytes.len());
                 assert_eq!(fold(total), 0xffff);
                 let bytes = echo(is_v4, 9, number, 0);
                 assert_eq!(

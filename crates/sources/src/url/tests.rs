@@ -23,6 +23,10 @@ fn takes_what_people_type() {
         ("http://host:/", "host", 80, "/"),
         ("localhost:9000/p", "localhost:9000", 9000, "/p"),
         ("host/a?b=http://c", "host", 80, "/a?b=http://c"),
+        ("https://h", "h", 443, "/"),
+        ("HTTPS://h:443/x", "h", 443, "/x"),
+        ("https://h:80/", "h:80", 80, "/"),
+        ("http://h:443/", "h:443", 443, "/"),
     ] {
         let url = parse(text).expect(text);
         assert_eq!(
@@ -41,7 +45,6 @@ fn refuses_and_says_what_and_where() {
         ("http://", "names no host"),
         ("http:///x", "names no host"),
         ("http://:80/", "names no host"),
-        ("https://h/", "TLS"),
         ("ftp://h/", "`ftp`"),
         ("http://me:pw@h/", "user name"),
         ("http://h:0/", "`0`"),

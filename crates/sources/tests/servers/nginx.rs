@@ -13,11 +13,15 @@ const PAGE_LEN: usize = 615;
 pub(crate) struct Nginx {
     child: Child,
     pub(crate) port: u16,
-    _folder: tempfile::TempDir,
+    /// Free for a server of the test's own in `http_lines`: `{other_port}`.
+    pub(crate) other_port: u16,
+    folder: tempfile::TempDir,
 }
 
 impl Nginx {
-    /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block;
+    /// Starts it on 127.0.0.1 and ::1, with `http_lines` in its `http` block,
+    /// in which `{folder}` and `{other_port}` are replaced and `{certificate}`
+    /// stands for directives that show one of localhost's, signed by itself;
     /// `None`, with a word on standard output, where there is no nginx.
     pub(crate) fn start(http_lines: &str) -> Option<Self> {
         // Another program may take a free port before nginx does.
@@ -30,9 +34,26 @@ impl Nginx {
         panic!("nginx does not answer");
     }
 
+    /// The file of its certificate.
+    pub(crate) fn certificate(&self) -> std::path::PathBuf {
+        self.folder.path().join("certificate.pem")
+    }
+
+    /// A file in its folder.
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
     fn spawn(http_lines: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder for nginx");
-        let port = free_port();
+        let (port, other_port) = (free_port(), free_port());
+        let mut lines = http_lines
+            .replace("{folder}", &folder.path().display().to_string())
+            .replace("{other_port}", &other_port.to_string());
+        if lines.contains("{certificate}") {
+            lines = lines.replace("{certificate}", &make_certificate(folder.path())?);
+        }
+        let http_lines = lines.as_str();
         std::fs::write(folder.path().join("page.html"), "x".repeat(PAGE_LEN)).expect("page");
         let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
         let text = configuration(folder.path(), port, has_ipv6, http_lines);
@@ -53,7 +74,8 @@ impl Nginx {
         Some(Self {
             child,
             port,
-            _folder: folder,
+            other_port,
+            folder,
         })
     }
 
@@ -130,6 +152,26 @@ http {{
 }}
 "
     )
+}
+
+/// Makes a key and a certificate; the directives that show it.
+fn make_certificate(folder: &std::path::Path) -> Option<String> {
+    let made = Command::new("openssl")
+        .current_dir(folder)
+        .args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "ec"])
+        .args(["-pkeyopt", "ec_paramgen_curve:P-256", "-subj", "/CN=test"])
+        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+        .args(["-keyout", "key.pem", "-out", "certificate.pem"])
+        .stderr(Stdio::null())
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        skip("openssl");
+        return None;
+    }
+    let folder = folder.display();
+    Some(format!(
+        "ssl_certificate {folder}/certificate.pem; ssl_certificate_key {folder}/key.pem;"
+    ))
 }
 
 /// A port that nobody listens on right now.

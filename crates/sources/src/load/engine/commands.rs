@@ -5,16 +5,14 @@ use core::time::Duration;
 use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, sockopt};
+use rustix::net::sockopt;
 
 use super::{Engine, Socket};
 use crate::load::driver::{Command, Slot};
-use crate::load::socket::failure_of;
 
 /// Connections that are closed by FIN before the rest is closed by RST: each
 /// leaves a local port in TIME-WAIT for a minute, and there are about 28,000.
-const MAX_TIME_WAITS: u32 = 5_000;
+pub(in crate::load) const MAX_TIME_WAITS: u32 = 5_000;
 
 impl Engine<'_> {
     /// Does what the driver wants, in order.
@@ -22,13 +20,12 @@ impl Engine<'_> {
         let mut is_fresh = true;
         while let Some(command) = self.driver.next_command() {
             match command {
-                Command::Send(slot) if is_fresh => {
-                    is_fresh = false;
-                    self.send(slot, now);
-                }
                 Command::Send(slot) => {
                     // Each send takes microseconds: in a row they need own stamps.
-                    let now = self.clock.now();
+                    let now = match core::mem::take(&mut is_fresh) {
+                        true => now,
+                        false => self.clock.now(),
+                    };
                     self.driver.sent(slot, now);
                     self.send(slot, now);
                 }
@@ -63,47 +60,12 @@ impl Engine<'_> {
                         generation,
                         is_connected: false,
                         unsent: 0,
+                        tls: None,
+                        wire: Vec::new(),
                     });
                 }
             }
             Err(failure) => self.driver.failed(slot, now, failure),
-        }
-    }
-
-    fn send(&mut self, slot: Slot, now: Timestamp) {
-        let lane = self.driver.lane_of(slot);
-        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
-        else {
-            return;
-        };
-        if socket.unsent > 0 {
-            // It was answered before it was heard out: a new request would be
-            // taken for the old one's end.
-            return self.driver.failed(slot, now, RequestFailure::Closed);
-        }
-        match rustix::net::send(&socket.fd, &lane.request, SendFlags::NOSIGNAL) {
-            Ok(len) => socket.unsent = lane.request.len() - len,
-            Err(Errno::AGAIN | Errno::INTR) => socket.unsent = lane.request.len(),
-            Err(error) => self.driver.failed(slot, now, failure_of(error)),
-        }
-    }
-
-    /// Sends more of a request that the kernel took only a part of.
-    pub(super) fn send_rest(&mut self, slot: Slot) {
-        let lane = self.driver.lane_of(slot);
-        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
-        else {
-            return;
-        };
-        let from = lane.request.len().saturating_sub(socket.unsent);
-        let rest = lane.request.get(from..).unwrap_or_default();
-        match rustix::net::send(&socket.fd, rest, SendFlags::NOSIGNAL) {
-            Ok(len) => socket.unsent -= len,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => {
-                let (now, failure) = (self.clock.now(), failure_of(error));
-                self.report(now, |driver| driver.failed(slot, now, failure));
-            }
         }
     }
 

@@ -3,20 +3,19 @@
 use std::collections::VecDeque;
 use std::io;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbeReply};
+use lagtrace_core::event::{ProbeAnswer, ProbeReply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Protocol, Socket, Type};
 
-use super::ports::reserve;
-use super::{Asker, Heard, SourcePorts, SteadyPlan, dress};
+use super::{Asker, Heard, SourcePorts, SteadyPlan, any, dress, errno};
 use crate::probe::connect::answer_to;
-use crate::probe::errors::queue_icmp;
 use crate::probe::tcp_info::TcpInfo;
+use crate::stamped::{prepare, reserve};
 
 /// Attempts under way at a time.
 const MAX_OPEN: usize = 512;
@@ -45,12 +44,9 @@ impl<'a> ByConnect<'a> {
 
     fn socket(&self, port: u16) -> io::Result<(Socket, u16)> {
         let address = self.plan.address;
-        let any: IpAddr = match address {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
+        let any = any(address);
         let (socket, port) = reserve(any, address, Type::STREAM, Protocol::TCP, port)?;
-        socket.set_nonblocking(true)?;
+        prepare(&socket, address)?;
         dress(&socket, address, &self.plan.packet)?;
         if let Some(mss) = self.plan.packet.mss {
             socket.set_tcp_mss(mss.into())?;
@@ -60,19 +56,14 @@ impl<'a> ByConnect<'a> {
             // TIME_WAIT, so that it can be used again.
             socket.set_linger(Some(Duration::ZERO))?;
         }
-        queue_icmp(&socket, address)?;
         Ok((socket, port))
     }
 }
 
 impl Asker for ByConnect<'_> {
-    fn method(&self) -> ProbeMethod {
-        ProbeMethod::TcpConnect
-    }
-
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
-        let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        let (socket, port) = self.socket(self.plan.ports.of(number)).map_err(errno)?;
+        let wanted = self.plan.ports.of(number);
+        let (socket, port) = self.socket(wanted).map_err(|error| errno(&error))?;
         let outcome = match rustix::net::connect(&socket, &self.plan.address) {
             Err(Errno::INPROGRESS) => None,
             done => Some(done),
@@ -113,45 +104,56 @@ impl Asker for ByConnect<'_> {
         Ok(())
     }
 
-    fn hear(&mut self, heard: &mut Vec<Heard>) {
-        let address = self.plan.address;
-        self.open.retain(|attempt| {
+    fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
+        let mut index = 0;
+        while let Some(attempt) = self.open.get(index) {
             let Some(outcome) = attempt.outcome else {
-                return true;
+                index += 1;
+                continue;
             };
-            heard.extend(attempt.heard(outcome, address));
-            false
-        });
+            heard.push(attempt.heard(outcome, self.plan.address)?);
+            self.open.remove(index);
+        }
+        Ok(())
     }
 
-    fn forget(&mut self, number: u32) {
-        self.open.retain(|attempt| attempt.number != number);
+    fn forget(&mut self, number: u32) -> u8 {
+        let index = self
+            .open
+            .iter()
+            .position(|attempt| attempt.number == number);
+        let attempt = index.and_then(|index| self.open.remove(index));
+        attempt.map_or(0, |attempt| retransmissions(&TcpInfo::of(&attempt.socket)))
     }
 }
 
 impl Attempt {
-    /// What came of it; nothing where the kernel itself gave up.
-    fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Option<Heard> {
+    /// What came of it; silence where the kernel itself gave up.
+    fn heard(&self, outcome: Result<(), Errno>, address: SocketAddr) -> Result<Heard, Errno> {
         let told = TcpInfo::of(&self.socket);
-        let answer = answer_to(&self.socket, outcome, address).ok()?;
-        if answer == ProbeAnswer::Silence {
-            return None;
-        }
-        Some(Heard::Answered {
-            number: self.number,
-            answer,
-            at: None,
-            rtt: told.rtt.filter(|_| answer == ProbeAnswer::Open),
-            ttl: None,
-            syn_retransmissions: u8::try_from(told.retransmissions).unwrap_or(u8::MAX),
-            reply: Some(Box::new(ProbeReply {
+        let answer = answer_to(&self.socket, outcome, address)?;
+        let reply = || {
+            Box::new(ProbeReply {
                 from: address.ip(),
                 source_port: self.port,
                 len: None,
                 id: None,
                 dont_fragment: None,
                 segment: None,
-            })),
+            })
+        };
+        Ok(Heard::Answered {
+            number: self.number,
+            answer,
+            at: None,
+            rtt: told.rtt.filter(|_| answer == ProbeAnswer::Open),
+            ttl: None,
+            syn_retransmissions: retransmissions(&told),
+            reply: (answer != ProbeAnswer::Silence).then(reply),
         })
     }
+}
+
+fn retransmissions(told: &TcpInfo) -> u8 {
+    u8::try_from(told.retransmissions).unwrap_or(u8::MAX)
 }

@@ -1,40 +1,33 @@
 //! By ICMP echo: what `ping` does (RFC 792, RFC 4443 §4.1).
 
-use std::io;
-
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use std::io;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbeReply};
+use lagtrace_core::event::{ProbeAnswer, ProbeReply};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Asker, Heard, SteadyPlan, dress};
+use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, opening};
+use crate::checksum;
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
-use crate::probe::errors::{Queued, take_queued};
-use crate::probe::stamped;
+use crate::stamped::queue::Reply;
+use crate::stamped::{Came, StampedSocket};
 
 /// Type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
-/// Packets that are looked at in one go.
-const MAX_READ: usize = 1_000;
-/// The longest packet there is.
-const LONGEST: usize = 65_535;
 
 /// A socket for echoes.
 pub(super) struct ByEcho<'a> {
     plan: &'a SteadyPlan,
-    socket: Socket,
+    socket: StampedSocket,
     /// Whether it is raw: then it gets everybody's, and we write the checksum.
     is_raw: bool,
     identifier: u16,
-    /// The last number sent; `None` before the first.
-    last: Option<u32>,
-    /// Probes that could not be sent: the kernel's stamps do not count them.
-    unsent: Vec<u32>,
-    buffer: Vec<u8>,
+    /// The number of the last probe.
+    last: u32,
 }
 
 /// What an echo's type is: the request's, the reply's.
@@ -49,21 +42,16 @@ impl<'a> ByEcho<'a> {
     pub(super) fn new(plan: &'a SteadyPlan) -> Result<Self, ProbeError> {
         let mut address = plan.address;
         address.set_port(0);
-        let failed = |operation: &'static str| {
-            move |source: io::Error| ProbeError::Socket {
-                operation,
-                address,
-                source,
-            }
-        };
-        let (socket, is_raw) = open(address)?;
-        stamped::prepare(&socket, address)
-            .and_then(|()| dress(&socket, address, &plan.packet))
-            .map_err(failed("preparing a socket for ICMP"))?;
+        let (socket, is_raw) =
+            open(address).map_err(opening("opening a socket for ICMP", address))?;
+        dress(&socket, address, &plan.packet)
+            .map_err(failure("preparing a socket for ICMP", address))?;
         socket
             .connect(&address.into())
-            .map_err(failed("finding a route"))?;
+            .map_err(failure(FINDING_ROUTE, address))?;
         let bound = socket.local_addr().ok().and_then(|own| own.as_socket());
+        let socket = StampedSocket::new(socket, address, 0)
+            .map_err(failure("preparing a socket for ICMP", address))?;
         Ok(Self {
             plan,
             socket,
@@ -73,15 +61,13 @@ impl<'a> ByEcho<'a> {
                 true => std::process::id() as u16,
                 false => bound.map_or(0, |own| own.port()),
             },
-            last: None,
-            unsent: Vec::new(),
-            buffer: vec![0; LONGEST],
+            last: 0,
         })
     }
 
     fn request(&self, number: u32) -> Vec<u8> {
         let (kind, _) = kinds(self.plan.address);
-        let mut bytes = vec![0; HEADER + usize::from(self.plan.packet.size)];
+        let mut bytes = vec![0; HEADER + usize::from(self.plan.packet.sizes.of(number))];
         let [identifier_high, identifier_low] = self.identifier.to_be_bytes();
         let [high, low] = (number as u16).to_be_bytes();
         let header = [kind, 0, 0, 0, identifier_high, identifier_low, high, low];
@@ -90,7 +76,7 @@ impl<'a> ByEcho<'a> {
         }
         // The kernel writes the checksum of ICMPv6, which has a pseudo-header.
         if self.is_raw && self.plan.address.is_ipv4() {
-            let [high, low] = checksum(&bytes).to_be_bytes();
+            let [high, low] = (!checksum::fold(checksum::sum(&bytes))).to_be_bytes();
             for (byte, value) in bytes.iter_mut().skip(2).zip([high, low]) {
                 *byte = value;
             }
@@ -100,18 +86,8 @@ impl<'a> ByEcho<'a> {
 
     /// The probe with this sequence number: the last one sent that has it.
     fn number(&self, sequence: u16) -> Option<u32> {
-        let last = self.last?;
-        let behind = (last as u16).wrapping_sub(sequence);
-        last.checked_sub(behind.into())
-    }
-
-    /// The probe that was sent as the `id`th, from 0.
-    fn sent(&self, id: u32) -> u32 {
-        let mut number = id;
-        for unsent in &self.unsent {
-            number += u32::from(*unsent <= number);
-        }
-        number
+        let behind = (self.last as u16).wrapping_sub(sequence);
+        self.last.checked_sub(behind.into())
     }
 
     /// The number that an echo bears, if it is ours and of this type.
@@ -124,151 +100,85 @@ impl<'a> ByEcho<'a> {
         self.number(u16::from_be_bytes([s0, s1]))
     }
 
-    fn read(&mut self) -> Option<Option<Heard>> {
-        let read = stamped::read(&self.socket, &mut self.buffer).ok()??;
-        let bytes = self.buffer.get(..read.len).unwrap_or_default();
-        let has_header = self.is_raw && self.plan.address.is_ipv4();
-        let (header, message) = match has_header {
-            true => {
-                let len = usize::from(bytes.first().copied().unwrap_or_default() & 0xf) * 4;
-                bytes.split_at_checked(len).unwrap_or_default()
+    fn heard(&self, came: Came) -> Option<Heard> {
+        let (asked, answered) = kinds(self.plan.address);
+        match came {
+            Came::Sent { number, stage, at } => Some(Heard::Sent { number, stage, at }),
+            Came::Icmp(icmp) => {
+                let number = self.echo(&icmp.quoted, asked)?;
+                Some(Heard::icmp(number, &icmp, 0))
             }
-            false => (&[][..], bytes),
+            Came::Reply(reply) => self.answered(&reply, answered),
+        }
+    }
+
+    fn answered(&self, reply: &Reply, wanted: u8) -> Option<Heard> {
+        let is_v4 = self.plan.address.is_ipv4();
+        let (header, message) = match self.is_raw && is_v4 {
+            true => {
+                let len = usize::from(reply.bytes.first()? & 0xf) * 4;
+                reply.bytes.split_at_checked(len)?
+            }
+            false => (&[][..], &reply.bytes[..]),
         };
-        let (_, wanted) = kinds(self.plan.address);
-        let Some(number) = self.echo(message, wanted) else {
-            return Some(None);
+        let number = self.echo(message, wanted)?;
+        // What the socket does not show.
+        let hidden = match (is_v4, header.is_empty()) {
+            (true, true) => 20,
+            (true, false) => 0,
+            (false, _) => 40,
         };
-        let header_len = if self.plan.address.is_ipv4() { 20 } else { 40 };
         let id = header.get(4..6).and_then(|id| id.first_chunk());
-        Some(Some(Heard::Answered {
+        Some(Heard::Answered {
             number,
             answer: ProbeAnswer::Echo,
-            at: read.at,
+            at: reply.at,
             rtt: None,
-            ttl: header.get(8).copied().or(read.ttl),
+            ttl: header.get(8).copied().or(reply.ttl),
             syn_retransmissions: 0,
             reply: Some(Box::new(ProbeReply {
                 from: self.plan.address.ip(),
                 source_port: 0,
-                len: u32::try_from(message.len() + header.len().max(header_len)).ok(),
+                len: u32::try_from(reply.len + hidden).ok(),
                 id: id.map(|id| u16::from_be_bytes(*id)),
                 dont_fragment: header.get(6).map(|flags| flags & 0x40 != 0),
                 segment: None,
             })),
-        }))
+        })
     }
 }
 
 impl Asker for ByEcho<'_> {
-    fn method(&self) -> ProbeMethod {
-        ProbeMethod::Icmp
-    }
-
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
-        self.last = Some(number);
+        self.last = number;
         let request = self.request(number);
-        let mut last = Errno::IO;
-        // An ICMP error about an earlier probe is reported once by a later send.
-        for _ in 0..3 {
-            match self.socket.send(&request) {
-                Ok(_) => return Ok(()),
-                Err(error) => last = Errno::from_io_error(&error).unwrap_or(Errno::IO),
-            }
-        }
-        self.unsent.push(number);
-        Err(last)
+        let sent = self.socket.send(number, &request, None);
+        sent.map_err(|error| errno(&error))
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
         wait_for(&self.socket, PollFlags::IN, timeout).map(|_| ())
     }
 
-    fn hear(&mut self, heard: &mut Vec<Heard>) {
-        let (asked, _) = kinds(self.plan.address);
-        for _ in 0..MAX_READ {
-            match take_queued(&self.socket) {
-                Some(Queued::Sent { number, at }) => heard.push(Heard::Sent {
-                    number: self.sent(number),
-                    at,
-                }),
-                Some(Queued::Icmp {
-                    kind,
-                    code,
-                    packet,
-                    from,
-                    at,
-                }) => {
-                    let Some(number) = self.echo(&packet, asked) else {
-                        continue;
-                    };
-                    let answer = ProbeAnswer::Unreachable(kind, code);
-                    heard.push(Heard::icmp(number, answer, at, from, 0));
-                }
-                None => break,
-            }
-        }
-        for _ in 0..MAX_READ {
-            match self.read() {
-                Some(answered) => heard.extend(answered),
-                None => break,
-            }
-        }
+    fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
+        self.socket.collect(|came| heard.extend(self.heard(came)));
+        Ok(())
     }
 
-    fn forget(&mut self, _number: u32) {}
+    fn forget(&mut self, _number: u32) -> u8 {
+        0
+    }
 }
 
 /// A socket for echoes, and whether it is raw.
-fn open(address: SocketAddr) -> Result<(Socket, bool), ProbeError> {
+fn open(address: SocketAddr) -> io::Result<(Socket, bool)> {
     let protocol = match address.ip() {
         IpAddr::V4(_) => Protocol::ICMPV4,
         IpAddr::V6(_) => Protocol::ICMPV6,
     };
     let domain = Domain::for_address(address);
-    let operation = "opening a socket for ICMP";
-    if let Ok(socket) = Socket::new(domain, Type::DGRAM, Some(protocol)) {
-        return Ok((socket, false));
-    }
-    match Socket::new(domain, Type::RAW, Some(protocol)) {
-        Ok(socket) => Ok((socket, true)),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(ProbeError::NotPermitted {
-                operation,
-                needs: "CAP_NET_RAW",
-            })
-        }
-        Err(source) => Err(ProbeError::Socket {
-            operation,
-            address,
-            source,
-        }),
-    }
-}
-
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| match *pair {
-        [high, low] => u32::from(u16::from_be_bytes([high, low])),
-        [high] => u32::from(high) << 8,
-        _ => 0,
-    };
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_of_a_checked_message_is_zero() {
-        let mut bytes = vec![8, 0, 0, 0, 0x12, 0x34, 0, 7, 1, 2, 3];
-        let [high, low] = checksum(&bytes).to_be_bytes();
-        (bytes[2], bytes[3]) = (high, low);
-        assert_eq!(checksum(&bytes), 0);
+    match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+        Ok(socket) => Ok((socket, false)),
+        Err(_) => Ok((Socket::new(domain, Type::RAW, Some(protocol))?, true)),
     }
 }

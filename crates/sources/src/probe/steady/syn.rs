@@ -2,21 +2,22 @@
 
 use std::collections::VecDeque;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeMethod};
+use lagtrace_core::event::ProbeAnswer;
+use lagtrace_core::segment::TcpFlags;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use socket2::{Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-use super::ports::reserve;
-use super::{Asker, Heard, SteadyPlan, dress};
+use super::segment::{Reply, Syn};
+use super::series::MAX_PENDING;
+use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, opening};
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
-use crate::probe::errors::{Queued, take_queued};
-use crate::probe::syn::raw::RawSocket;
-use crate::probe::syn::segment::{REPLY_LEN, Reply, Syn};
+use crate::stamped::queue::Icmp;
+use crate::stamped::{Came, StampedSocket, from_port, reserve, route};
 
 /// Probes differ by this much in their sequence numbers: odd, so that each of
 /// 2^32 probes has another one, and far apart for the eye.
@@ -32,34 +33,48 @@ const STRIDE_INVERSE: u32 = {
     }
     inverse
 };
+/// Sizes that an answer is tried with.
+const MAX_SIZES: usize = 4_096;
 /// Ports of ours that are held at a time.
 const MAX_HELD: usize = 512;
-/// Packets that are looked at in one go.
-const MAX_READ: usize = 1_000;
 
 /// A raw socket, and the ports that its SYNs came from.
+///
+/// Nobody here listens on them, so this host's kernel answers the SYN/ACK with
+/// RST. That is as it should be: without the RST the target would keep a
+/// half-open connection and repeat its SYN/ACK for a minute. It counts each as
+/// `EmbryonicRsts`; a note says so.
 pub(super) struct BySyn<'a> {
     plan: &'a SteadyPlan,
-    socket: RawSocket,
+    socket: StampedSocket,
+    source: IpAddr,
     held: VecDeque<(u16, Socket)>,
-    /// Numbers of the probes that were sent, the last ones: the kernel's
-    /// stamps count what was sent.
-    sent: VecDeque<u32>,
-    /// How many were sent before those.
-    sent_before: u32,
+    /// The number of the last probe.
+    last: u32,
     base: u32,
 }
 
 impl<'a> BySyn<'a> {
     pub(super) fn new(plan: &'a SteadyPlan) -> Result<Self, ProbeError> {
         let address = plan.address;
-        let socket = RawSocket::dressed(address, |socket| dress(socket, address, &plan.packet))?;
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))
+            .map_err(opening("opening a raw socket", address))?;
+        socket
+            .attach_filter(&from_port(address))
+            .and_then(|()| dress(&socket, address, &plan.packet))
+            .map_err(failure("preparing a raw socket", address))?;
+        // The kernel chooses route and source address, so this host's own
+        // address is probed over `lo` as every program would reach it.
+        let source = route(&socket, address).map_err(failure(FINDING_ROUTE, address))?;
+        let socket = StampedSocket::new(socket, address, 0)
+            .map_err(failure("preparing a raw socket", address))?;
         Ok(Self {
             plan,
             socket,
+            source,
             held: VecDeque::new(),
-            sent: VecDeque::new(),
-            sent_before: 0,
+            last: 0,
             base: std::process::id().wrapping_mul(0x9e37_79b9),
         })
     }
@@ -69,8 +84,9 @@ impl<'a> BySyn<'a> {
         if wanted != 0 && self.held.iter().any(|(port, _)| *port == wanted) {
             return Ok(wanted);
         }
-        let (source, target) = (self.socket.source(), self.plan.address);
-        let (holder, port) = reserve(source, target, Type::STREAM, Protocol::TCP, wanted)?;
+        let target = self.plan.address;
+        let (holder, port) = reserve(self.source, target, Type::STREAM, Protocol::TCP, wanted)
+            .map_err(|error| errno(&error))?;
         if self.held.len() == MAX_HELD {
             self.held.pop_front();
         }
@@ -89,111 +105,88 @@ impl<'a> BySyn<'a> {
             .wrapping_mul(STRIDE_INVERSE)
     }
 
-    /// The probe that was sent as the `id`th, from 0.
-    fn sent(&self, id: u32) -> Option<u32> {
-        let index = id.checked_sub(self.sent_before)? as usize;
-        self.sent.get(index).copied()
-    }
-
     /// What a packet that came says, if it answers a probe of ours.
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
-        let reply = Reply::read(bytes, self.socket.source(), self.plan.address)?;
+        let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
-        let acknowledged = reply.segment.ack.wrapping_sub(1);
-        // A payload is acknowledged with the SYN, or left out.
-        let size = u32::from(self.plan.packet.size);
-        let numbers = [acknowledged, acknowledged.wrapping_sub(size)];
-        let last = self.sent.back().copied()?;
-        let oldest = self.sent.front().copied()?;
-        let number = numbers
-            .into_iter()
-            .map(|sequence| self.number(sequence))
-            .find(|number| (oldest..=last).contains(number))?;
+        let acknowledged = reply.segment.ack;
+        // What was acknowledged: nothing, a SYN or FIN, a payload with it or
+        // without. A bare RST repeats what it was sent as acknowledged.
+        let of = |len: u16| {
+            let before = acknowledged.wrapping_sub(len.into());
+            [before.wrapping_sub(1), before]
+        };
+        let is_likely = |number: &u32| self.last.wrapping_sub(*number) < MAX_PENDING as u32;
+        let number = match reply.segment.flags.contains(TcpFlags::ACK) {
+            true => [0]
+                .into_iter()
+                .chain(self.plan.packet.sizes.all().take(MAX_SIZES))
+                .flat_map(of)
+                .map(|sequence| self.number(sequence))
+                .find(is_likely)?,
+            false => Some(self.number(reply.segment.seq)).filter(is_likely)?,
+        };
         Some((number, answer, reply))
+    }
+
+    fn heard(&self, came: Came) -> Option<Heard> {
+        match came {
+            Came::Sent { number, stage, at } => Some(Heard::Sent { number, stage, at }),
+            Came::Icmp(icmp) => {
+                let (number, port) = self.quoted(&icmp)?;
+                Some(Heard::icmp(number, &icmp, port))
+            }
+            Came::Reply(came) => {
+                let (number, answer, reply) = self.answer(&came.bytes)?;
+                Some(Heard::Answered {
+                    number,
+                    answer,
+                    at: came.at,
+                    rtt: None,
+                    ttl: reply.ttl.or(came.ttl),
+                    syn_retransmissions: 0,
+                    reply: Some(Box::new(reply.told())),
+                })
+            }
+        }
+    }
+
+    /// The number and port of the SYN that an ICMP error quotes.
+    fn quoted(&self, icmp: &Icmp) -> Option<(u32, u16)> {
+        let &[high, low, _, _, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
+        let number = self.number(u32::from_be_bytes(sequence));
+        Some((number, u16::from_be_bytes([high, low])))
     }
 }
 
 impl Asker for BySyn<'_> {
-    fn method(&self) -> ProbeMethod {
-        ProbeMethod::TcpSyn
-    }
-
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
         let port = self.port(number)?;
         let syn = Syn {
-            source: SocketAddr::new(self.socket.source(), port),
+            source: SocketAddr::new(self.source, port),
             destination: self.plan.address,
             sequence: self.sequence(number),
+            flags: self.plan.packet.flags(number),
             mss: self.plan.packet.mss,
-            payload: self.plan.packet.size,
+            payload: self.plan.packet.sizes.of(number),
         };
-        self.socket.send(&syn.to_bytes())?;
-        if self.sent.len() == super::MAX_PENDING {
-            self.sent.pop_front();
-            self.sent_before = self.sent_before.wrapping_add(1);
-        }
-        self.sent.push_back(number);
-        Ok(())
+        self.last = number;
+        let sent = self.socket.send(number, &syn.to_bytes(), None);
+        sent.map_err(|error| errno(&error))
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
         wait_for(&self.socket, PollFlags::IN, timeout).map(|_| ())
     }
 
-    fn hear(&mut self, heard: &mut Vec<Heard>) {
-        for _ in 0..MAX_READ {
-            let Some(queued) = take_queued(&self.socket) else {
-                break;
-            };
-            match queued {
-                Queued::Sent { number, at } => {
-                    let number = self.sent(number);
-                    heard.extend(number.map(|number| Heard::Sent { number, at }));
-                }
-                Queued::Icmp {
-                    kind,
-                    code,
-                    packet,
-                    from,
-                    at,
-                } => {
-                    let sequence = packet.get(4..8).and_then(|bytes| bytes.first_chunk());
-                    let Some(sequence) = sequence.map(|bytes| u32::from_be_bytes(*bytes)) else {
-                        continue;
-                    };
-                    let port = packet.first_chunk().map(|port| u16::from_be_bytes(*port));
-                    heard.push(Heard::icmp(
-                        self.number(sequence),
-                        ProbeAnswer::Unreachable(kind, code),
-                        at,
-                        from,
-                        port.unwrap_or_default(),
-                    ));
-                }
-            }
-        }
-        for _ in 0..MAX_READ {
-            let mut bytes = [0_u8; REPLY_LEN];
-            let Ok(Some(read)) = self.socket.read(&mut bytes) else {
-                break;
-            };
-            let bytes = bytes.get(..read.len).unwrap_or_default();
-            let Some((number, answer, reply)) = self.answer(bytes) else {
-                continue;
-            };
-            heard.push(Heard::Answered {
-                number,
-                answer,
-                at: read.at,
-                rtt: None,
-                ttl: reply.ttl.or(read.ttl),
-                syn_retransmissions: 0,
-                reply: Some(Box::new(reply.told())),
-            });
-        }
+    fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
+        self.socket.collect(|came| heard.extend(self.heard(came)));
+        Ok(())
     }
 
-    fn forget(&mut self, _number: u32) {}
+    fn forget(&mut self, _number: u32) -> u8 {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -3,26 +3,25 @@
 use std::collections::VecDeque;
 use std::io;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 
-use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbeReply};
+use lagtrace_core::event::{ProbeAnswer, ProbeReply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use socket2::{Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-use super::ports::reserve;
-use super::{Asker, Heard, SteadyPlan, dress};
+use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, any, dress, errno, failure};
 use crate::probe::ProbeError;
-use crate::probe::errors::{Queued, take_queued};
-use crate::probe::stamped;
+use crate::stamped::queue::Reply;
+use crate::stamped::{Came, StampedSocket, reserve};
 
 /// Sockets that wait for an answer at a time.
 const MAX_OPEN: usize = 512;
-/// Packets of one socket that are looked at in one go.
-const MAX_READ: usize = 64;
+/// Bytes of UDP's header.
+const HEADER: usize = 8;
 /// Headers of IP and UDP.
-const HEADERS: [u32; 2] = [28, 48];
+const HEADERS: [usize; 2] = [28, 48];
 
 /// A socket for each port that was sent from, the latest ones.
 pub(super) struct ByDatagram<'a> {
@@ -30,14 +29,14 @@ pub(super) struct ByDatagram<'a> {
     open: VecDeque<Asked>,
     payload: Vec<u8>,
     /// Keeps the kernel stamping from before the first probe on.
-    _stamping: Socket,
+    _stamping: StampedSocket,
 }
 
 /// A socket, and the probes that were sent from it.
 struct Asked {
-    socket: Socket,
+    socket: StampedSocket,
     port: u16,
-    /// In the order in which they were sent; the kernel's stamps count them.
+    /// In the order in which they were sent.
     numbers: Vec<u32>,
     /// How many of them were answered: answers do not say whose they are.
     answered: usize,
@@ -45,16 +44,27 @@ struct Asked {
 
 impl<'a> ByDatagram<'a> {
     pub(super) fn new(plan: &'a SteadyPlan) -> Result<Self, ProbeError> {
-        let socket = socket(plan, 0).map_err(|error| ProbeError::Socket {
-            operation: "opening a socket for UDP",
-            address: plan.address,
-            source: error.into(),
-        })?;
+        let address = plan.address;
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::DGRAM,
+            Some(Protocol::UDP),
+        )
+        .and_then(|socket| {
+            dress(&socket, address, &plan.packet)?;
+            Ok(socket)
+        })
+        .map_err(failure("opening a socket for UDP", address))?;
+        socket
+            .connect(&address.into())
+            .map_err(failure(FINDING_ROUTE, address))?;
+        let stamping = StampedSocket::new(socket, address, HEADER)
+            .map_err(failure("preparing a socket for UDP", address))?;
         Ok(Self {
             plan,
             open: VecDeque::new(),
-            payload: vec![0; plan.packet.size.into()],
-            _stamping: socket.0,
+            payload: vec![0; plan.packet.sizes.last.into()],
+            _stamping: stamping,
         })
     }
 
@@ -67,7 +77,7 @@ impl<'a> ByDatagram<'a> {
         if let Some(asked) = known.and_then(|at| self.open.remove(at)) {
             self.open.push_back(asked);
         } else {
-            let (socket, port) = socket(self.plan, wanted)?;
+            let (socket, port) = socket(self.plan, wanted).map_err(|error| errno(&error))?;
             if self.open.len() == MAX_OPEN {
                 self.open.pop_front();
             }
@@ -83,47 +93,22 @@ impl<'a> ByDatagram<'a> {
 }
 
 /// A socket that talks with the target only, from this port or for 0 from any.
-fn socket(plan: &SteadyPlan, port: u16) -> Result<(Socket, u16), Errno> {
-    let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
     let address = plan.address;
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let (socket, port) = reserve(any, address, Type::DGRAM, Protocol::UDP, port)?;
-    stamped::prepare(&socket, address).map_err(errno)?;
-    dress(&socket, address, &plan.packet).map_err(errno)?;
-    socket.connect(&address.into()).map_err(errno)?;
-    Ok((socket, port))
+    let (socket, port) = reserve(any(address), address, Type::DGRAM, Protocol::UDP, port)?;
+    dress(&socket, address, &plan.packet)?;
+    socket.connect(&address.into())?;
+    Ok((StampedSocket::new(socket, address, HEADER)?, port))
 }
 
 impl Asker for ByDatagram<'_> {
-    fn method(&self) -> ProbeMethod {
-        ProbeMethod::Udp
-    }
-
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
         let payload = std::mem::take(&mut self.payload);
-        let sent = self.open(number).and_then(|asked| {
-            let mut last = Errno::IO;
-            // An ICMP error about an earlier probe is reported once by a later send.
-            for _ in 0..3 {
-                match asked.socket.send(&payload) {
-                    Ok(_) => {
-                        asked.numbers.push(number);
-                        return Ok(());
-                    }
-                    Err(error) => last = Errno::from_io_error(&error).unwrap_or(Errno::IO),
-                }
-            }
-            Err(last)
-        });
+        let size = usize::from(self.plan.packet.sizes.of(number));
+        let bytes = payload.get(..size).unwrap_or(&payload);
+        let sent = self.open(number).and_then(|asked| asked.ask(number, bytes));
         self.payload = payload;
-        // Refusals come by the queue too, with who refuses and when.
-        match sent {
-            Err(Errno::CONNREFUSED) => Ok(()),
-            sent => sent,
-        }
+        sent
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
@@ -139,77 +124,77 @@ impl Asker for ByDatagram<'_> {
         }
     }
 
-    fn hear(&mut self, heard: &mut Vec<Heard>) {
+    fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
         let target = self.plan.address;
         for asked in &mut self.open {
             asked.hear(target, heard);
         }
+        Ok(())
     }
 
-    fn forget(&mut self, number: u32) {
+    fn forget(&mut self, number: u32) -> u8 {
         // A port of its own is held until its answer would be of no interest.
         if self.plan.ports == super::SourcePorts::Fresh && self.open.len() == MAX_OPEN {
             self.open.retain(|asked| !asked.numbers.contains(&number));
         }
+        0
     }
 }
 
 impl Asked {
-    fn hear(&mut self, target: SocketAddr, heard: &mut Vec<Heard>) {
-        for _ in 0..MAX_READ {
-            match take_queued(&self.socket) {
-                Some(Queued::Sent { number, at }) => {
-                    let number = self.numbers.get(number as usize).copied();
-                    heard.extend(number.map(|number| Heard::Sent { number, at }));
-                }
-                Some(Queued::Icmp {
-                    kind,
-                    code,
-                    from,
-                    at,
-                    ..
-                }) => {
-                    let answer = ProbeAnswer::Unreachable(kind, code);
-                    let number = self.next();
-                    let port = self.port;
-                    heard.extend(number.map(|number| Heard::icmp(number, answer, at, from, port)));
-                }
-                None => break,
-            }
+    fn ask(&mut self, number: u32, payload: &[u8]) -> Result<(), Errno> {
+        match self.socket.send(number, payload, None) {
+            Ok(()) => {}
+            // A refusal of an earlier one; it comes by the queue too.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(errno(&error)),
         }
-        for _ in 0..MAX_READ {
-            let mut bytes = [0_u8; 2048];
-            let Ok(Some(read)) = stamped::read(&self.socket, &mut bytes) else {
-                break;
-            };
-            let Some(number) = self.next() else {
-                continue;
-            };
-            let headers = HEADERS[usize::from(target.is_ipv6())];
-            heard.push(Heard::Answered {
-                number,
-                answer: ProbeAnswer::Datagram,
-                at: read.at,
-                rtt: None,
-                ttl: read.ttl,
-                syn_retransmissions: 0,
-                reply: Some(Box::new(ProbeReply {
-                    from: target.ip(),
-                    source_port: self.port,
-                    len: u32::try_from(read.len).ok().map(|len| len + headers),
-                    id: None,
-                    dont_fragment: None,
-                    segment: None,
-                })),
-            });
-        }
+        self.numbers.push(number);
+        Ok(())
     }
 
-    /// The probe that an answer is taken for: the oldest that had none, or the
-    /// last one again.
-    fn next(&mut self) -> Option<u32> {
-        let number = self.numbers.get(self.answered).or(self.numbers.last());
-        self.answered = (self.answered + 1).min(self.numbers.len());
-        number.copied()
+    fn hear(&mut self, target: SocketAddr, heard: &mut Vec<Heard>) {
+        let Self {
+            socket,
+            port,
+            numbers,
+            answered,
+        } = self;
+        // An answer is taken for the oldest that had none, or for the last one
+        // again.
+        let mut next = || {
+            let number = numbers.get(*answered).or(numbers.last());
+            *answered = (*answered + 1).min(numbers.len());
+            number.copied()
+        };
+        socket.collect(|came| match came {
+            Came::Sent { number, stage, at } => heard.push(Heard::Sent { number, stage, at }),
+            Came::Icmp(icmp) => {
+                heard.extend(next().map(|number| Heard::icmp(number, &icmp, *port)));
+            }
+            Came::Reply(reply) => {
+                heard.extend(next().map(|number| datagram(number, target, *port, &reply)));
+            }
+        });
+    }
+}
+
+fn datagram(number: u32, target: SocketAddr, source_port: u16, reply: &Reply) -> Heard {
+    let headers = HEADERS[usize::from(target.is_ipv6())];
+    Heard::Answered {
+        number,
+        answer: ProbeAnswer::Datagram,
+        at: reply.at,
+        rtt: None,
+        ttl: reply.ttl,
+        syn_retransmissions: 0,
+        reply: Some(Box::new(ProbeReply {
+            from: target.ip(),
+            source_port,
+            len: u32::try_from(reply.len + headers).ok(),
+            id: None,
+            dont_fragment: None,
+            segment: None,
+        })),
     }
 }

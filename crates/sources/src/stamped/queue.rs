@@ -1,4 +1,4 @@
-//! What waits on the sockets of a trace: ICMP errors and transmit stamps on the
+//! What waits on the sockets of probes: ICMP errors and transmit stamps on the
 //! error queue, replies of the target before it.
 
 use std::io::IoSliceMut;
@@ -24,15 +24,20 @@ const OLD_QUOTE: usize = 128;
 /// Bytes of an IPv4 header without options, as ours are.
 const HEADER_V4: usize = 20;
 
+/// What `ee_info` of a stamp at the queue says (`include/uapi/linux/errqueue.h`).
+const SCM_TSTAMP_SCHED: u32 = 1;
+
 /// One entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Queued {
+pub(crate) enum Queued {
     /// An ICMP error about a packet of ours.
     Icmp(Icmp),
-    /// When the packet of this number, from 0, was handed to the device.
+    /// When the packet of this number, from 0, came so far.
     Sent {
         /// The packet's number.
         number: u32,
+        /// How far.
+        stage: Stage,
         /// When, on the realtime clock.
         at: Timestamp,
     },
@@ -40,46 +45,58 @@ pub(super) enum Queued {
     Other,
 }
 
+/// How far a packet came on its way out
+/// (`Documentation/networking/timestamping.rst`, 1.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// To this host's queue before the device.
+    Queue,
+    /// To the device.
+    Device,
+}
+
 /// An ICMP error about a packet of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Icmp {
+pub(crate) struct Icmp {
     /// Who sent it.
-    pub(super) from: Option<IpAddr>,
+    pub(crate) from: Option<IpAddr>,
     /// ICMP or ICMPv6 type.
-    pub(super) kind: u8,
+    pub(crate) kind: u8,
     /// Its code.
-    pub(super) code: u8,
+    pub(crate) code: u8,
     /// The next link's MTU, where it says so.
-    pub(super) mtu: u32,
+    pub(crate) mtu: u32,
     /// The port that the quoted packet went to (cooked sockets).
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// What the quoted packet held: of raw sockets from the transport header
     /// on, of others from behind it.
-    pub(super) quoted: Vec<u8>,
+    pub(crate) quoted: Vec<u8>,
     /// When it came, by the kernel.
-    pub(super) at: Option<Timestamp>,
+    pub(crate) at: Option<Timestamp>,
     /// Its own time to live.
-    pub(super) ttl: Option<u8>,
+    pub(crate) ttl: Option<u8>,
     /// MPLS labels.
-    pub(super) labels: Vec<MplsLabel>,
+    pub(crate) labels: Vec<MplsLabel>,
 }
 
 /// A reply of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    /// What it says, from where its socket shows it.
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Reply {
+    /// What it says, from where its socket shows it, as far as there was room.
+    pub(crate) bytes: Vec<u8>,
+    /// Its length from there on.
+    pub(crate) len: usize,
     /// Who sent it.
-    pub(super) from: Option<SocketAddr>,
+    pub(crate) from: Option<SocketAddr>,
     /// When it came, by the kernel.
-    pub(super) at: Option<Timestamp>,
+    pub(crate) at: Option<Timestamp>,
     /// Its time to live.
-    pub(super) ttl: Option<u8>,
+    pub(crate) ttl: Option<u8>,
 }
 
 /// Takes the next entry of a socket's error queue; `None` when there is none.
 /// `hidden` are the bytes of the transport header that the socket does not show.
-pub(super) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
+pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let (bytes, received) = receive(socket, flags)?;
     let Some(error) = received.error else {
@@ -106,6 +123,10 @@ pub(super) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
         libc::SO_EE_ORIGIN_TIMESTAMPING => match received.at {
             Some(at) => Queued::Sent {
                 number: error.ee_data,
+                stage: match error.ee_info {
+                    SCM_TSTAMP_SCHED => Stage::Queue,
+                    _ => Stage::Device,
+                },
                 at,
             },
             None => Queued::Other,
@@ -115,10 +136,12 @@ pub(super) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
 }
 
 /// Takes the next reply; `None` when there is none.
-pub(super) fn take_reply(socket: impl AsFd) -> Option<Reply> {
-    let (bytes, received) = receive(socket, MsgFlags::MSG_DONTWAIT)?;
+pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+    let (bytes, received) = receive(socket, flags)?;
     Some(Reply {
         bytes,
+        len: received.len,
         from: received.name,
         at: received.at,
         ttl: received.ttl,
@@ -140,6 +163,7 @@ fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLab
 /// What came beside the bytes.
 #[derive(Default)]
 struct Received {
+    len: usize,
     error: Option<libc::sock_extended_err>,
     offender: Option<IpAddr>,
     name: Option<SocketAddr>,
@@ -153,8 +177,9 @@ fn receive(socket: impl AsFd, flags: MsgFlags) -> Option<(Vec<u8>, Received)> {
     let mut buffers = [IoSliceMut::new(&mut bytes)];
     let fd = socket.as_fd().as_raw_fd();
     let message = recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags).ok()?;
-    let (len, received) = (message.bytes, interpret(&message));
-    bytes.truncate(len);
+    let mut received = interpret(&message);
+    received.len = message.bytes;
+    bytes.truncate(received.len);
     Some((bytes, received))
 }
 

@@ -1,0 +1,92 @@
+//! What goes out on the sockets.
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::time::Timestamp;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::{Engine, LaneSockets, Socket};
+use crate::load::driver::Slot;
+use crate::load::socket::failure_of;
+
+/// Bytes of a request that TLS is given at once; the rest waits until the
+/// kernel took them.
+const TLS_CHUNK: usize = 32 * 1024;
+
+impl Engine<'_> {
+    /// Sends a request that is due.
+    pub(super) fn send(&mut self, slot: Slot, now: Timestamp) {
+        let lane = self.driver.lane_of(slot);
+        let in_flight = self.driver.in_flight(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return;
+        };
+        let unsent = socket.unsent.div_ceil(lane.request.len().max(1));
+        if unsent >= in_flight.max(1) {
+            // One was answered before it was heard out: a new request would be
+            // taken for its end.
+            return self.driver.failed(slot, now, RequestFailure::Closed);
+        }
+        socket.unsent += lane.request.len();
+        if let Err(error) = socket.push(lane) {
+            self.driver.failed(slot, now, failure_of(error));
+        }
+    }
+
+    /// Sends more of what the kernel took only a part of.
+    pub(super) fn send_rest(&mut self, slot: Slot) {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return;
+        };
+        if let Err(error) = socket.push(lane) {
+            let (now, failure) = (self.clock.now(), failure_of(error));
+            self.report(now, |driver| driver.failed(slot, now, failure));
+        }
+    }
+}
+
+impl Socket {
+    /// Gives the kernel as much as it takes.
+    fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
+        loop {
+            // Requests of a lane are alike: what is left are the rest of one
+            // and, behind it, whole ones.
+            let len = lane.request.len().max(1);
+            let left = self.unsent - self.unsent.saturating_sub(1) / len * len;
+            let from = lane.request.len().saturating_sub(left);
+            let rest = lane.request.get(from..).unwrap_or_default();
+            let Some(tls) = &mut self.tls else {
+                let sent = send(&self.fd, rest)?;
+                self.unsent -= sent;
+                if sent < rest.len() || self.unsent == 0 {
+                    return Ok(());
+                }
+                continue;
+            };
+            if self.wire.is_empty() && !rest.is_empty() {
+                let chunk = rest.get(..TLS_CHUNK).unwrap_or(rest);
+                self.unsent -= tls.give(chunk);
+                tls.drain(&mut self.wire);
+            }
+            if self.wire.is_empty() {
+                return Ok(());
+            }
+            let sent = send(&self.fd, &self.wire)?;
+            self.wire.drain(..sent);
+            if !self.wire.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Sends without waiting; 0 where the kernel takes nothing now.
+fn send(fd: &std::os::fd::OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        done => done,
+    }
+}

@@ -1,0 +1,143 @@
+//! What comes in on the sockets.
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::flow::FlowKey;
+use lagtrace_core::time::Timestamp;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, sockopt};
+
+use super::{Engine, READ_LEN};
+use crate::load::driver::Slot;
+use crate::load::secure::Secure;
+use crate::load::socket::failure_of;
+
+/// Reads of one connection in a row before others have their turn.
+const MAX_READS: usize = 16;
+
+impl Engine<'_> {
+    /// Reads until there is nothing more; to the end if there is one.
+    pub(super) fn read(&mut self, slot: Slot, is_ended: bool) {
+        for _ in 0..MAX_READS {
+            let Some(Some(socket)) = self.sockets.get(slot) else {
+                return;
+            };
+            let generation = socket.generation;
+            let result =
+                rustix::net::recv(&socket.fd, self.buffer.as_mut_slice(), RecvFlags::empty());
+            let now = self.clock.now();
+            let len = match result {
+                Ok((0, _)) => return self.report(now, |driver| driver.peer_closed(slot, now)),
+                Ok((len, _)) => len,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    let failure = match failure_of(error) {
+                        RequestFailure::ConnectTimeout => RequestFailure::Timeout,
+                        failure => failure,
+                    };
+                    return self.report(now, |driver| driver.failed(slot, now, failure));
+                }
+            };
+            let lane = self.driver.lane_of(slot);
+            if self.lanes.get(lane).is_some_and(|lane| lane.plan.quickack) {
+                // The option is no flag: it holds until the next send or so.
+                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+            }
+            if socket.tls.is_some() {
+                self.decrypt(slot, now, len);
+            } else {
+                let bytes = self.buffer.get(..len).unwrap_or_default();
+                self.driver.received(slot, now, bytes);
+            }
+            self.carry_out(now);
+            let is_same = matches!(self.sockets.get(slot), Some(Some(socket)) if socket.generation == generation);
+            if !is_same || (len < READ_LEN && !is_ended) {
+                return;
+            }
+        }
+        self.unread.push(slot);
+    }
+
+    /// Hands on what TLS makes of the first `len` bytes read.
+    fn decrypt(&mut self, slot: Slot, now: Timestamp, len: usize) {
+        let Some(Some(socket)) = self.sockets.get_mut(slot) else {
+            return;
+        };
+        let Some(tls) = &mut socket.tls else {
+            return;
+        };
+        self.plain.clear();
+        let wire = self.buffer.get(..len).unwrap_or_default();
+        let taken = tls.take(wire, &mut self.plain);
+        // The end of our side of the handshake, or an alert.
+        tls.drain(&mut socket.wire);
+        let outcome = tls.outcome(now);
+        if !socket.wire.is_empty() {
+            self.send_rest(slot);
+        }
+        if !matches!(self.sockets.get(slot), Some(Some(_))) {
+            return;
+        }
+        if let Some(secured) = outcome {
+            self.driver.secured(slot, now, secured);
+            self.carry_out(now);
+        }
+        if !self.plain.is_empty() {
+            self.driver.received(slot, now, &self.plain);
+        }
+        if let Err(fault) = taken {
+            self.driver.tls_failed(slot, now, fault);
+        }
+    }
+
+    pub(super) fn finish_connect(&mut self, slot: Slot, flags: epoll::EventFlags) {
+        let Some(Some(socket)) = self.sockets.get_mut(slot) else {
+            return;
+        };
+        let ready = epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+        if !flags.intersects(ready) {
+            return;
+        }
+        let outcome = sockopt::socket_error(&socket.fd).and_then(|outcome| outcome);
+        let now = self.clock.now();
+        if let Err(error) = outcome {
+            let failure = failure_of(error);
+            return self.report(now, |driver| driver.failed(slot, now, failure));
+        }
+        socket.is_connected = true;
+        let lane = self.driver.lane_of(slot);
+        let flow = self.lanes.get(lane).and_then(|lane| {
+            if lane.plan.quickack {
+                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+            }
+            lane.plan.flow(&socket.fd)
+        });
+        if self.lanes.get(lane).is_some_and(|lane| lane.peer.is_some()) {
+            self.begin_tls(slot, now, flow);
+        } else {
+            self.report(now, |driver| driver.connected(slot, now, flow));
+        }
+        // What came with the handshake's end is told by this event only.
+        if flags.contains(epoll::EventFlags::IN) {
+            self.read(slot, flags.contains(epoll::EventFlags::RDHUP));
+        }
+    }
+
+    fn begin_tls(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        let lane = self.driver.lane_of(slot);
+        self.driver.secures(slot, now, flow);
+        let peer = self.lanes.get(lane).and_then(|lane| lane.peer.as_ref());
+        let (Some(peer), Some(Some(socket))) = (peer, self.sockets.get_mut(slot)) else {
+            return;
+        };
+        match Secure::begin(peer, now) {
+            Ok(mut tls) => {
+                tls.drain(&mut socket.wire);
+                socket.tls = Some(Box::new(tls));
+                self.send_rest(slot);
+            }
+            Err(fault) => self.report(now, |driver| driver.tls_failed(slot, now, fault)),
+        }
+    }
+}

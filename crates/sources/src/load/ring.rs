@@ -1,0 +1,506 @@
+//! One worker on the kernel's rings (io_uring): the same as the engine on
+//! epoll, at fewer calls for each request.
+//!
+//! What came is read by the kernel before this thread runs again, so that the
+//! stamps of a batch of responses are of one instant; what is sent is handed
+//! over together, and each send's stamp lies evenly between two readings of
+//! the clock around it.
+
+mod pool;
+mod queue;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::time::Timestamp;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use super::LoadError;
+use super::driver::{Command, Driver, Slot};
+use super::engine::{BATCH_LEN, LaneSockets, MAX_TIME_WAITS, Stops, WorkerReport, thread_cpu};
+use super::meter::LagMeter;
+use super::plan::{Lane, Plan};
+use super::record::Batch;
+use super::socket::failure_of;
+use crate::clock::Clock;
+use queue::Answer;
+
+pub(super) use queue::Queue;
+
+/// Sends that share two readings of the clock.
+const SENDS: usize = 32;
+/// What a send takes before it was ever measured.
+const FIRST_PACE: Duration = Duration::from_micros(2);
+/// Requests up to this length go into a socket's empty buffer at once.
+const SHORT_REQUEST: usize = 2 * 1024;
+
+/// A worker and its sockets.
+pub(super) struct RingEngine<'a> {
+    // First: the kernel must be done with everything below before it goes.
+    queue: Queue,
+    driver: Driver,
+    clock: Clock,
+    lanes: Vec<LaneSockets>,
+    sockets: Vec<Option<Socket>>,
+    /// Requests to be sent, by socket and generation.
+    unsent: Vec<(Slot, u32)>,
+    /// When the kernel will answer in any case.
+    alarm: Option<Timestamp>,
+    answers: Vec<Answer>,
+    generation: u32,
+    closes_by_fin: u32,
+    batches: SyncSender<Batch>,
+    stops: Stops<'a>,
+    pace: SendPace,
+    woken: Timestamp,
+    turn: LagMeter,
+}
+
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    /// Tells answers about this socket from those about its predecessors.
+    generation: u32,
+    is_connected: bool,
+    /// Whether a long request is still on its way out.
+    is_sending: bool,
+}
+
+/// What one of several sends takes.
+#[derive(Debug)]
+struct SendPace {
+    usual: Duration,
+}
+
+impl SendPace {
+    /// Given what `count` of them took. Where this thread lost its processor
+    /// meanwhile nobody knows when: what is usual is assumed then, so that a
+    /// send's stamp is early rather than late.
+    fn of(&mut self, took: Duration, count: usize) -> Duration {
+        let each = took / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        // Half as slow again at most moves what is usual, by a sixteenth.
+        let seen = each.min(self.usual * 3 / 2);
+        self.usual = (self.usual * 15 + seen) / 16;
+        each.min(self.usual)
+    }
+}
+
+/// What was asked of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Connect,
+    Receive,
+    Send,
+    Cancel,
+    Alarm,
+}
+
+impl Asked {
+    const ALL: [Self; 5] = [
+        Self::Connect,
+        Self::Receive,
+        Self::Send,
+        Self::Cancel,
+        Self::Alarm,
+    ];
+
+    /// For one socket: 16 bits of kind, 16 of slot, 32 of generation.
+    fn token(self, slot: Slot, generation: u32) -> u64 {
+        (self as u64) << 48 | (slot as u64 & 0xffff) << 32 | u64::from(generation)
+    }
+
+    fn of(token: u64) -> (Option<Self>, Slot, u32) {
+        let kind = Self::ALL.get((token >> 48) as usize).copied();
+        (kind, (token >> 32 & 0xffff) as Slot, token as u32)
+    }
+}
+
+/// Rings for this thread, if the kernel has them for us and `plan` keeps its
+/// connections and asks in clear text, one request at a time: the rest is on
+/// epoll.
+pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
+    let is_plain = |lane: &Lane| {
+        let opens = matches!(
+            lane.experiment,
+            Some(Experiment::FreshConnection | Experiment::ConnectionClose)
+        );
+        !opens && !lane.target.url.is_tls()
+    };
+    let suits = plan.uses_rings && plan.at_once == 1 && plan.lanes.iter().all(is_plain);
+    suits.then(|| Queue::new(connections).ok()).flatten()
+}
+
+impl<'a> RingEngine<'a> {
+    /// A worker that carries out `driver`'s part of `plan` on this thread.
+    pub(super) fn new(
+        queue: Queue,
+        plan: &Plan,
+        driver: Driver,
+        clock: Clock,
+        batches: SyncSender<Batch>,
+        stops: Stops<'a>,
+    ) -> Result<Self, LoadError> {
+        Ok(Self {
+            queue,
+            lanes: LaneSockets::of(plan)?,
+            sockets: (0..driver.len()).map(|_| None).collect(),
+            unsent: Vec::new(),
+            alarm: None,
+            answers: Vec::new(),
+            generation: 0,
+            closes_by_fin: 0,
+            pace: SendPace { usual: FIRST_PACE },
+            woken: clock.now(),
+            turn: LagMeter::default(),
+            driver,
+            clock,
+            batches,
+            stops,
+        })
+    }
+
+    /// Runs to the end and hands over everything.
+    pub(super) fn run(mut self) -> io::Result<WorkerReport> {
+        let (begun, cpu_before) = (self.clock.now(), thread_cpu());
+        let mut now = begun;
+        self.driver.begin(now);
+        self.carry_out(now)?;
+        while !self.driver.is_done(now) {
+            self.send_all(now)?;
+            self.wait(now)?;
+            self.woken = self.clock.now();
+            self.react()?;
+            now = self.clock.now();
+            if self.tick(now)? {
+                now = self.clock.now();
+            }
+        }
+        self.driver.finish(now);
+        self.hand_over();
+        Ok(WorkerReport {
+            cpu: thread_cpu().saturating_sub(cpu_before),
+            wall: now.since(begun),
+            start_lag: self.driver.lag().clone(),
+            turn: self.turn.clone(),
+        })
+    }
+
+    /// Waits until something comes or is due. An alarm for the driver's
+    /// periodic check spares most waits a timer of their own.
+    fn wait(&mut self, now: Timestamp) -> io::Result<()> {
+        let (wake, check) = (self.driver.next_wake(now), self.driver.next_check());
+        if wake < check {
+            return self.queue.wait_at_most(wake.since(self.clock.now()));
+        }
+        if self.alarm.is_none_or(|alarm| alarm > check) {
+            let token = Asked::Alarm.token(0, 0);
+            self.queue.set_alarm(check.since(now), token)?;
+            self.alarm = Some(check);
+        }
+        self.queue.wait()
+    }
+
+    /// Does what is due; true if that may have taken a while.
+    fn tick(&mut self, now: Timestamp) -> io::Result<bool> {
+        let is_check = self.driver.tick(now);
+        self.carry_out(now)?;
+        if is_check {
+            if self.stops.abandoned.load(Ordering::Relaxed) {
+                self.driver.stop(now, Duration::ZERO);
+            } else if self.stops.by_caller.load(Ordering::Relaxed) {
+                self.driver.stop(now, Duration::MAX);
+            }
+        }
+        let is_full = self.driver.batch().records.len() >= BATCH_LEN;
+        if is_check || is_full {
+            self.hand_over();
+        }
+        Ok(is_check || is_full)
+    }
+
+    fn hand_over(&mut self) {
+        if !self.driver.batch().is_empty() {
+            // The collector outlives all workers; should it not, nobody listens.
+            let _ = self.batches.send(self.driver.take_batch());
+        }
+    }
+
+    /// Does what the driver wants, in order, but for sends: those go together.
+    fn carry_out(&mut self, now: Timestamp) -> io::Result<()> {
+        while let Some(command) = self.driver.next_command() {
+            match command {
+                Command::Send(slot) => self.prepare_send(slot, now),
+                Command::Connect(slot) => self.connect(slot, now)?,
+                Command::Close(slot) => self.close(slot)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_send(&mut self, slot: Slot, now: Timestamp) {
+        match self.sockets.get(slot) {
+            // It was answered before it was heard out: a new request would be
+            // taken for the old one's end.
+            Some(Some(socket)) if socket.is_sending => {
+                self.driver.failed(slot, now, RequestFailure::Closed);
+            }
+            Some(Some(socket)) => self.unsent.push((slot, socket.generation)),
+            _ => {}
+        }
+    }
+
+    /// Hands the prepared requests over; it is `now`.
+    fn send_all(&mut self, now: Timestamp) -> io::Result<()> {
+        let unsent = core::mem::take(&mut self.unsent);
+        let mut before = now;
+        for some in unsent.chunks(SENDS) {
+            for &(slot, generation) in some {
+                self.send(slot, generation)?;
+            }
+            let (mut each, mut after) = (Duration::ZERO, before);
+            // A single send begins when the wait does.
+            if unsent.len() > 1 {
+                self.queue.submit()?;
+                after = self.clock.now();
+                each = self.pace.of(after.since(before), some.len());
+            }
+            for (number, &(slot, generation)) in (0_u32..).zip(some) {
+                if self.is_current(slot, generation) {
+                    self.driver.sent(slot, before + each * number);
+                }
+            }
+            before = after;
+        }
+        self.turn.note(before.since(self.woken));
+        self.unsent = unsent;
+        self.unsent.clear();
+        Ok(())
+    }
+
+    fn send(&mut self, slot: Slot, generation: u32) -> io::Result<()> {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return Ok(());
+        };
+        if socket.generation != generation {
+            return Ok(());
+        }
+        let is_short = lane.request.len() <= SHORT_REQUEST;
+        socket.is_sending = !is_short;
+        let token = Asked::Send.token(slot, generation);
+        // SAFETY: requests are never changed and live longer than the queue.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.queue.send(slot, &lane.request, is_short, token)
+        }
+    }
+
+    fn connect(&mut self, slot: Slot, now: Timestamp) -> io::Result<()> {
+        let Some(lane) = self.lanes.get(self.driver.lane_of(slot)) else {
+            return Ok(());
+        };
+        let fd = match lane.plan.connect() {
+            Ok(fd) => fd,
+            Err(failure) => {
+                self.driver.failed(slot, now, failure);
+                return Ok(());
+            }
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        let token = Asked::Connect.token(slot, generation);
+        self.queue.await_writable(fd.as_fd(), token)?;
+        if let Some(place) = self.sockets.get_mut(slot) {
+            *place = Some(Socket {
+                fd,
+                generation,
+                is_connected: false,
+                is_sending: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, slot: Slot) -> io::Result<()> {
+        let Some(socket) = self.sockets.get_mut(slot).and_then(Option::take) else {
+            return Ok(());
+        };
+        self.closes_by_fin = self.closes_by_fin.saturating_add(1);
+        if self.closes_by_fin > MAX_TIME_WAITS {
+            // An RST after the whole response harms nobody and frees the port.
+            let _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
+        }
+        // The kernel holds the socket for as long as something is asked of it.
+        let asked = match socket.is_connected {
+            true => [
+                Some(Asked::Receive),
+                socket.is_sending.then_some(Asked::Send),
+            ],
+            false => [Some(Asked::Connect), None],
+        };
+        let own = Asked::Cancel.token(slot, socket.generation);
+        for asked in asked.into_iter().flatten() {
+            self.queue
+                .cancel(asked.token(slot, socket.generation), own)?;
+        }
+        match socket.is_connected {
+            true => self.queue.set_file(slot, None),
+            false => Ok(()),
+        }
+    }
+
+    /// Handles what the kernel has done.
+    fn react(&mut self) -> io::Result<()> {
+        let mut answers = core::mem::take(&mut self.answers);
+        self.queue.answers(&mut answers);
+        for answer in &answers {
+            self.take(answer)?;
+            self.queue.give_back(answer);
+        }
+        answers.clear();
+        self.answers = answers;
+        Ok(())
+    }
+
+    fn take(&mut self, answer: &Answer) -> io::Result<()> {
+        let (Some(asked), slot, generation) = Asked::of(answer.token) else {
+            return Ok(());
+        };
+        if asked == Asked::Alarm {
+            self.alarm = None;
+            return Ok(());
+        }
+        if !self.is_current(slot, generation) {
+            return Ok(());
+        }
+        match asked {
+            Asked::Connect => self.finish_connect(slot, answer.result),
+            Asked::Receive => self.receive(slot, generation, answer),
+            Asked::Send => self.finish_send(slot, answer.result),
+            Asked::Cancel | Asked::Alarm => Ok(()),
+        }
+    }
+
+    fn finish_connect(&mut self, slot: Slot, result: i32) -> io::Result<()> {
+        let now = self.clock.now();
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return Ok(());
+        };
+        let outcome = match error_of(result) {
+            Some(error) => Err(error),
+            None => sockopt::socket_error(&socket.fd).and_then(|outcome| outcome),
+        };
+        // Of a socket that is not to wait the kernel's rings do not wait either.
+        let outcome = outcome.and_then(|()| rustix::fs::fcntl_setfl(&socket.fd, OFlags::empty()));
+        if let Err(error) = outcome {
+            let failure = failure_of(error);
+            return self.report(now, |driver| driver.failed(slot, now, failure));
+        }
+        socket.is_connected = true;
+        if lane.plan.quickack {
+            let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+        }
+        let flow = lane.plan.flow(&socket.fd);
+        let token = Asked::Receive.token(slot, socket.generation);
+        self.queue.set_file(slot, Some(socket.fd.as_fd()))?;
+        self.queue.receive(slot, token)?;
+        self.report(now, |driver| driver.connected(slot, now, flow))
+    }
+
+    fn receive(&mut self, slot: Slot, generation: u32, answer: &Answer) -> io::Result<()> {
+        let now = self.woken;
+        match error_of(answer.result) {
+            // There was no buffer left: those of this batch are given back now.
+            Some(Errno::NOBUFS) => {}
+            Some(error) => {
+                let failure = match failure_of(error) {
+                    RequestFailure::ConnectTimeout => RequestFailure::Timeout,
+                    failure => failure,
+                };
+                return self.report(now, |driver| driver.failed(slot, now, failure));
+            }
+            None if answer.result == 0 => {
+                return self.report(now, |driver| driver.peer_closed(slot, now));
+            }
+            None => {
+                self.driver.received(slot, now, self.queue.received(answer));
+                self.carry_out(now)?;
+            }
+        }
+        let lane = self.lanes.get(self.driver.lane_of(slot));
+        let Some(socket) = current(&self.sockets, slot, generation) else {
+            return Ok(());
+        };
+        if lane.is_some_and(|lane| lane.plan.quickack) {
+            // The option is no flag: it holds until the next send or so.
+            let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+        }
+        if answer.has_more {
+            return Ok(());
+        }
+        self.queue
+            .receive(slot, Asked::Receive.token(slot, generation))
+    }
+
+    fn finish_send(&mut self, slot: Slot, result: i32) -> io::Result<()> {
+        if let Some(Some(socket)) = self.sockets.get_mut(slot) {
+            socket.is_sending = false;
+        }
+        match error_of(result) {
+            Some(error) => {
+                let (now, failure) = (self.woken, failure_of(error));
+                self.report(now, |driver| driver.failed(slot, now, failure))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the driver something and does what it wants.
+    fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) -> io::Result<()> {
+        tell(&mut self.driver);
+        self.carry_out(now)
+    }
+
+    fn is_current(&self, slot: Slot, generation: u32) -> bool {
+        current(&self.sockets, slot, generation).is_some()
+    }
+}
+
+/// The socket that this was asked of, unless another has its place by now.
+fn current(sockets: &[Option<Socket>], slot: Slot, generation: u32) -> Option<&Socket> {
+    let socket = sockets.get(slot)?.as_ref()?;
+    (socket.generation == generation).then_some(socket)
+}
+
+fn error_of(result: i32) -> Option<Errno> {
+    (result < 0).then(|| Errno::from_raw_os_error(-result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_processor_does_not_move_the_stamps_of_sends() {
+        let mut pace = SendPace { usual: FIRST_PACE };
+        let micros = Duration::from_micros;
+        for _ in 0..200 {
+            pace.of(micros(10 * 5), 10);
+        }
+        let each = pace.of(micros(10 * 5), 10);
+        assert!(each > micros(4) && each <= micros(5), "{each:?}");
+        assert!(pace.of(Duration::from_millis(20), 10) < micros(6));
+        assert_eq!(pace.of(micros(10), 10), micros(1));
+    }
+}

@@ -1,0 +1,51 @@
+//! What is said of how a lane's connections were made.
+
+use lagtrace_core::event::{LoadTls, LoadTransport};
+use lagtrace_core::experiment::Experiment;
+
+use super::plan::{Lane, Plan};
+use super::secure::Secured;
+use super::socket::SocketOptions;
+
+/// How the connections of `lane` are made in a run of `plan`; what its TLS
+/// comes to is learned from handshakes.
+pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
+    let SocketOptions {
+        unix,
+        sources,
+        receive_buffer,
+        send_buffer,
+    } = &plan.sockets;
+    let is_tcp = unix.is_none();
+    let is_nodelay = plan.nodelay && lane.experiment != Some(Experiment::ClientNagle);
+    let is_quickack = lane.experiment == Some(Experiment::QuickAck);
+    let options = [
+        (is_tcp && is_nodelay).then(|| "TCP_NODELAY".to_owned()),
+        (is_tcp && is_quickack).then(|| "TCP_QUICKACK".to_owned()),
+        receive_buffer.map(|bytes| format!("SO_RCVBUF {bytes}")),
+        send_buffer.map(|bytes| format!("SO_SNDBUF {bytes}")),
+    ];
+    LoadTransport {
+        target: lane.target.id,
+        protocol: "HTTP/1.1".to_owned(),
+        at_once: plan.at_once,
+        unix_socket: unix.as_ref().map(|path| path.display().to_string()),
+        options: options.into_iter().flatten().collect(),
+        sources: sources.clone(),
+        ..LoadTransport::default()
+    }
+}
+
+/// Adds a handshake.
+pub(super) fn learn(transport: &mut LoadTransport, tls: &Secured) {
+    let known = transport.tls.get_or_insert_with(|| LoadTls {
+        version: tls.version,
+        cipher: tls.cipher.to_owned(),
+        ..LoadTls::default()
+    });
+    let of_kind = match tls.is_resumed {
+        true => &mut known.resumed,
+        false => &mut known.full,
+    };
+    of_kind.record(tls.took);
+}

@@ -1,0 +1,24 @@
+//! What the kernel itself says of a target.
+
+use core::net::SocketAddr;
+
+use lagtrace_core::event::ProbeAnswer;
+use rustix::io::Errno;
+
+/// The ICMP error that a kernel's own word stands for: it had no route, or
+/// nobody answered its neighbour solicitations (RFC 792, RFC 4443 §3.1).
+pub(super) fn unreachable_by(error: Errno, address: SocketAddr) -> Option<ProbeAnswer> {
+    let is_v4 = address.is_ipv4();
+    match error {
+        // It does not fit the device, or what the kernel knows of the path.
+        Errno::MSGSIZE if is_v4 => Some(ProbeAnswer::Unreachable(3, 4)),
+        Errno::MSGSIZE => Some(ProbeAnswer::Unreachable(2, 0)),
+        Errno::NETUNREACH | Errno::NETDOWN if is_v4 => Some(ProbeAnswer::Unreachable(3, 0)),
+        Errno::HOSTUNREACH | Errno::HOSTDOWN if is_v4 => Some(ProbeAnswer::Unreachable(3, 1)),
+        Errno::ACCESS | Errno::PERM if is_v4 => Some(ProbeAnswer::Unreachable(3, 13)),
+        Errno::NETUNREACH | Errno::NETDOWN => Some(ProbeAnswer::Unreachable(1, 0)),
+        Errno::HOSTUNREACH | Errno::HOSTDOWN => Some(ProbeAnswer::Unreachable(1, 3)),
+        Errno::ACCESS | Errno::PERM => Some(ProbeAnswer::Unreachable(1, 1)),
+        _ => None,
+    }
+}

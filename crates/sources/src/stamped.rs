@@ -1,0 +1,281 @@
+//! Sockets for probes: the kernel stamps what they send and what comes back,
+//! and ICMP errors about it wait on their error queue.
+//!
+//! Asking for stamps needs no privilege; raw sockets, which only add ways to
+//! ask, are opened by whoever wants them.
+#![allow(unsafe_code)]
+
+mod extension;
+pub(crate) mod queue;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use core::net::{IpAddr, SocketAddr};
+
+use lagtrace_core::time::Timestamp;
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+use queue::{Icmp, Queued, Reply, Stage, take_queued, take_reply};
+
+/// Options of Linux 5.9 that tell where an ICMP error's extension begins
+/// (`include/uapi/linux/in.h`, `in6.h`).
+const IP_RECVERR_RFC4884: libc::c_int = 26;
+const IPV6_RECVERR_RFC4884: libc::c_int = 31;
+/// Don't fragment, whatever the kernel knows of the path (`IP_PMTUDISC_PROBE`).
+const PROBE: libc::c_int = 3;
+/// Bytes of receive buffer asked for, which the error queue shares; the kernel
+/// grants as much as it may.
+const RECEIVE_BUFFER: usize = 1 << 20;
+/// Packets whose transmit stamps may still come.
+const STAMPED: u32 = 20_000;
+/// Tries to send a probe.
+const SENDS: usize = 3;
+/// Entries read in one go.
+const MAX_ENTRIES: usize = 1_000;
+
+/// A socket that sends probes, each known by a number of its user's.
+#[derive(Debug)]
+pub(crate) struct StampedSocket {
+    socket: Socket,
+    /// Bytes of the transport header that the socket does not show.
+    hidden: usize,
+    /// Packets sent since the kernel numbers them from 0.
+    sent: u32,
+    /// Which probe each of the latest was.
+    numbers: BTreeMap<u32, u32>,
+}
+
+/// What came of probes.
+#[derive(Clone, Debug)]
+pub(crate) enum Came {
+    /// The probe of this number came so far on its way out.
+    Sent {
+        /// The probe's number.
+        number: u32,
+        /// How far.
+        stage: Stage,
+        /// When, on the realtime clock.
+        at: Timestamp,
+    },
+    /// An ICMP error about one of them.
+    Icmp(Icmp),
+    /// A packet of somebody's.
+    Reply(Reply),
+}
+
+impl StampedSocket {
+    /// Has a socket's packets to and from `target` stamped. `hidden` are the
+    /// bytes of the transport header that the kernel makes itself.
+    pub(crate) fn new(socket: Socket, target: SocketAddr, hidden: usize) -> io::Result<Self> {
+        // As much as the limit allows.
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        prepare(&socket, target)?;
+        number_packets(&socket)?;
+        Ok(Self {
+            socket,
+            hidden,
+            sent: 0,
+            numbers: BTreeMap::new(),
+        })
+    }
+
+    /// The socket itself.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Sends the probe of this number, to where the socket is connected or to
+    /// `to`.
+    pub(crate) fn send(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+    ) -> io::Result<()> {
+        let mut last = io::Error::from(io::ErrorKind::Other);
+        for _ in 0..SENDS {
+            // An ICMP error about an earlier probe would be reported by this
+            // send, once.
+            self.socket.take_error()?;
+            let sent = match to {
+                None => self.socket.send(bytes),
+                Some(to) => self.socket.send_to(bytes, &to.into()),
+            };
+            match sent {
+                Ok(_) => {
+                    self.numbers.insert(self.sent, number);
+                    self.numbers.remove(&self.sent.wrapping_sub(STAMPED));
+                    self.sent = self.sent.wrapping_add(1);
+                    return Ok(());
+                }
+                Err(error) => last = error,
+            }
+            // Whether it was numbered depends on the kernel's version.
+            number_packets(&self.socket)?;
+            self.sent = 0;
+            self.numbers.clear();
+        }
+        Err(last)
+    }
+
+    /// Hands out what came, stamps and errors before replies: a reply is timed
+    /// by the stamp of what it answers.
+    pub(crate) fn collect(&self, mut on: impl FnMut(Came)) {
+        // Cleared, so that it is not reported instead of what there is to read.
+        let _ = self.socket.take_error();
+        for _ in 0..MAX_ENTRIES {
+            match take_queued(&self.socket, self.hidden) {
+                None => break,
+                Some(Queued::Sent { number, stage, at }) => {
+                    if let Some(&number) = self.numbers.get(&number) {
+                        on(Came::Sent { number, stage, at });
+                    }
+                }
+                Some(Queued::Icmp(icmp)) => on(Came::Icmp(icmp)),
+                Some(Queued::Other) => {}
+            }
+        }
+        for _ in 0..MAX_ENTRIES {
+            match take_reply(&self.socket) {
+                Some(reply) => on(Came::Reply(reply)),
+                None => break,
+            }
+        }
+    }
+}
+
+impl AsFd for StampedSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Has arrivals stamped, ICMP errors queued with their extensions, and times to
+/// live told; nothing waits any more.
+pub(crate) fn prepare(socket: &Socket, target: SocketAddr) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    stamp(socket, ARRIVALS)?;
+    match target {
+        SocketAddr::V4(_) => {
+            setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
+            setsockopt(socket, sockopt::Ipv4RecvTtl, &true)?;
+            // Older kernels do not have it: labels are then guessed or not read.
+            let _ = set(socket, libc::IPPROTO_IP, IP_RECVERR_RFC4884, 1);
+        }
+        SocketAddr::V6(_) => {
+            setsockopt(socket, sockopt::Ipv6RecvErr, &true)?;
+            setsockopt(socket, sockopt::Ipv6RecvHopLimit, &true)?;
+            let _ = set(socket, libc::IPPROTO_IPV6, IPV6_RECVERR_RFC4884, 1);
+        }
+    }
+    Ok(())
+}
+
+/// Takes a port at `source`, any one for 0, so that nobody else gets what comes
+/// to it; bound and not connected.
+pub(crate) fn reserve(
+    source: IpAddr,
+    target: SocketAddr,
+    kind: Type,
+    protocol: Protocol,
+    port: u16,
+) -> io::Result<(Socket, u16)> {
+    let holder = Socket::new(Domain::for_address(target), kind, Some(protocol))?;
+    let mut address = SocketAddr::new(source, port);
+    if let (SocketAddr::V6(address), SocketAddr::V6(target)) = (&mut address, target) {
+        address.set_scope_id(target.scope_id());
+    }
+    holder.bind(&address.into())?;
+    let bound = holder.local_addr()?.as_socket();
+    let port = bound.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
+    Ok((holder, port))
+}
+
+/// Connects a socket that knows no ports; the source address that the kernel
+/// chose.
+pub(crate) fn route(socket: &Socket, mut target: SocketAddr) -> io::Result<IpAddr> {
+    target.set_port(0);
+    socket.connect(&target.into())?;
+    let local = socket.local_addr()?.as_socket();
+    let local = local.map(|local| local.ip());
+    local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// Stamps of what arrives.
+const ARRIVALS: libc::c_uint = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+/// The same and of what leaves: at the queue, and at the device.
+const ALL: libc::c_uint = ARRIVALS
+    | libc::SOF_TIMESTAMPING_TX_SCHED
+    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_OPT_ID
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+
+fn stamp(socket: &Socket, which: libc::c_uint) -> io::Result<()> {
+    let which = libc::c_int::try_from(which).map_err(|_| io::ErrorKind::InvalidInput)?;
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
+}
+
+/// Has packets stamped as they leave, and numbered from 0 on.
+fn number_packets(socket: &Socket) -> io::Result<()> {
+    // Numbering begins anew only when it was off.
+    stamp(socket, ARRIVALS)?;
+    stamp(socket, ALL)
+}
+
+/// A classic BPF program that passes what comes from the target's port only:
+/// raw sockets get a copy of everything that the address sends.
+pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
+    const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
+    const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
+    const LOAD_HALF: u16 = 0x28; // ldh [k]
+    const JUMP_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    // IPv4 sockets see the IP header, IPv6 sockets begin behind it.
+    let mut program = match target {
+        SocketAddr::V4(_) => vec![
+            SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
+            SockFilter::new(LOAD_HALF_INDEXED, 0, 0, 0),
+        ],
+        SocketAddr::V6(_) => vec![SockFilter::new(LOAD_HALF, 0, 0, 0)],
+    };
+    program.extend([
+        SockFilter::new(JUMP_EQUAL, 0, 1, target.port().into()),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]);
+    program
+}
+
+/// Has packets sent whole or not at all, whatever the kernel knows of the path.
+pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
+    match is_v4 {
+        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
+        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
+    }
+}
+
+/// Sets an option that is an `int`.
+pub(crate) fn set(
+    socket: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the option's value is an `int`, which lives for the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

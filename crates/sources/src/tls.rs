@@ -1,0 +1,321 @@
+//! TLS on our side: whom it trusts, which sessions it resumes, and what went
+//! wrong in words. It makes connections' states and does no I/O but reading
+//! the authorities' certificates.
+
+mod sessions;
+mod trust;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lagtrace_core::event::RequestFailure;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, ConfigBuilder, Error,
+    InvalidMessage, WantsVerifier, client::WantsClientCert,
+};
+
+use crate::url::Host;
+use sessions::Sessions;
+
+/// Names of a certificate that are told.
+const MOST_NAMES: usize = 3;
+
+/// Whose word on a server's certificate counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// The authorities that this host trusts.
+    #[default]
+    Platform,
+    /// Those whose certificates this PEM file holds, and no others.
+    Authorities(PathBuf),
+    /// Nobody's is needed: any certificate is taken.
+    Anyone,
+}
+
+/// What a connection will carry (RFC 7301), the most wanted first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carried {
+    /// HTTP/1.1 alone.
+    #[default]
+    Http1,
+    /// HTTP/2 alone.
+    Http2,
+}
+
+impl Carried {
+    /// Its name for ALPN.
+    const fn protocol(self) -> &'static [u8] {
+        match self {
+            Self::Http1 => b"http/1.1",
+            Self::Http2 => b"h2",
+        }
+    }
+}
+
+/// Why nobody can be asked over TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file of authorities could not be read.
+    #[error("the certificates in {} could not be read: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This host has no authorities.
+    #[error("no authority's certificate was found on this host{why}")]
+    NoAuthorities {
+        /// What went wrong, with a colon before it; may be empty.
+        why: String,
+    },
+    /// The host cannot be named to a server.
+    #[error("`{host}` is no name that TLS can ask for")]
+    Name {
+        /// The host.
+        host: String,
+    },
+    /// The library refused its configuration.
+    #[error("TLS could not be set up")]
+    Setup(#[from] Error),
+}
+
+/// Our side of TLS: one for all connections of a run, as its sessions are.
+#[derive(Clone, Debug)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+}
+
+impl TlsClient {
+    /// A client that trusts `trust` and offers to carry `carried`.
+    pub fn new(trust: &Trust, carried: Carried) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let mut config = with_trust(builder, trust, &provider)?.with_no_client_auth();
+        config.resumption = Resumption::store(Arc::new(Sessions::default()));
+        config.alpn_protocols = vec![carried.protocol().to_vec()];
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    /// The same for one host, which is named to the server (SNI, RFC 6066 §3)
+    /// and must be in its certificate.
+    pub fn to(&self, host: &Host) -> Result<TlsPeer, TlsError> {
+        let name = match host {
+            Host::Address(address) => ServerName::IpAddress((*address).into()),
+            Host::Name(name) => {
+                let wrong = |_| TlsError::Name { host: name.clone() };
+                ServerName::try_from(name.clone()).map_err(wrong)?
+            }
+        };
+        Ok(TlsPeer {
+            config: Arc::clone(&self.config),
+            name,
+        })
+    }
+}
+
+fn with_trust(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    trust: &Trust,
+    provider: &Arc<rustls::crypto::CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
+    Ok(match trust {
+        Trust::Platform => builder.with_root_certificates(trust::platform()?),
+        Trust::Authorities(path) => {
+            let named = trust::Named::read(path, Arc::clone(provider))?;
+            let builder = builder.dangerous();
+            builder.with_custom_certificate_verifier(Arc::new(named))
+        }
+        Trust::Anyone => {
+            let anyone = trust::Anyone::new(Arc::clone(provider));
+            let builder = builder.dangerous();
+            builder.with_custom_certificate_verifier(Arc::new(anyone))
+        }
+    })
+}
+
+/// A host to speak TLS with.
+#[derive(Clone, Debug)]
+pub struct TlsPeer {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl TlsPeer {
+    /// A new connection's state, its ClientHello ready to be sent.
+    pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+    }
+}
+
+/// What went wrong within TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFault {
+    /// What it means for a request.
+    pub failure: RequestFailure,
+    /// What is wrong, in words: a clause without a full stop.
+    pub text: String,
+    /// Whether it is the name alone that was not right.
+    pub is_name: bool,
+}
+
+impl TlsFault {
+    /// A handshake that the server ended without a word, or not at all.
+    pub(crate) fn within_handshake(failure: RequestFailure) -> Self {
+        let text = match failure {
+            RequestFailure::TlsTimeout => "the TLS handshake was not over in time",
+            _ => "the server closed the connection within the TLS handshake",
+        };
+        Self {
+            failure,
+            text: text.to_owned(),
+            is_name: false,
+        }
+    }
+
+    /// What an error within the handshake or a record means.
+    pub(crate) fn new(error: &Error) -> Self {
+        let failure = match error {
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => {
+                RequestFailure::Certificate
+            }
+            _ => RequestFailure::Tls,
+        };
+        Self {
+            failure,
+            text: explain(error),
+            is_name: matches!(
+                error,
+                Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                        | CertificateError::NotValidForNameContext { .. }
+                )
+            ),
+        }
+    }
+}
+
+fn explain(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(error) => explain_certificate(error),
+        Error::NoCertificatesPresented => "the server showed no certificate".to_owned(),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "what it answered is no TLS: the port may speak plain HTTP".to_owned()
+        }
+        Error::AlertReceived(AlertDescription::NoApplicationProtocol)
+        | Error::NoApplicationProtocol => {
+            "the server does not speak the version of HTTP that was asked for (ALPN)".to_owned()
+        }
+        Error::AlertReceived(alert) => format!("the server broke off: alert {alert:?}"),
+        Error::PeerIncompatible(why) => format!("the server speaks another TLS: {why:?}"),
+        other => other.to_string(),
+    }
+}
+
+/// A name as the library shows it, `DnsName("x")`, without its kind.
+fn plain_name(name: &str) -> &str {
+    name.split('"').nth(1).unwrap_or(name)
+}
+
+fn explain_certificate(error: &CertificateError) -> String {
+    let text = error.to_string();
+    match error {
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is signed by itself or by an authority that is not trusted \
+             here"
+                .to_owned()
+        }
+        CertificateError::Expired => "the server's certificate expired".to_owned(),
+        CertificateError::ExpiredContext { time, not_after } => {
+            let ago = time.as_secs().saturating_sub(not_after.as_secs()) / 86_400;
+            format!("the server's certificate expired {ago} days ago")
+        }
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            let names: Vec<&str> = presented.iter().map(|name| plain_name(name)).collect();
+            let names = match names.as_slice() {
+                [] => "no name at all".to_owned(),
+                names => names.get(..MOST_NAMES).unwrap_or(names).join(", "),
+            };
+            let expected = expected.to_str();
+            format!("the server's certificate is not for {expected} but for {names}")
+        }
+        CertificateError::NotValidYet => "the server's certificate is not valid yet".to_owned(),
+        CertificateError::NotValidForName => {
+            "the server's certificate is not valid for the name asked for".to_owned()
+        }
+        // webpki's word for a certificate that signs itself and says that it may sign others.
+        CertificateError::Other(_) if text.contains("CaUsedAsEndEntity") => {
+            "the server's certificate is an authority's own, signed by itself".to_owned()
+        }
+        _ => format!("the server's certificate was not accepted: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_says_what_is_wrong() {
+        for (error, failure, words) in [
+            (
+                Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                RequestFailure::Certificate,
+                "not trusted",
+            ),
+            (
+                Error::InvalidCertificate(CertificateError::Expired),
+                RequestFailure::Certificate,
+                "expired",
+            ),
+            (
+                Error::InvalidMessage(InvalidMessage::InvalidContentType),
+                RequestFailure::Tls,
+                "plain HTTP",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::HandshakeFailure),
+                RequestFailure::Tls,
+                "HandshakeFailure",
+            ),
+        ] {
+            let fault = TlsFault::new(&error);
+            assert_eq!(fault.failure, failure);
+            assert!(fault.text.contains(words), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_can_be_asked_for() {
+        let client = TlsClient::new(&Trust::Anyone, Carried::Http1).expect("a client");
+        for host in ["h.example", "127.0.0.1", "a_b.example"] {
+            let url: crate::url::Url = format!("https://{host}/").parse().expect("a URL");
+            let peer = client.to(url.host()).expect(host);
+            assert!(peer.begin().expect("a state").wants_write());
+        }
+        let odd = Host::Name("a..b".to_owned());
+        assert!(matches!(client.to(&odd), Err(TlsError::Name { .. })));
+    }
+
+    #[test]
+    fn files_without_authorities_are_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("empty.pem");
+        for text in [None, Some("no PEM at all\n")] {
+            if let Some(text) = text {
+                std::fs::write(&path, text).expect("written");
+            }
+            let trust = Trust::Authorities(path.clone());
+            let error = TlsClient::new(&trust, Carried::Http1).expect_err("nothing to trust");
+            assert!(error.to_string().contains("empty.pem"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Sessions to resume by, as a browser keeps them. The library's own store
+//! holds eight tickets: a hundred connections that begin at once would hold
+//! full handshakes for want of more, which says nothing of the server.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+
+/// Tickets kept of each server; the oldest go first.
+const MOST_TICKETS: usize = 1_024;
+/// Servers remembered; a run has few.
+const MOST_SERVERS: usize = 64;
+
+/// What is known of each server.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    servers: Mutex<HashMap<ServerName<'static>, Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    group: Option<NamedGroup>,
+    session: Option<Tls12ClientSessionValue>,
+    tickets: VecDeque<Tls13ClientSessionValue>,
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Known>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn learn(&self, server: ServerName<'static>, note: impl FnOnce(&mut Known)) {
+        let mut servers = self.lock();
+        if servers.len() < MOST_SERVERS || servers.contains_key(&server) {
+            note(servers.entry(server).or_default());
+        }
+    }
+}
+
+impl ClientSessionStore for Sessions {
+    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
+        self.learn(server, |known| known.group = Some(group));
+    }
+
+    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.lock().get(server)?.group
+    }
+
+    fn set_tls12_session(&self, server: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.learn(server, |known| known.session = Some(value));
+    }
+
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.lock().get(server)?.session.clone()
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        if let Some(known) = self.lock().get_mut(server) {
+            known.session = None;
+        }
+    }
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.learn(server, |known| {
+            if known.tickets.len() >= MOST_TICKETS {
+                known.tickets.pop_front();
+            }
+            known.tickets.push_back(value);
+        });
+    }
+
+    /// Each ticket is used once (RFC 8446 §C.4), the youngest first.
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.lock().get_mut(server)?.tickets.pop_back()
+    }
+}

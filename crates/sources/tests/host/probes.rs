@@ -1,0 +1,76 @@
+//! Probes through a queue of this host's own.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use lagtrace_core::event::{EventBody, ProbeSample, TargetId};
+use lagtrace_sources::probe::{
+    PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+};
+
+use crate::world::{Namespace, can_run};
+
+/// At 1 Mbit/s an echo of 1000 bytes takes 8 ms, and the next comes after 4.
+fn plan(address: SocketAddr) -> SteadyPlan {
+    SteadyPlan {
+        target: TargetId::Subject,
+        address,
+        method: SteadyMethod::Icmp,
+        count: Some(20),
+        turn: Turn::ByTheClock,
+        interval: Duration::from_millis(4),
+        timeout: Duration::from_secs(5),
+        ports: SourcePorts::Fresh,
+        packet: PacketPlan {
+            sizes: Sizes::one(958),
+            ..PacketPlan::default()
+        },
+    }
+}
+
+fn samples(plan: &SteadyPlan) -> Vec<ProbeSample> {
+    let mut samples = Vec::new();
+    steady(plan, &AtomicBool::new(false), |event| {
+        if let EventBody::Probe(sample) = event.body {
+            samples.push(sample);
+        }
+    })
+    .expect("root may");
+    samples
+}
+
+#[test]
+fn what_lay_in_the_own_queue_is_no_part_of_the_round_trip() {
+    if !can_run(true, &["ip", "tc"]) {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    near.run(&format!(
+        "ip link add n1 type veth peer name f1 netns {}",
+        far.name
+    ));
+    for (namespace, device, end) in [(&near, "n1", 1), (&far, "f1", 2)] {
+        namespace.run(&format!("ip addr add 10.99.1.{end}/24 dev {device}"));
+        namespace.run(&format!("ip link set {device} up"));
+    }
+    let address: SocketAddr = ([10, 99, 1, 2], 0).into();
+    let free = near.visit(|| samples(&plan(address)));
+    near.run("tc qdisc add dev n1 root tbf rate 1mbit burst 2000 limit 100000");
+    let shaped = near.visit(|| samples(&plan(address)));
+    let longest = |samples: &[ProbeSample], of: fn(&ProbeSample) -> Option<Duration>| {
+        samples
+            .iter()
+            .filter_map(of)
+            .max()
+            .expect("one was stamped")
+    };
+    assert_eq!((free.len(), shaped.len()), (20, 20));
+    // The last of 20 waits for 19 · 4 ms that the queue is behind.
+    let queued = longest(&shaped, |sample| sample.queued);
+    assert!(queued > Duration::from_millis(40), "{queued:?}");
+    assert!(longest(&free, |sample| sample.queued) < queued / 4);
+    assert!(longest(&shaped, |sample| sample.rtt) < queued / 4);
+    let noticed = longest(&shaped, |sample| sample.noticed);
+    assert!(noticed >= queued, "{noticed:?}");
+}
