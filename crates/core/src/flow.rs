@@ -185,10 +185,10 @@ impl FlowKey {
     }
 }
 
-impl Hash for FlowKey {
-    /// In few words: it is hashed for each packet.
+impl FlowKey {
+    /// Hashes it and `number` in few words: it is done for each packet.
     #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
+    pub(crate) fn hash_with<H: Hasher>(&self, number: u16, state: &mut H) {
         match (self.low.addr, self.high.addr) {
             (IpAddr::V4(low), IpAddr::V4(high)) => {
                 state.write_u64(u64::from(u32::from(low)) << 32 | u64::from(u32::from(high)));
@@ -196,7 +196,14 @@ impl Hash for FlowKey {
             (low, high) => (low, high).hash(state),
         }
         let ports = u64::from(self.low.port) << 16 | u64::from(self.high.port);
-        state.write_u64(ports << 8 | u64::from(self.transport == Transport::Udp));
+        let transport = u64::from(self.transport == Transport::Udp);
+        state.write_u64(ports << 17 | transport << 16 | u64::from(number));
+    }
+}
+
+impl Hash for FlowKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash_with(0, state);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Distributions of durations.
 
+use core::iter;
 use core::time::Duration;
-
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
@@ -202,11 +202,11 @@ impl Distribution {
             // Several of them are added as one where they are very many.
             let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
             let step = interval.saturating_mul(each);
-            let mut left = value.saturating_sub(interval);
-            while left >= interval {
-                all.record_many(Duration::from_nanos(left), count.saturating_mul(each));
-                left = left.saturating_sub(step);
-            }
+            let first = value.saturating_sub(interval);
+            let left = iter::successors(Some(first), |left| Some(left.saturating_sub(step)));
+            let held_up = left.take_while(|&left| left >= interval);
+            let count = count.saturating_mul(each);
+            all.merge(&Self::from_buckets(held_up.map(|left| (left, count))));
         }
         all
     }

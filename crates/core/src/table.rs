@@ -8,7 +8,7 @@
 mod copies;
 mod grave;
 
-use core::hash::BuildHasher;
+use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ use hashbrown::HashTable;
 
 use crate::approach::Approach;
 use crate::connection::{Closed, Connection, Parting};
-use crate::flow::Direction;
+use crate::event::PointId;
+use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
@@ -181,9 +182,12 @@ impl Table {
         closed: &mut Closed,
     ) {
         self.settle(segment.at, closed);
-        let hash = self.hasher.hash_one((segment.point, segment.flow));
-        let is_it = |open: &Box<Open>| open.connection.is_at(segment.point, &segment.flow);
-        let Some(open) = self.open.find_mut(hash, is_it) else {
+        let hash = self.hash(segment.point, &segment.flow);
+        let (point, flow) = (segment.point, &segment.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        let Some(open) = found else {
             return self.begin(segment, payload, arrived, hash, closed);
         };
         if open.connection.is_succeeded_by(segment) {
@@ -208,11 +212,21 @@ impl Table {
         }
     }
 
+    #[inline]
+    fn hash(&self, point: PointId, flow: &FlowKey) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        flow.hash_with(point.0, &mut state);
+        state.finish()
+    }
+
     /// Takes in an ICMP error; one about no connection that was seen is idle talk.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
-        let hash = self.hasher.hash_one((error.point, error.flow));
-        let is_it = |open: &Box<Open>| open.connection.is_at(error.point, &error.flow);
-        if let Some(open) = self.open.find_mut(hash, is_it) {
+        let hash = self.hash(error.point, &error.flow);
+        let (point, flow) = (error.point, &error.flow);
+        let found = self
+            .open
+            .find_mut(hash, |open| open.connection.is_at(point, flow));
+        if let Some(open) = found {
             open.connection.take_icmp(error);
         }
     }
@@ -297,8 +311,7 @@ impl Table {
         let Some(due) = self.ended.pop_front() else {
             return;
         };
-        let is_meant = |open: &Box<Open>| open.id == due.id;
-        let Ok(mut entry) = self.open.find_entry(due.hash, is_meant) else {
+        let Ok(mut entry) = self.open.find_entry(due.hash, |open| open.id == due.id) else {
             return;
         };
         let open = entry.get_mut();
@@ -364,8 +377,7 @@ impl Table {
     fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {
-            let is_meant = |open: &Box<Open>| open.id == due.id;
-            if let Ok(entry) = self.open.find_entry(due.hash, is_meant) {
+            if let Ok(entry) = self.open.find_entry(due.hash, |open| open.id == due.id) {
                 let (mut open, _) = entry.remove();
                 open.connection.give_up(parting, closed);
                 self.tallied.closed(&open);

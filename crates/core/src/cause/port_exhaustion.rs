@@ -1,15 +1,17 @@
 //! `port-exhaustion`.
 
 use core::net::IpAddr;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::bounded::Least;
 use super::evidence::{self, fix};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
-use crate::flow::Endpoint;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
@@ -24,6 +26,8 @@ const LEAST_PORTS: usize = 2;
 const REUSES: usize = 3;
 /// Times that all ports must have been in use at once.
 const FULL: u64 = 2;
+/// Exemplar packets kept.
+const MAX_PACKETS: usize = 5;
 /// Connections of one client remembered: enough for every port to be used
 /// again and again.
 const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
@@ -33,8 +37,8 @@ const MAX_CONNECTIONS: usize = MAX_PORTS * 16;
 /// then (EADDRNOTAVAIL) is not on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// By their addresses; the ports are 0.
-    clients: BTreeMap<Endpoint, Client>,
+    /// By their addresses.
+    clients: HashMap<IpAddr, Client, FixedState>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,14 +72,14 @@ impl super::Rule for Rule {
         }
         if let Some(client) = self.client(from.addr, from.port) {
             client.begun.add((begin, from.port));
-            client.packets.push(setup.first_packet);
-            client.packets.sort_unstable();
-            client.packets.truncate(5);
+            client.show(setup.first_packet);
         }
     }
 
     fn merge(&mut self, other: Self) {
-        for (addr, theirs) in other.clients {
+        let mut others: Vec<_> = other.clients.into_iter().collect();
+        others.sort_unstable_by_key(|(addr, _)| *addr);
+        for (addr, theirs) in others {
             if self.clients.len() >= MAX_CLIENTS && !self.clients.contains_key(&addr) {
                 continue;
             }
@@ -84,8 +88,9 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let mut clients = self.clients.iter();
-        let found = clients.find_map(|(at, client)| Some((at.addr, client, client.fullness()?)));
+        let full = self.clients.iter();
+        let full = full.filter_map(|(addr, client)| Some((*addr, client, client.fullness()?)));
+        let found = full.min_by_key(|(addr, ..)| *addr);
         match found {
             Some((addr, client, full)) => {
                 Conclusion::Finding(Box::new(finding(case, addr, client, full)))
@@ -98,7 +103,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn client(&mut self, addr: IpAddr, port: u16) -> Option<&mut Client> {
         let has_room = self.clients.len() < MAX_CLIENTS;
-        let client = match self.clients.entry(Endpoint::new(addr, 0)) {
+        let client = match self.clients.entry(addr) {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) if has_room => place.insert(Client::default()),
             Entry::Vacant(_) => return None,
@@ -117,6 +122,17 @@ impl Client {
             self.ports.insert(place, port);
             self.narrow();
         }
+    }
+
+    /// Keeps the first packets, in whatever order they come.
+    fn show(&mut self, packet: u64) {
+        let is_full = self.packets.len() >= MAX_PACKETS;
+        if is_full && self.packets.last().is_some_and(|last| packet >= *last) {
+            return;
+        }
+        self.packets.push(packet);
+        self.packets.sort_unstable();
+        self.packets.truncate(MAX_PACKETS);
     }
 
     /// Forgets all of a client with too many ports.
@@ -138,7 +154,7 @@ impl Client {
         self.ended.merge(other.ended);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
-        self.packets.truncate(5);
+        self.packets.truncate(MAX_PACKETS);
         self.narrow();
     }
 
