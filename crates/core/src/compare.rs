@@ -18,11 +18,14 @@ mod load;
 mod mechanism;
 mod prediction;
 mod remarks;
+mod steadiness;
 
 pub use change::{Judgement, LatencyChange, LatencyFigure, QuantityChange};
 pub use load::Side;
 pub use mechanism::{Fate, FindingChange, Lever, LeverPlace, Mechanism};
 pub use prediction::{PredictedFigure, PredictionCheck};
+
+pub(crate) use steadiness::intervals;
 
 use bootstrap::{Estimate, Sample};
 use generator::SplitMix64;

@@ -13,6 +13,9 @@ const SIGNIFICANT_BITS: u32 = 10;
 /// Buckets had together: values that occur are near each other.
 const PAGE: usize = 64;
 
+/// Steps in which the requests that one held up are added.
+const MOST_HELD_UP: u64 = 1_000;
+
 /// Observations of values near each other.
 #[derive(Clone, Debug)]
 struct Page {
@@ -121,6 +124,27 @@ impl Distribution {
         let mut all = self.clone();
         all.subtract(some);
         all.merge(others);
+        all
+    }
+
+    /// What requests due every `interval` would have met: one that took longer
+    /// held up those due meanwhile, and each of them is added with what was
+    /// left for it.
+    pub(crate) fn at_even_pace(&self, interval: Duration) -> Self {
+        let interval = u64::try_from(interval.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let mut all = self.clone();
+        for (value, count) in self.iter() {
+            // Several of them are added as one where they are very many.
+            let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
+            let step = interval.saturating_mul(each);
+            let mut left = value.saturating_sub(interval);
+            while left >= interval {
+                all.record_many(Duration::from_nanos(left), count.saturating_mul(each));
+                left = left.saturating_sub(step);
+            }
+        }
         all
     }
 
@@ -286,6 +310,21 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_stall_counts_for_all_that_it_held_up() {
+        let mut seen = Distribution::default();
+        seen.record_many(ms(1), 900);
+        seen.record(ms(100));
+        let met = seen.at_even_pace(ms(1));
+        assert_eq!(met.count(), 900 + 100);
+        // Of those due in the stall, one in ten waited for the last ten.
+        assert!((met.share_above(ms(90)) - 0.01).abs() < 0.002);
+        assert_eq!(seen.at_even_pace(ms(200)), seen);
+        // However short the interval, the work is bounded and the sum about right.
+        let many = seen.at_even_pace(Duration::from_nanos(10)).count() as f64;
+        assert!((many / 100_000_000.0 - 1.0).abs() < 0.02, "{many}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! `lagtrace load`: concurrent requests, and how long they really took.
 
+mod hdr;
+mod steps;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
@@ -12,7 +15,7 @@ use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{
-    self, Ending, Lane, Method, Pace, Plan, Progress, SocketOptions, Summary, Target,
+    self, Ending, Lane, LaneSummary, Method, Pace, Plan, Progress, SocketOptions, Summary, Target,
 };
 use lagtrace_sources::tls::Carried;
 use lagtrace_sources::url::Url;
@@ -29,6 +32,8 @@ use crate::interrupt::Interrupt;
 use crate::lookup::{self, Family};
 use crate::render;
 use crate::words;
+use hdr::Seconds;
+use steps::Steps;
 
 /// More connections than this take `--heavy`.
 const USUAL_CONNECTIONS: u32 = 2_000;
@@ -70,6 +75,9 @@ Examples:
   lagtrace load http://localhost/ --unix-socket /run/app.sock
   lagtrace load https://shop.example/ --cacert ca.pem
   lagtrace load https://10.0.0.5/ -k --fresh             a TLS handshake for each request
+  lagtrace load http://10.0.0.5/ --sweep 1..256 -d 16s   where is the knee?
+  lagtrace load http://10.0.0.5/ --ramp 100..2000 -d 16s
+  lagtrace load http://10.0.0.5/ --rate 500 --hdr latencies.hlog
   lagtrace load http://10.0.0.5/ --format json | jq .load.latency_ns.p99
 
 Coming from wrk, wrk2, ab and oha:
@@ -86,9 +94,14 @@ pub(crate) struct Options {
     url: String,
     #[command(flatten)]
     load: crate::diagnose::Load,
-    /// Not counted at the beginning; without it a twentieth of the duration
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    /// Not counted at the beginning; without it a twentieth of the duration,
+    /// between 100 and 500 ms
+    #[arg(long, alias = "warmup", value_name = "TIME", value_parser = duration::parse)]
     warm_up: Option<Duration>,
+    /// Write the latencies of each second to FILE as an HdrHistogram log (V2,
+    /// compressed)
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
     /// Stop after N requests, answered or failed; none is warm-up, and without
     /// -d it may take up to an hour
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
@@ -100,6 +113,8 @@ pub(crate) struct Options {
     /// Go on also when most requests fail
     #[arg(long)]
     keep_going: bool,
+    #[command(flatten)]
+    steps: Steps,
     #[command(flatten)]
     request: Request,
     #[command(flatten)]
@@ -183,30 +198,139 @@ struct Connection {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     options.check()?;
-    let started = conclusion::now();
     let mut events = Vec::new();
     let plan = options.plan(console, &mut events)?;
-    let targets = plan.lanes.iter().map(|lane| &lane.target);
-    let targets = targets.map(|target| (target.id, target.endpoint()));
-    let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
-    events.into_iter().for_each(|event| analyzer.observe(event));
-    let (summary, is_failing) = measure(options, &plan, console, &interrupt, &mut analyzer)?;
-    if summary
-        .lanes
-        .iter()
-        .all(|lane| lane.responses() + lane.failed() == 0)
-        && interrupt.is_requested()
-    {
-        return Ok(Outcome::Interrupted);
+    let run = Run {
+        options,
+        console,
+        interrupt: &interrupt,
+        events,
+    };
+    let report = match options.steps.plans(&plan, options.warm_up)? {
+        None => run.once("load", &plan)?,
+        Some((over, plans)) => run.in_steps(over, &plans)?,
+    };
+    match report {
+        Some(report) => conclude(&report, console),
+        None => Ok(Outcome::Interrupted),
     }
-    if let Some((id, text)) = remarks(&summary, is_failing, &interrupt) {
-        analyzer.observe(conclusion::note(id, text));
+}
+
+/// What all loads of a call have in common.
+struct Run<'a> {
+    options: &'a Options,
+    console: &'a Console,
+    interrupt: &'a Interrupt,
+    /// What was learned before the first.
+    events: Vec<Event>,
+}
+
+impl Run<'_> {
+    /// Carries out one plan; `None` if it was interrupted before anything was
+    /// measured.
+    fn once(&self, name: &str, plan: &Plan) -> Result<Option<Report>> {
+        let started = conclusion::now();
+        let targets = plan.lanes.iter().map(|lane| &lane.target);
+        let targets = targets.map(|target| (target.id, target.endpoint()));
+        let mut analyzer = Analyzer::new(conclusion::options(targets.collect()));
+        for event in &self.events {
+            analyzer.observe(event.clone());
+        }
+        let (summary, is_failing) = self.measure(name, plan, &mut analyzer)?;
+        let is_empty = |lane: &LaneSummary| lane.responses() + lane.failed() == 0;
+        if summary.lanes.iter().all(is_empty) && self.interrupt.is_requested() {
+            return Ok(None);
+        }
+        if let Some((id, text)) = remarks(&summary, is_failing, self.interrupt) {
+            analyzer.observe(conclusion::note(id, text));
+        }
+        let mut report = analyzer.finish();
+        "load".clone_into(&mut report.command);
+        report.subject.clone_from(&self.options.url);
+        report.started = conclusion::started(Some(started.as_nanos()));
+        Ok(Some(report))
     }
-    let mut report = analyzer.finish();
-    "load".clone_into(&mut report.command);
-    report.subject.clone_from(&options.url);
-    report.started = conclusion::started(Some(started.as_nanos()));
-    conclude(&report, console)
+
+    /// Carries out ascending plans, to the first that is no use.
+    fn in_steps(&self, over: &str, plans: &[Plan]) -> Result<Option<Report>> {
+        let mut reports: Vec<Report> = Vec::new();
+        for (number, plan) in (1..).zip(plans) {
+            let name = format!("step {number}/{}", plans.len());
+            let Some(report) = self.once(&name, plan)? else {
+                break;
+            };
+            let answers = report.load.as_ref().is_some_and(|load| load.responses > 0);
+            reports.push(report);
+            if self.interrupt.is_requested() || !answers {
+                break;
+            }
+        }
+        Ok(steps::join(over, reports))
+    }
+
+    /// Runs the plan; also whether it was broken off because most requests failed.
+    fn measure(&self, name: &str, plan: &Plan, analyzer: &mut Analyzer) -> Result<(Summary, bool)> {
+        let bar = self.console.timed(name, plan.warm_up + plan.duration);
+        let is_failing = AtomicBool::new(false);
+        let progress = |now: Progress| {
+            let passed = match plan.requests {
+                Some(all) => now.of.mul_f64((now.requests as f64 / all as f64).min(1.0)),
+                None => now.elapsed,
+            };
+            bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
+            bar.set_message(live(&now));
+            let share = now.failures as f64 / now.requests.max(1) as f64;
+            // What the end cuts off is no failure of the service.
+            let is_under_way = now.elapsed < now.of;
+            let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
+            if fails && is_under_way && !self.options.keep_going {
+                is_failing.store(true, Ordering::Relaxed);
+                self.interrupt.request();
+            }
+        };
+        let mut seconds = Seconds::default();
+        let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
+            seconds.observe(&event);
+            // Which flow belongs to which phase matters to packets only, and a run
+            // of fresh connections has more of them than anybody wants to remember.
+            if !matches!(event.body, EventBody::FlowPhase(_)) {
+                analyzer.observe(event);
+            }
+        });
+        bar.finish_and_clear();
+        let summary = summary?;
+        if let Some(path) = &self.options.hdr {
+            let begun = u64::try_from(summary.counted_from.as_nanos()).unwrap_or(0);
+            seconds.save(path, SystemTime::UNIX_EPOCH + Duration::from_nanos(begun))?;
+        }
+        Ok((summary, is_failing.into_inner()))
+    }
+}
+
+/// The last second in words.
+fn live(now: &Progress) -> String {
+    let recent = &now.recent;
+    let mut text = format!("{}/s", words::rate(recent.rate));
+    for (name, value) in [("p50", recent.p50), ("p99", recent.p99)] {
+        if let Some(value) = value {
+            text.push_str(&format!(" {name} {}", words::time(value)));
+        }
+    }
+    match (recent.failures, now.failures) {
+        (_, 0) => {}
+        (recent, all) => text.push_str(&format!(
+            ", {} failed, {} in all",
+            words::count(recent),
+            words::count(all)
+        )),
+    }
+    text
+}
+
+/// How long a load that lasts so long warms up.
+fn warm_up(whole: Duration) -> Duration {
+    let share = whole.mul_f64(WARM_UP_SHARE);
+    share.clamp(Duration::from_millis(100), Duration::from_millis(500))
 }
 
 fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
@@ -233,15 +357,17 @@ impl Options {
             return Ok(());
         }
         let hint = "add --heavy if the service may be loaded so hard";
-        if self.load.connections > USUAL_CONNECTIONS {
+        let (connections, rate) = self.steps.heaviest();
+        let connections = connections.unwrap_or(self.load.connections);
+        if connections > USUAL_CONNECTIONS {
             let told = format!(
                 "{} connections are more than {}",
-                words::count(self.load.connections.into()),
+                words::count(connections.into()),
                 words::count(USUAL_CONNECTIONS.into())
             );
             return Err(Failure::new(told).hint(hint));
         }
-        match self.load.rate {
+        match rate.or(self.load.rate) {
             Some(rate) if rate > USUAL_RATE => {
                 let told = format!(
                     "{} requests a second are more than {}",
@@ -309,12 +435,9 @@ impl Options {
             (Some(_), None) => LONGEST_COUNTED,
             (_, duration) => duration.unwrap_or(DURATION),
         };
-        plan.warm_up = self.warm_up.unwrap_or_else(|| {
-            if self.requests.is_some() {
-                return Duration::ZERO;
-            }
-            let share = whole.mul_f64(WARM_UP_SHARE);
-            share.clamp(Duration::from_millis(100), Duration::from_millis(500))
+        plan.warm_up = self.warm_up.unwrap_or(match self.requests {
+            Some(_) => Duration::ZERO,
+            None => warm_up(whole),
         });
         plan.duration = whole
             .checked_sub(plan.warm_up)
@@ -366,48 +489,6 @@ impl Connection {
             _ => None,
         }
     }
-}
-
-/// Runs the plan; also whether it was broken off because most requests failed.
-fn measure(
-    options: &Options,
-    plan: &Plan,
-    console: &Console,
-    interrupt: &Interrupt,
-    analyzer: &mut Analyzer,
-) -> Result<(Summary, bool)> {
-    let bar = console.timed("load", plan.warm_up + plan.duration);
-    let is_failing = AtomicBool::new(false);
-    let progress = |now: Progress| {
-        let passed = match plan.requests {
-            Some(all) => now.of.mul_f64((now.requests as f64 / all as f64).min(1.0)),
-            None => now.elapsed,
-        };
-        bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
-        let rate = now.requests as f64 / now.elapsed.as_secs_f64().max(1e-3);
-        let failures = match now.failures {
-            0 => String::new(),
-            failures => format!(", {} failed", words::count(failures)),
-        };
-        bar.set_message(format!("{}/s{failures}", words::rate(rate)));
-        let share = now.failures as f64 / now.requests.max(1) as f64;
-        // What the end cuts off is no failure of the service.
-        let is_under_way = now.elapsed < now.of;
-        let fails = now.failures >= MANY_FAILURES && share >= FAILING_SHARE;
-        if fails && is_under_way && !options.keep_going {
-            is_failing.store(true, Ordering::Relaxed);
-            interrupt.request();
-        }
-    };
-    let summary = load::run(plan, &progress, interrupt.flag(), |event| {
-        // Which flow belongs to which phase matters to packets only, and a run
-        // of fresh connections has more of them than anybody wants to remember.
-        if !matches!(event.body, EventBody::FlowPhase(_)) {
-            analyzer.observe(event);
-        }
-    });
-    bar.finish_and_clear();
-    Ok((summary?, is_failing.into_inner()))
 }
 
 /// What must be known to read the figures.

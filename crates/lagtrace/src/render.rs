@@ -41,6 +41,7 @@ mod route;
 mod score;
 mod sockets;
 mod stream;
+mod sweep;
 mod table;
 mod transport;
 mod verdict;
@@ -94,6 +95,10 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
 /// A load run in figures.
 pub(crate) fn load(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
+    sweep::write(&mut page, report);
+    if report.sweep.is_some() {
+        page.blank();
+    }
     load::write(&mut page, report);
     modes::write(&mut page, report);
     notes::write(&mut page, &report.notes);
@@ -120,6 +125,11 @@ pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
     let mut page = Page::new(style);
     page.table(0, &route::table(hops, None));
     page.finish()
+}
+
+/// A traced route as comma-separated values, a line for each hop.
+pub(crate) fn route_csv(report: &Report) -> String {
+    route::csv::lines(report)
 }
 
 /// Connections as they are sorted.

@@ -17,6 +17,7 @@ mod http2;
 mod lane;
 mod meter;
 mod plan;
+mod recent;
 mod record;
 mod ring;
 mod sample;
@@ -39,6 +40,7 @@ use lagtrace_core::event::{Event, RequestFailure};
 use lagtrace_core::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use recent::Recent;
 pub use socket::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
@@ -142,6 +144,8 @@ pub struct Progress {
     pub failures: u64,
     /// Connections opened so far.
     pub connects: u64,
+    /// The last second.
+    pub recent: Recent,
 }
 
 /// Runs `plan` to its end on threads of its own.
@@ -271,6 +275,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
             requests,
             failures,
             connects: self.collector.opened(),
+            recent: self.collector.recent(now),
         });
     }
 

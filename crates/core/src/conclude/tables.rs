@@ -5,13 +5,16 @@ use core::time::Duration;
 
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
+use crate::compare;
 use crate::event::{CounterScope, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
+use crate::histogram::Distribution;
 use crate::report::{
-    Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe, ProbeFigures,
-    Remark, Setting, SocketGroup, StatusCount, Tally, TlsUse, Transport,
+    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe,
+    ProbeFigures, Remark, Setting, SocketGroup, StatusCount, Tally, TlsUse, Transport,
 };
+use crate::time::Timestamp;
 
 /// Fewer responses than this share of what was due is a service that falls
 /// behind; what is in flight at the end is less.
@@ -45,7 +48,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
     let is_baseline = |(_, phase, start): &&(_, Phase, PhaseStart)| {
         *phase == Phase::Baseline && start.target == TargetId::Subject
     };
-    let (_, _, start) = facts.loads.phases.iter().find(is_baseline)?;
+    let (at, _, start) = facts.loads.phases.iter().find(is_baseline)?;
     Some(LoadRun {
         connections: start.connections,
         transport: transport(facts),
@@ -62,6 +65,9 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         latency_ns: Figures::from(&sum.latency),
         service_ns: Figures::from(&sum.service),
         first_byte_ns: Figures::from(&sum.first_byte),
+        even_pace_ns: even_pace(start, &sum.latency, seconds),
+        intervals: compare::intervals(&subject_clusters(facts)),
+        warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
             busiest_share: sample.busiest_share,
             cpu_ns: nanos(sample.cpu),
@@ -70,6 +76,31 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
             is_limit: sample.is_limit,
         }),
     })
+}
+
+/// What requests at an even pace would have met, in closed loop: a connection
+/// asked once in its mean interval.
+fn even_pace(start: &PhaseStart, seen: &Distribution, seconds: f64) -> Option<Figures> {
+    let is_meant = start.offered_rate.is_none() && !seen.is_empty() && seconds > 0.0;
+    is_meant.then(|| {
+        let interval = seconds * f64::from(start.connections) / seen.count() as f64;
+        let interval = Duration::from_secs_f64(interval.min(seconds));
+        Figures::from(&seen.at_even_pace(interval))
+    })
+}
+
+fn subject_clusters(facts: &Facts) -> Vec<Cluster> {
+    let clusters = facts.loads.clusters.iter();
+    let of_subject = clusters.filter(|(target, _)| *target == TargetId::Subject);
+    of_subject.map(|(_, cluster)| cluster.clone()).collect()
+}
+
+/// How long the load ran before it was counted from `at` on.
+fn warm_up(facts: &Facts, at: &Timestamp) -> f64 {
+    let before = facts.loads.phases.iter();
+    let mut before = before.filter(|(_, phase, _)| *phase == Phase::WarmUp);
+    let begun = before.find(|(begun, _, start)| begun < at && start.end <= *at);
+    begun.map_or(0.0, |(begun, ..)| at.since(*begun).as_secs_f64())
 }
 
 /// How the connections of the subject's baseline were made.
@@ -178,6 +209,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
             noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
             queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
+            steps: super::sweep::rows(&group.sweep),
         })
         .collect()
 }
@@ -186,6 +218,7 @@ fn method_name(method: ProbeMethod) -> &'static str {
     match method {
         ProbeMethod::TcpSyn => "tcp-syn",
         ProbeMethod::TcpConnect => "tcp-connect",
+        ProbeMethod::TcpFlags => "tcp-flags",
         ProbeMethod::HttpFresh => "http-fresh",
         ProbeMethod::HttpKeptAlive => "http-kept-alive",
         ProbeMethod::TlsFull => "tls-full",
@@ -195,7 +228,7 @@ fn method_name(method: ProbeMethod) -> &'static str {
     }
 }
 
-fn answer_name(answer: ProbeAnswer) -> String {
+pub(super) fn answer_name(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),
         ProbeAnswer::Refused => "refused".to_owned(),

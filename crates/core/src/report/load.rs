@@ -43,8 +43,40 @@ pub struct LoadRun {
     pub service_ns: Figures,
     /// From when it was sent to the first byte of its response.
     pub first_byte_ns: Figures,
+    /// In closed loop: the latencies that requests due at an even pace would
+    /// have met. A request that took longer than a connection's mean interval
+    /// held up others: each of those is added with what was left for it
+    /// (HdrHistogram's correction for coordinated omission, which wrk applies
+    /// to what it prints). `None` at a rate, where the latencies are so.
+    #[serde(default)]
+    pub even_pace_ns: Option<Figures>,
+    /// The 95 % intervals of median and 99th percentile, by drawing whole
+    /// seconds and groups of connections again; `None` for too few of them.
+    #[serde(default)]
+    pub intervals: Option<Intervals>,
+    /// Seconds at the beginning that are not counted.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
     /// What the generator itself needed.
     pub generator: Option<Generator>,
+}
+
+/// The 95 % intervals of a run's quantiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Intervals {
+    /// Of the median, in nanoseconds.
+    pub p50_ns: Interval,
+    /// Of the 99th percentile, in nanoseconds.
+    pub p99_ns: Interval,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: u64,
+    /// Its upper end.
+    pub high: u64,
 }
 
 /// How a load run's connections were made, and what they carried.

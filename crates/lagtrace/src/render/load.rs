@@ -1,7 +1,7 @@
 //! A load run: rate, latencies, their distribution, the generator's part.
 
 use lagtrace_core::histogram::Distribution;
-use lagtrace_core::report::{Figures, Generator, LoadRun, Report};
+use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
@@ -28,21 +28,69 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
     page.heading("Latency");
     page.table(2, &figures(load));
-    if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
-        page.paragraph(
-            2,
-            Tone::Dim,
-            "latency begins when a request was due, which is what users wait; service begins \
-             when it was sent: the difference is the wait for a free connection, which tools \
-             that send only when answered never see",
-        );
-    }
+    intervals(page, load);
+    ways(page, load);
     if let Some(details) = &report.details {
         distribution(page, &details.latency);
     }
     if let Some(generator) = &load.generator {
         own_part(page, load, generator);
     }
+}
+
+/// How far the figures would have been off in other seconds.
+fn intervals(page: &mut Page, load: &LoadRun) {
+    let Some(intervals) = &load.intervals else {
+        return;
+    };
+    let text = |interval: &Interval| {
+        let (low, high) = (interval.low, interval.high);
+        format!(
+            "{} to {}",
+            quantity::duration(low),
+            quantity::duration(high)
+        )
+    };
+    let text = format!(
+        "95 % intervals: p50 {}, p99 {} (whole seconds and groups of connections drawn again);          the rate's from its spread over the seconds",
+        text(&intervals.p50_ns),
+        text(&intervals.p99_ns),
+    );
+    page.paragraph(2, Tone::Dim, &text);
+}
+
+/// What tools that count otherwise would have printed, where that differs.
+fn ways(page: &mut Page, load: &LoadRun) {
+    if load.offered_rate.is_some() && differs(&load.latency_ns, &load.service_ns) {
+        page.paragraph(
+            2,
+            Tone::Dim,
+            "latency begins when a request was due, which is what users wait; service begins \
+             when it was sent: the difference is the wait for a free connection, which tools \
+             that send only when answered (ab, hey, h2load, wrk) never see and would not have \
+             printed",
+        );
+    }
+    if even_pace(load).is_some() {
+        page.paragraph(
+            2,
+            Tone::Dim,
+            "latency counts each request once, as ab, hey and h2load do: a stall meets one \
+             request of each connection and then no more are sent. At an even pace all that \
+             would have been due meanwhile are counted with what was left for them, which wrk \
+             does to what it prints, and is what users meet who do not wait for each other; \
+             --rate measures that",
+        );
+    }
+}
+
+/// The latencies at an even pace, where they tell another story.
+fn even_pace(load: &LoadRun) -> Option<&Figures> {
+    let apart = |seen: u64, met: u64| met > seen.saturating_mul(3) / 2 && met - seen > 1_000_000;
+    load.even_pace_ns.as_ref().filter(|met| {
+        let seen = &load.latency_ns;
+        met.count >= 100 && (apart(seen.p50, met.p50) || apart(seen.p99, met.p99))
+    })
 }
 
 fn headline(page: &mut Page, load: &LoadRun) {
@@ -67,6 +115,11 @@ fn headline(page: &mut Page, load: &LoadRun) {
         quantity::bytes((load.received_bytes as f64 / load.seconds.max(1e-9)) as u64),
     );
     page.paragraph(0, Tone::Strong, &text);
+    if load.warm_up_seconds > 0.0 {
+        let warm_up = quantity::duration((load.warm_up_seconds * 1e9) as u64);
+        let text = format!("after a warm-up of {warm_up}, which is not counted");
+        page.paragraph(0, Tone::Dim, &text);
+    }
 }
 
 fn outcomes(page: &mut Page, load: &LoadRun) {
@@ -105,6 +158,10 @@ fn figures(load: &LoadRun) -> Table {
     if has_service {
         columns.push((Align::Right, "service"));
     }
+    let even_pace = even_pace(load);
+    if even_pace.is_some() {
+        columns.push((Align::Right, "at an even pace"));
+    }
     columns.push((Align::Right, "first byte"));
     let mut table = Table::new(&columns);
     let mut row = |name, of: &dyn Fn(&Figures) -> Cell| {
@@ -112,6 +169,7 @@ fn figures(load: &LoadRun) -> Table {
         if has_service {
             row.push(of(&load.service_ns));
         }
+        row.extend(even_pace.map(of));
         row.push(of(&load.first_byte_ns));
         table.row(row);
     };

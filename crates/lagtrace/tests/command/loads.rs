@@ -76,6 +76,74 @@ fn errors_and_refusals_are_found() {
     assert!(notes(&report).contains(&"nothing-connected"), "{report:#}");
 }
 
+#[test]
+fn a_single_refused_connection_has_a_headline_and_its_reason() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let run = lagtrace(["load", &url, "-c", "1", "-d", "1s"]).expect(1);
+    assert!(
+        run.stdout.starts_with("No response on 1 connection"),
+        "{run:#?}"
+    );
+    assert!(run.stdout.contains("refused ×"), "{run:#?}");
+    assert!(run.stdout.contains("at all (refused)"), "{run:#?}");
+}
+
+#[test]
+fn steps_are_a_table_with_a_knee_or_a_reason_why_not() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(10), answer));
+    let steps = ["--sweep", "1..8", "--steps", "4", "-d", "4s"];
+    let report = lagtrace(
+        ["load", &server.url(), "--format", "json"]
+            .iter()
+            .chain(&steps),
+    );
+    let report = report.expect(0).json();
+    let sweep = &report["sweep"];
+    let connections = sweep["steps"].as_array().unwrap().iter();
+    let connections = connections.map(|step| step["connections"].as_u64().unwrap());
+    assert_eq!(connections.collect::<Vec<_>>(), [1, 2, 4, 8]);
+    assert!(
+        sweep["knee"].is_u64() || sweep["remark"].is_string(),
+        "{sweep:#}"
+    );
+    let text = lagtrace([
+        "load",
+        &server.url(),
+        "--ramp",
+        "20..60",
+        "--steps",
+        "2",
+        "-d",
+        "2s",
+    ]);
+    let text = text.expect(0).stdout;
+    assert!(
+        text.contains("offered/s") && text.contains("Too few steps"),
+        "{text}"
+    );
+    let short = lagtrace(["load", &server.url(), "--ramp", "1..9", "-d", "1s"]).expect(2);
+    assert!(
+        short.stderr.contains("half a second for each step"),
+        "{short:#?}"
+    );
+}
+
+#[test]
+fn a_log_of_histograms_is_written() {
+    let server = Server::start(OK);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("latencies.hlog");
+    let path = path.to_str().unwrap();
+    load(&server.url(), &["-c", "2", "--hdr", path]).expect(0);
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains("#[StartTime: "), "{text}");
+    let lines = text.lines().filter(|line| line.contains(",HISTFAAAA"));
+    assert!(lines.count() >= 1, "{text}");
+}
+
 /// Takes one request; its head and body.
 fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     let mut reader = BufReader::new(stream);

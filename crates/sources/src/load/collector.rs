@@ -10,6 +10,7 @@ use lagtrace_core::event::{
 use lagtrace_core::time::Timestamp;
 
 use super::plan::Plan;
+use super::recent::{Recent, RecentRequests};
 use super::record::{Batch, Opened, Record};
 use super::sample::Sampler;
 use super::summary::{GeneratorLoad, LaneSummary};
@@ -41,6 +42,7 @@ pub(super) struct Collector<'a, S> {
     /// What failed during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
+    recent: RecentRequests,
     next_flush: Timestamp,
 }
 
@@ -67,6 +69,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             last_failed_connect: None,
             early_failures: BTreeMap::new(),
             tls_fault: None,
+            recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
         collector.announce(counted_from + plan.duration);
@@ -86,6 +89,11 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
     /// The first thing that went wrong within TLS.
     pub(super) fn tls_fault(&self) -> Option<TlsFault> {
         self.tls_fault.clone()
+    }
+
+    /// The last second's requests.
+    pub(super) fn recent(&mut self, now: Timestamp) -> Recent {
+        self.recent.figures(now)
     }
 
     /// Why nothing at all could be connected to; `None` while there is hope.
@@ -223,6 +231,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
 
     fn take_record(&mut self, record: &Record) {
         self.requests += record.count;
+        self.recent.take(record);
         if let Err(failure) = record.outcome {
             self.failures += record.count;
             if record.due < self.counted_from && failure != RequestFailure::Cut {

@@ -1,0 +1,184 @@
+//! Load in steps, and where its knee is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Figures, LoadRun};
+
+/// Steps below which a curve has no knee to speak of.
+const LEAST_STEPS: usize = 3;
+/// Powers this near the highest count as equal to it: the least load of them
+/// is the knee.
+const EQUAL_POWER: f64 = 0.95;
+/// A step with more failures than this share of its requests bears no knee.
+const FEW_FAILURES: f64 = 0.01;
+
+/// Load in ascending steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sweep {
+    /// What ascends: `connections` or `rate`.
+    pub over: String,
+    /// The steps, least load first.
+    pub steps: Vec<SweepStep>,
+    /// Which step, from 0, is the knee: where responses a second over their
+    /// mean latency (the power: Kleinrock, "Power and deterministic rules of
+    /// thumb for probabilistic problems in computer communications", ICC 1979)
+    /// is highest. `None` where no step can be said to be it.
+    pub knee: Option<usize>,
+    /// Why there is none, or what bounds it.
+    pub remark: Option<String>,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepStep {
+    /// Connections kept open at once.
+    pub connections: u32,
+    /// Requests a second that were offered; `None` in closed loop.
+    pub offered_rate: Option<f64>,
+    /// Whole responses a second.
+    pub rate: f64,
+    /// Requests without a whole response.
+    pub failed: u64,
+    /// Their latencies.
+    pub latency_ns: Figures,
+    /// Whether the generator, and not the service, may have set the figures.
+    pub is_generator_limit: bool,
+    /// Whether fewer were answered than were due.
+    pub falls_behind: bool,
+}
+
+impl From<&LoadRun> for SweepStep {
+    fn from(run: &LoadRun) -> Self {
+        Self {
+            connections: run.connections,
+            offered_rate: run.offered_rate,
+            rate: run.rate,
+            failed: run.failed,
+            latency_ns: run.latency_ns,
+            is_generator_limit: run.generator.is_some_and(|generator| generator.is_limit),
+            falls_behind: run.falls_behind,
+        }
+    }
+}
+
+impl SweepStep {
+    /// Responses a second for each second that they took: falls when more
+    /// load only makes them wait.
+    fn power(&self) -> f64 {
+        let requests = self.latency_ns.count.max(1) as f64;
+        if self.failed as f64 > requests * FEW_FAILURES {
+            return 0.0;
+        }
+        self.rate / self.latency_ns.mean.max(1) as f64
+    }
+}
+
+impl Sweep {
+    /// The sweep of these steps over `connections` or `rate`.
+    pub fn new(over: &str, steps: Vec<SweepStep>) -> Self {
+        let (knee, remark) = match knee(&steps) {
+            Ok(knee) => (Some(knee), None),
+            Err(remark) => (None, Some(remark.to_owned())),
+        };
+        Self {
+            over: over.to_owned(),
+            steps,
+            knee,
+            remark,
+        }
+    }
+}
+
+fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
+    if steps.len() < LEAST_STEPS {
+        return Err("Too few steps to tell a knee: three at least.");
+    }
+    let highest = steps.iter().map(SweepStep::power).fold(0.0, f64::max);
+    if highest <= 0.0 {
+        return Err("No step without many failures: there is no knee.");
+    }
+    let is_high = |step: &SweepStep| step.power() >= highest * EQUAL_POWER;
+    let knee = steps.iter().position(is_high).unwrap_or(0);
+    // The step behind it is what shows that it is one.
+    if steps
+        .iter()
+        .take(knee + 2)
+        .any(|step| step.is_generator_limit)
+    {
+        return Err(
+            "The load generator itself was the limit by then: no knee of the service can be told.",
+        );
+    }
+    if steps.iter().skip(knee + 1).all(is_high) {
+        return Err(
+            "No knee within these steps: more load still brought as much more rate as latency.",
+        );
+    }
+    Ok(knee)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a service that answers 1,000 a second and one in 1 ms at best.
+    fn steps(limit: usize) -> Vec<SweepStep> {
+        let step = |n: usize| {
+            let connections = 1 << n;
+            let rate = f64::min(1000.0 * f64::from(connections), 8000.0);
+            let mean = (f64::from(connections) / rate * 1e9) as u64;
+            SweepStep {
+                connections,
+                offered_rate: None,
+                rate,
+                failed: 0,
+                latency_ns: Figures {
+                    count: 1000,
+                    mean,
+                    ..Figures::default()
+                },
+                is_generator_limit: n >= limit,
+                falls_behind: false,
+            }
+        };
+        (0..8).map(step).collect()
+    }
+
+    #[test]
+    fn the_knee_is_where_more_load_only_waits_longer() {
+        let sweep = Sweep::new("connections", steps(99));
+        assert_eq!((sweep.knee, &sweep.remark), (Some(3), &None));
+        assert_eq!(sweep.steps[3].connections, 8);
+    }
+
+    #[test]
+    fn no_knee_is_named_where_it_may_be_the_generators_or_was_not_reached() {
+        for limited in [0, 3, 4] {
+            let sweep = Sweep::new("connections", steps(limited));
+            assert_eq!(sweep.knee, None);
+            assert!(
+                sweep.remark.expect("a reason").contains("generator"),
+                "{limited}"
+            );
+        }
+        assert_eq!(Sweep::new("connections", steps(5)).knee, Some(3));
+        let short = steps(99).into_iter().take(4).collect();
+        assert!(
+            Sweep::new("connections", short)
+                .remark
+                .expect("a reason")
+                .contains("No knee")
+        );
+        let few = steps(99).into_iter().take(2).collect();
+        assert!(
+            Sweep::new("connections", few)
+                .remark
+                .expect("a reason")
+                .contains("few")
+        );
+        let mut failing = steps(99);
+        failing[3].failed = 500;
+        assert_ne!(Sweep::new("connections", failing).knee, Some(3));
+    }
+}
