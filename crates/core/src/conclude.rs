@@ -156,7 +156,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for exchange in own::exchanges(&evidence.facts, target, endpoint) {
-                service.take(&exchange);
+                service.take(&[&exchange]);
             }
         }
     }

@@ -448,6 +448,37 @@ mod tests {
     }
 
     #[test]
+    fn a_translation_begins_where_quotes_first_differ_from_the_hop_before() {
+        let hops = [1, 2, 3, 4, 5].map(|ttl| (ttl, "!", Expired, f64::from(ttl)));
+        let mut tally = tally(RouteMethod::Dublin, &hops);
+        let seen = |shift| Translation {
+            source: None,
+            source_port: 1,
+            destination: None,
+            destination_port: 2,
+            checksum_shift: shift,
+        };
+        let quotes = [
+            Some(None),
+            None,
+            Some(Some(seen(7))),
+            Some(Some(seen(7))),
+            Some(None),
+        ];
+        for (hop, quote) in tally.hops.values_mut().zip(quotes) {
+            hop.translation = quote;
+        }
+        let route = tally.route().expect("begun");
+        // What the second one sees is not told; the last one sees them turned back.
+        assert_eq!(route.translated_before, [3, 5]);
+        let shifts = tally.hops().into_iter();
+        let shifts: Vec<_> = shifts
+            .map(|hop| hop.translation.map(|seen| seen.checksum_shift))
+            .collect();
+        assert_eq!(shifts, [None, None, Some(7), Some(7), None]);
+    }
+
+    #[test]
     fn what_was_sent_beyond_the_target_is_not_listed() {
         let hops = [
             (1, "!", Expired, 1.0),

@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// What would tell the remaining hypotheses apart.
-    pub(super) fn next_experiments(&self) -> Vec<Experiment> {
+    pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
         self.analyzer.next_experiments()
     }
 
