@@ -140,7 +140,7 @@ fn a_log_of_histograms_is_written() {
     load(&server.url(), &["-c", "2", "--hdr", path]).expect(0);
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains("#[StartTime: "), "{text}");
-    let lines = text.lines().filter(|line| line.contains(",HISTFAAAA"));
+    let lines = text.lines().filter(|line| line.contains(",HISTFAAA"));
     assert!(lines.count() >= 1, "{text}");
 }
 
@@ -205,6 +205,39 @@ fn method_fields_and_body_arrive_as_they_were_given() {
     );
     assert!(head.contains("\r\nUser-Agent: lagtrace/"), "{head}");
     assert_eq!(body, b"{\"n\": 1}");
+}
+
+#[test]
+fn a_number_of_requests_ends_it_and_the_report_says_how_it_was_made() {
+    let server = Server::start(OK);
+    let options = [
+        "load",
+        &server.url(),
+        "-c",
+        "8",
+        "-n",
+        "50",
+        "--format",
+        "json",
+    ];
+    let more = ["--rcvbuf", "8192", "--source", "127.0.0.1"];
+    let report = lagtrace(options.iter().chain(&more)).expect(0).json();
+    let run = &report["load"];
+    assert_eq!((&run["responses"], &run["failed"]), (&50.into(), &0.into()));
+    let transport = &run["transport"];
+    assert_eq!(transport["protocol"], "HTTP/1.1");
+    assert_eq!(transport["sources"][0], "127.0.0.1");
+    let options = transport["options"].to_string();
+    assert!(options.contains("SO_RCVBUF 8192"), "{options}");
+    let run = lagtrace([
+        "load",
+        "http://127.0.0.1:9/",
+        "--unix-socket",
+        "no/such.sock",
+    ]);
+    assert!(run.expect(2).stderr.contains("no/such.sock"));
+    let run = lagtrace(["load", "http://127.0.0.1:9/", "--streams", "4"]);
+    assert!(run.expect(2).stderr.contains("--http2"));
 }
 
 #[test]
