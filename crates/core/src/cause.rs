@@ -272,6 +272,7 @@ causes! {
     no_response "no-response" "The server accepts requests and does not answer";
     connection_closed "connection-closed" "The server closes before it answers";
     not_http "not-http" "The answer is no HTTP";
+    tls_failed "tls-failed" "No TLS connection comes about";
     http_error "http-error" "The server answers with errors";
 }
 

@@ -6,6 +6,7 @@ mod display_filter;
 mod layers;
 mod particular;
 mod quic;
+mod secured;
 mod tables;
 mod traced;
 

@@ -171,6 +171,10 @@ pub enum ProbeMethod {
     HttpFresh,
     /// One request on a connection used before.
     HttpKeptAlive,
+    /// A full TLS handshake, without TCP's.
+    TlsFull,
+    /// A TLS handshake that resumed a session, without TCP's.
+    TlsResumed,
     /// An ICMP echo request (RFC 792, RFC 4443 §4.1).
     Icmp,
     /// A datagram, answered by one or by ICMP port unreachable.
@@ -194,6 +198,10 @@ pub enum ProbeAnswer {
     Closed,
     /// The bytes were no HTTP response.
     NotHttp,
+    /// A TLS handshake that succeeded.
+    Secured,
+    /// A TLS handshake that did not.
+    TlsFailed,
     /// An ICMP echo reply.
     Echo,
     /// A UDP datagram.

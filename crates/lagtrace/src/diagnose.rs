@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use crate::arguments::duration;
+use crate::arguments::tls::Tls;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::failure::Result;
@@ -22,13 +23,14 @@ runs all the same. Ctrl-C ends the measurement and reports what was measured.
 Examples:
   lagtrace diagnose http://shop.example:8080/
   lagtrace diagnose http://shop.example:8080/ --control http://shop.example/
+  lagtrace diagnose https://shop.example/
   lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
   lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
   lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
-    #[arg(help = "The service, http://HOST[:PORT]/PATH")]
+    #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
     pub(crate) url: String,
     /// A healthy twin to measure beside it, interleaved
     #[arg(long, value_name = "URL")]
@@ -44,7 +46,12 @@ pub(crate) struct Options {
     pub(crate) load: Load,
     #[command(flatten)]
     pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
 }
+
+/// How long the load lasts where nothing else is said.
+pub(crate) const DURATION: Duration = Duration::from_secs(10);
 
 /// The load to make.
 #[derive(Clone, Debug, Args)]
@@ -54,10 +61,10 @@ pub(crate) struct Load {
     #[arg(short, long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) connections: u32,
-    /// How long the load lasts in all, warm-up included
-    #[arg(short, long, default_value = "10s", value_name = "TIME")]
-    #[arg(value_parser = duration::parse_load)]
-    pub(crate) duration: Duration,
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "How long the load lasts in all, warm-up included [default: 10s]")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_load)]
+    pub(crate) duration: Option<Duration>,
     /// Threads that make the load; 0 chooses
     #[arg(short, long, default_value_t = 0, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]

@@ -12,6 +12,7 @@ use lagtrace_core::report::Report;
 use lagtrace_sources::load::Target;
 use lagtrace_sources::privilege::HostError;
 use lagtrace_sources::socket::foreign::Server;
+use lagtrace_sources::tls::{Carried, TlsClient};
 
 use crate::conclusion;
 use crate::console::Console;
@@ -69,6 +70,8 @@ struct Investigation<'a> {
     /// The subject, then its twin if there is one.
     sites: Vec<Site>,
     recorder: Option<Recorder>,
+    /// Our side of TLS, one for all steps: later ones resume sessions of earlier ones.
+    tls: Option<TlsClient>,
     /// How long the subject usually takes to answer.
     typical: Option<Duration>,
 }
@@ -91,6 +94,8 @@ impl<'a> Investigation<'a> {
         let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
             return Ok(None);
         };
+        let urls = sites.iter().map(|site| &site.target.url);
+        let tls = options.tls.client(urls, Carried::Http1)?;
         let targets = sites
             .iter()
             .map(|site| (site.target.id, site.target.endpoint()));
@@ -103,6 +108,7 @@ impl<'a> Investigation<'a> {
             feed,
             sites,
             recorder: None,
+            tls,
             typical: None,
         }))
     }
@@ -114,6 +120,8 @@ impl<'a> Investigation<'a> {
         self.step(Self::find_servers)?;
         if self.subject().is_open {
             self.step(Self::request)?;
+        }
+        if self.subject().is_open {
             self.step(Self::load)?;
             self.step(Self::experiments)?;
             self.step(Self::what_if)?;

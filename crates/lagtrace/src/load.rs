@@ -3,7 +3,7 @@
 mod hdr;
 mod steps;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use lagtrace_core::event::{Event, EventBody, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::report::Report;
 use lagtrace_sources::load::{
-    self, Ending, Lane, LaneSummary, Method, Pace, Plan, Progress, Summary, Target,
+    self, Ending, Lane, LaneSummary, Method, Pace, Plan, Progress, SocketOptions, Summary, Target,
 };
 use lagtrace_sources::tls::Carried;
 use lagtrace_sources::url::Url;
@@ -25,6 +25,7 @@ use crate::arguments::{Format, duration};
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery::deliver;
+use crate::diagnose::DURATION;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -42,6 +43,8 @@ const USUAL_RATE: f64 = 20_000.0;
 const MANY_FAILURES: u64 = 200;
 /// … if at least this share of all requests fails.
 const FAILING_SHARE: f64 = 0.5;
+/// The longest run that ends with a number of requests.
+const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
 /// Longest request body read from a file.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 /// The load warms up for this share of its duration, within bounds.
@@ -65,6 +68,10 @@ Examples:
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
   lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
+  lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
+  lagtrace load http://10.0.0.5/ --pipeline 8
+  lagtrace load http://10.0.0.5/ --rcvbuf 16384 --source 10.0.0.7,10.0.0.8
+  lagtrace load http://localhost/ --unix-socket /run/app.sock
   lagtrace load https://shop.example/ --cacert ca.pem
   lagtrace load https://10.0.0.5/ -k --fresh             a TLS handshake for each request
   lagtrace load http://10.0.0.5/ --sweep 1..256 -d 16s   where is the knee?
@@ -76,6 +83,7 @@ Coming from wrk, wrk2, ab and oha:
   wrk -t2 -c100 -d10s URL        load URL -t 2 -c 100 -d 10s
   wrk2 -R 500 URL                load URL --rate 500
   ab -k -c 10 -t 10 URL          load URL -c 10 -d 10s
+  ab -k -c 10 -n 1000 URL        load URL -c 10 -n 1000
   oha -z 10s -c 50 -q 500 URL    load URL -d 10s -c 50 --rate 500
   -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
 pub(crate) struct Options {
@@ -92,6 +100,11 @@ pub(crate) struct Options {
     /// compressed)
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
+    /// Stop after N requests, answered or failed; none is warm-up, and without
+    /// -d it may take up to an hour
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
     /// Allow more than 2,000 connections and 20,000 requests a second
     #[arg(long)]
     heavy: bool,
@@ -128,18 +141,39 @@ struct Request {
 #[command(next_help_heading = "Connections")]
 struct Connection {
     /// Open a connection for each request
-    #[arg(long, conflicts_with_all = ["think", "quickack"])]
+    #[arg(long, conflicts_with_all = ["think", "quickack", "pipeline"])]
     fresh: bool,
     /// Pause on a connection between a response and its next request
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
-    #[arg(conflicts_with = "quickack")]
+    #[arg(conflicts_with_all = ["quickack", "pipeline"])]
     think: Option<Duration>,
     /// Acknowledge at once (TCP_QUICKACK)
     #[arg(long)]
     quickack: bool,
+    /// Set TCP_NODELAY on our side, which is the default
+    #[arg(long, overrides_with = "nagle")]
+    nodelay: bool,
     /// Leave Nagle's algorithm on, on our side
-    #[arg(long)]
+    #[arg(long, overrides_with = "nodelay")]
     nagle: bool,
+    /// Send up to N requests on a connection before the first is answered
+    /// (HTTP/1.1 pipelining)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pipeline: u32,
+    /// Receive buffer of each socket, in bytes (SO_RCVBUF)
+    #[arg(long, value_name = "BYTES")]
+    rcvbuf: Option<u32>,
+    /// Send buffer of each socket, in bytes (SO_SNDBUF)
+    #[arg(long, value_name = "BYTES")]
+    sndbuf: Option<u32>,
+    /// Connect from these addresses of this host in turn
+    #[arg(long, value_name = "IP,…", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+    /// Connect to the Unix socket PATH; the URL's host is only asked for
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["address", "source", "ipv4", "ipv6"])]
+    #[arg(conflicts_with_all = ["quickack", "nagle", "nodelay"])]
+    unix_socket: Option<PathBuf>,
     /// Connect to IP instead of resolving the URL's host, which is still asked for
     #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
     address: Option<IpAddr>,
@@ -230,7 +264,11 @@ impl Run<'_> {
         let bar = self.console.timed(name, plan.warm_up + plan.duration);
         let is_failing = AtomicBool::new(false);
         let progress = |now: Progress| {
-            bar.set_position(u64::try_from(now.elapsed.as_millis()).unwrap_or(u64::MAX));
+            let passed = match plan.requests {
+                Some(all) => now.of.mul_f64((now.requests as f64 / all as f64).min(1.0)),
+                None => now.elapsed,
+            };
+            bar.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
             bar.set_message(live(&now));
             let share = now.failures as f64 / now.requests.max(1) as f64;
             // What the end cuts off is no failure of the service.
@@ -339,8 +377,10 @@ impl Options {
             .parse()
             .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
         let tls = self.tls.client([&url], Carried::Http1)?;
+        let unix = self.connection.unix_socket.as_ref();
         let address = match self.connection.address {
             Some(address) => address,
+            None if unix.is_some() => Ipv4Addr::LOCALHOST.into(),
             None => {
                 let family = Family {
                     ipv4: self.connection.ipv4,
@@ -349,7 +389,10 @@ impl Options {
                 lookup::address(url.host(), family, events)?
             }
         };
-        console.detail(&format!("connecting to {address}, port {}", url.port()));
+        console.detail(&match unix {
+            Some(path) => format!("connecting to {}", path.display()),
+            None => format!("connecting to {address}, port {}", url.port()),
+        });
         let mut plan = Plan::new(vec![Lane {
             target: Target {
                 id: TargetId::Subject,
@@ -361,15 +404,24 @@ impl Options {
             },
             phase: Phase::Baseline,
             experiment: self.connection.manner(),
-            connections: self.load.connections,
+            connections: self.connections(),
         }]);
         plan.pace = self.load.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = self.load.timeout;
         plan.threads = self.load.threads.into();
         plan.nodelay = !self.connection.nagle;
         plan.tls = tls;
-        let whole = self.load.duration;
-        plan.warm_up = self.warm_up.unwrap_or(warm_up(whole));
+        plan.at_once = self.connection.pipeline;
+        plan.sockets = self.connection.sockets();
+        plan.requests = self.requests;
+        let whole = match (self.requests, self.load.duration) {
+            (Some(_), None) => LONGEST_COUNTED,
+            (_, duration) => duration.unwrap_or(DURATION),
+        };
+        plan.warm_up = self.warm_up.unwrap_or(match self.requests {
+            Some(_) => Duration::ZERO,
+            None => warm_up(whole),
+        });
         plan.duration = whole
             .checked_sub(plan.warm_up)
             .filter(|left| !left.is_zero())
@@ -377,6 +429,12 @@ impl Options {
                 Failure::new("the warm-up takes the whole duration").hint("make -d longer")
             })?;
         Ok(plan)
+    }
+
+    /// No more than there are requests for.
+    fn connections(&self) -> u32 {
+        let most = u32::try_from(self.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
+        self.load.connections.min(most)
     }
 
     fn body(&self) -> Result<Vec<u8>> {
@@ -395,6 +453,16 @@ impl Options {
 }
 
 impl Connection {
+    fn sockets(&self) -> SocketOptions {
+        let bytes = |bytes: Option<u32>| bytes.map(|bytes| bytes as usize);
+        SocketOptions {
+            unix: self.unix_socket.clone(),
+            sources: self.source.clone(),
+            receive_buffer: bytes(self.rcvbuf),
+            send_buffer: bytes(self.sndbuf),
+        }
+    }
+
     /// What is different about its connections.
     fn manner(&self) -> Option<Experiment> {
         match (self.fresh, self.think, self.quickack) {

@@ -17,6 +17,7 @@ mod command {
     mod program;
     mod route;
     mod score;
+    mod secured;
     mod server;
     mod streams;
     mod targets;

@@ -40,6 +40,7 @@ use lagtrace_core::time::Timestamp;
 
 pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
 pub use recent::Recent;
+pub use socket::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
 
 use crate::clock::Clock;
@@ -101,6 +102,20 @@ pub enum LoadError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// No request may be under way on a connection, or too many.
+    #[error("from 1 to {most} requests may be under way on a connection")]
+    AtOnce {
+        /// How many are possible.
+        most: u32,
+    },
+    /// Our sockets cannot be made as the plan wants them.
+    #[error("{operation} failed")]
+    Socket {
+        /// What was tried, with its operand.
+        operation: String,
+        /// The kernel's word.
+        source: io::Error,
+    },
     /// The kernel gave no epoll instance, or would not wait on it.
     #[error("waiting for the sockets of the load failed")]
     Epoll {

@@ -50,11 +50,17 @@ fn by_syn(plan: &ProbePlan) -> Result<(Vec<ProbeSample>, Vec<Event>), ProbeError
 fn by_http(address: SocketAddr) -> (Vec<ProbeSample>, Vec<String>) {
     let url = Url::at(address.ip(), address.port(), "/");
     let mut notes = Vec::new();
-    let samples = http(&plan(address), &url, &AtomicBool::new(false), |event| {
-        if let EventBody::Note(note) = event.body {
-            notes.push(note.id);
-        }
-    });
+    let samples = http(
+        &plan(address),
+        &url,
+        None,
+        &AtomicBool::new(false),
+        |event| {
+            if let EventBody::Note(note) = event.body {
+                notes.push(note.id);
+            }
+        },
+    );
     (samples.expect("sockets"), notes)
 }
 

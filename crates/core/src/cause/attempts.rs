@@ -38,6 +38,8 @@ impl Attempts {
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These say nothing of the service.
                 ProbeMethod::Icmp | ProbeMethod::Udp => continue,
+                // A request's sample says what came of it.
+                ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };
             attempts.repeated_syns += group.syn_retransmissions;
             for (&answer, &count) in &group.answers {

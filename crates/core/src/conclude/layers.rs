@@ -33,6 +33,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.push(backlog(facts));
     }
     layers.push(connection(evidence, ledger));
+    layers.extend(super::secured::layers(facts, findings));
     layers.push(transport(evidence, ledger));
     layers.push(server(ledger));
     if !evidence.targets.is_empty() {
@@ -45,7 +46,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
 }
 
 /// The layer that a cause lies in.
-fn layer_of(cause: &str) -> &'static str {
+pub(super) fn layer_of(cause: &str) -> &'static str {
     match cause {
         "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
         | "bandwidth-limit" | "policer" => "round-trip",
@@ -68,11 +69,13 @@ fn layer_of(cause: &str) -> &'static str {
         | "port-exhaustion"
         | "defer-accept"
         | "fast-open-black-hole"
-        | "stale-keep-alive"
+        | "stale-keep-alive" => "connection",
+        "tls-failed"
         | "tls-round-trips"
         | "tls-large-certificate"
         | "tls-revocation-fetch"
-        | "tls-record-buffering" => "connection",
+        | "tls-slow-handshake"
+        | "tls-record-buffering" => "tls",
         "firewall-drop" => "firewall",
         "nagle-delayed-ack"
         | "http2-flow-control"
@@ -122,7 +125,12 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
     }
 }
 
-fn layer(name: &str, state: LayerState, line: String, because: impl Into<String>) -> Layer {
+pub(super) fn layer(
+    name: &str,
+    state: LayerState,
+    line: String,
+    because: impl Into<String>,
+) -> Layer {
     Layer {
         layer: name.to_owned(),
         state,

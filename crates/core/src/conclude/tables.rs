@@ -219,6 +219,8 @@ fn method_name(method: ProbeMethod) -> &'static str {
         ProbeMethod::TcpConnect => "tcp-connect",
         ProbeMethod::HttpFresh => "http-fresh",
         ProbeMethod::HttpKeptAlive => "http-kept-alive",
+        ProbeMethod::TlsFull => "tls-full",
+        ProbeMethod::TlsResumed => "tls-resumed",
         ProbeMethod::Icmp => "icmp",
         ProbeMethod::Udp => "udp",
     }
@@ -233,6 +235,8 @@ fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => status.to_string(),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "not HTTP".to_owned(),
+        ProbeAnswer::Secured => "secured".to_owned(),
+        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
     }

@@ -82,6 +82,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "silence" => ProbeAnswer::Silence,
         "closed" => ProbeAnswer::Closed,
         "not-http" => ProbeAnswer::NotHttp,
+        "tls-failed" => ProbeAnswer::TlsFailed,
         "status" => ProbeAnswer::Status(words.count("status")? as u16),
         "unreachable" => {
             let word = words.operand("unreachable")?;
@@ -210,6 +211,8 @@ fn failure(word: &str) -> Result<RequestFailure, String> {
         "reset" => RequestFailure::Reset,
         "closed" => RequestFailure::Closed,
         "not-http" => RequestFailure::NotHttp,
+        "certificate" => RequestFailure::Certificate,
+        "tls" => RequestFailure::Tls,
         other => return Err(format!("no request fails by `{other}`")),
     })
 }

@@ -10,6 +10,7 @@ use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace,
 use super::loaded_probes::LoadedProbes;
 use super::observation::Observation;
 use super::{Investigation, Site};
+use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
@@ -54,7 +55,8 @@ impl Investigation<'_> {
     /// Loads the targets, unobserved and observed.
     pub(super) fn load(&mut self) -> Result<()> {
         let lanes = self.baseline_lanes();
-        let windows = Windows::within(self.options.load.duration, lanes.len());
+        let duration = self.options.load.duration.unwrap_or(DURATION);
+        let windows = Windows::within(duration, lanes.len());
         let mut plan = self.plan(lanes);
         plan.warm_up = windows.warm_up;
         plan.duration = windows.unobserved;
@@ -101,6 +103,7 @@ impl Investigation<'_> {
         plan.pace = wishes.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = wishes.timeout;
         plan.threads = wishes.threads.into();
+        plan.tls.clone_from(&self.tls);
         plan
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use lagtrace_core::event::{EventBody, ProbeAnswer, ProbeMethod, ProbeSample};
 use lagtrace_core::histogram::Distribution;
 use lagtrace_sources::probe::{self, ProbePlan};
+use lagtrace_sources::tls::TlsPeer;
+use lagtrace_sources::url::Url;
 
 use super::Investigation;
 use super::round_trip::answer;
@@ -35,7 +37,9 @@ impl Investigation<'_> {
             let bar = self.console.spinner(STEP);
             let mut events = Vec::new();
             let stop = self.interrupt.flag();
-            let samples = probe::http(&plan, &target.url, stop, |event| events.push(event));
+            let peer = self.peer(&target.url)?;
+            let keep = |event| events.push(event);
+            let samples = probe::http(&plan, &target.url, peer.as_ref(), stop, keep);
             bar.finish_and_clear();
             for event in &events {
                 if let EventBody::Note(note) = &event.body {
@@ -44,7 +48,12 @@ impl Investigation<'_> {
             }
             self.feed.observe_idle(events);
             match samples {
-                Ok(samples) => self.say(STEP, target.id, &describe(&samples)),
+                Ok(samples) => {
+                    self.say(STEP, target.id, &describe(&samples));
+                    // A load would only fail the same way a hundred times.
+                    let is_failed = |s: &ProbeSample| s.answer == ProbeAnswer::TlsFailed;
+                    self.sites[index].is_open = !samples.iter().all(is_failed);
+                }
                 Err(error) => self.probe_failed("single requests", error),
             }
         }
@@ -52,15 +61,28 @@ impl Investigation<'_> {
     }
 }
 
+impl Investigation<'_> {
+    /// Whom to speak TLS with, if the URL asks for it.
+    fn peer(&self, url: &Url) -> Result<Option<TlsPeer>> {
+        let client = self.tls.as_ref().filter(|_| url.is_tls());
+        let peer = client.map(|client| client.to(url.host()));
+        Ok(peer.transpose()?)
+    }
+}
+
 fn describe(samples: &[ProbeSample]) -> String {
     let mut parts = Vec::new();
     for (method, name) in [
+        (ProbeMethod::TlsFull, "TLS handshake"),
+        (ProbeMethod::TlsResumed, "resumed"),
         (ProbeMethod::HttpFresh, "fresh"),
         (ProbeMethod::HttpKeptAlive, "kept alive"),
     ] {
         let mut times = Distribution::default();
         let of_method = samples.iter().filter(|sample| sample.method == method);
-        let answered = of_method.filter(|s| matches!(s.answer, ProbeAnswer::Status(_)));
+        let is_answered =
+            |s: &&ProbeSample| matches!(s.answer, ProbeAnswer::Status(_) | ProbeAnswer::Secured);
+        let answered = of_method.filter(is_answered);
         answered
             .filter_map(|sample| sample.rtt)
             .for_each(|rtt| times.record(rtt));
@@ -72,9 +94,12 @@ fn describe(samples: &[ProbeSample]) -> String {
             parts.push(format!("{} {name}{count}", words::time(median)));
         }
     }
-    let bad = samples
-        .iter()
-        .find(|s| !matches!(s.answer, ProbeAnswer::Status(200..=299)));
+    let bad = samples.iter().find(|s| {
+        !matches!(
+            s.answer,
+            ProbeAnswer::Status(200..=299) | ProbeAnswer::Secured
+        )
+    });
     parts.extend(bad.map(|sample| answer(sample.answer)));
     parts.join(", ")
 }

@@ -129,6 +129,8 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => format!("status {status}"),
         ProbeAnswer::Closed => "closed before a whole response".to_owned(),
         ProbeAnswer::NotHttp => "an answer that is no HTTP".to_owned(),
+        ProbeAnswer::Secured => "a TLS handshake".to_owned(),
+        ProbeAnswer::TlsFailed => "no TLS connection".to_owned(),
         ProbeAnswer::Echo => "an echo".to_owned(),
         ProbeAnswer::Datagram => "a datagram".to_owned(),
     }

@@ -111,6 +111,8 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::Status(status) => format!("status {status}"),
         ProbeAnswer::Closed => "closed".to_owned(),
         ProbeAnswer::NotHttp => "no HTTP".to_owned(),
+        ProbeAnswer::Secured => "secured".to_owned(),
+        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
     }

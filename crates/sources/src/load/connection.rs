@@ -1,4 +1,9 @@
 //! One connection of a lane: bytes and instants in, records out, no I/O.
+//!
+//! It may have several requests under way at once (pipelining, RFC 9112
+//! §9.3.2): they are answered in their order, and each has its own times.
+
+use std::collections::VecDeque;
 
 use core::time::Duration;
 
@@ -14,7 +19,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 /// Longest wait before a connection is tried again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
-/// A connection, in whatever state, and its request in flight.
+/// A connection, in whatever state, and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The lane it belongs to.
@@ -26,6 +31,10 @@ pub(super) struct Connection {
     /// When it may go on; `None` when nothing but events moves it.
     pub(super) wakes_at: Option<Timestamp>,
     state: State,
+    /// Requests under way, the oldest first.
+    in_flight: VecDeque<InFlight>,
+    /// How many may be under way at once.
+    at_once: usize,
     reader: ResponseReader,
     flow: Option<FlowKey>,
     /// Requests sent on the present connection.
@@ -46,7 +55,6 @@ enum State {
         secures_since: Option<Timestamp>,
     },
     Open,
-    Busy(InFlight),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,33 +65,32 @@ struct InFlight {
     last_read: Timestamp,
     longest_gap: Duration,
     received_bytes: u64,
+    /// Whether its `send` was called.
+    is_sent: bool,
 }
 
-/// What bytes from the peer led to.
-#[derive(Debug)]
+/// What bytes from the peer led to, besides the records of whole responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// The response goes on.
-    More,
-    /// The response is whole.
-    Done {
-        /// The request's record.
-        record: Record,
-        /// Whether the connection may carry another request.
-        is_reusable: bool,
-    },
+    /// The connection goes on.
+    Open,
+    /// It carries no further request and answers none of those under way.
+    Over,
     /// No response, or bytes nobody asked for: the connection is of no use.
     Garbage,
 }
 
 impl Connection {
-    /// A closed connection of `lane`.
-    pub(super) fn new(lane: usize, group: u16, is_head_request: bool) -> Self {
+    /// A closed connection of `lane`, `at_once` of whose requests may be under way.
+    pub(super) fn new(lane: usize, group: u16, is_head_request: bool, at_once: usize) -> Self {
         Self {
             lane,
             group,
             is_idle: false,
             wakes_at: None,
             state: State::Closed,
+            in_flight: VecDeque::new(),
+            at_once: at_once.max(1),
             reader: ResponseReader::new(is_head_request),
             flow: None,
             requests: 0,
@@ -93,8 +100,13 @@ impl Connection {
     }
 
     /// Whether a request can be sent at once.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Open)
+    pub(super) fn has_room(&self) -> bool {
+        matches!(self.state, State::Open) && self.in_flight.len() < self.at_once
+    }
+
+    /// Requests under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// Whether it is closed and nothing is under way.
@@ -102,12 +114,10 @@ impl Connection {
         matches!(self.state, State::Closed)
     }
 
-    /// Whether a request of its own waits for it.
-    pub(super) fn has_request(&self) -> bool {
-        matches!(
-            self.state,
-            State::Busy(_) | State::Connecting { due: Some(_), .. }
-        )
+    /// Requests under way or waiting for it to open.
+    pub(super) fn pending(&self) -> usize {
+        let waits = matches!(self.state, State::Connecting { due: Some(_), .. });
+        self.in_flight.len() + usize::from(waits)
     }
 
     /// Since when it is connecting; `None` when it is not.
@@ -177,85 +187,118 @@ impl Connection {
 
     /// `send` is called at `now` for a request that was due at `due`.
     pub(super) fn send(&mut self, now: Timestamp, due: Timestamp) {
-        self.state = State::Busy(InFlight {
+        self.in_flight.push_back(InFlight {
             due,
             sent: now,
             first_byte: None,
             last_read: now,
             longest_gap: Duration::ZERO,
             received_bytes: 0,
+            is_sent: false,
         });
     }
 
-    /// `send` is in fact called at `now`.
+    /// `send` is in fact called at `now`, for the oldest that was not sent yet.
     pub(super) fn sent(&mut self, now: Timestamp, is_open_loop: bool) {
-        if let State::Busy(in_flight) = &mut self.state {
+        let mut waiting = self.in_flight.iter_mut().filter(|request| !request.is_sent);
+        if let Some(in_flight) = waiting.next() {
             (in_flight.sent, in_flight.last_read) = (now, now);
+            in_flight.is_sent = true;
             if !is_open_loop {
                 in_flight.due = now;
             }
         }
     }
 
-    /// Takes bytes that were read at `now`.
-    pub(super) fn received(&mut self, now: Timestamp, bytes: &[u8]) -> Received {
-        let State::Busy(in_flight) = &mut self.state else {
-            return Received::Garbage;
-        };
-        in_flight.note_read(now);
-        let Ok(progress) = self.reader.feed(bytes) else {
-            in_flight.received_bytes += bytes.len() as u64;
-            return Received::Garbage;
-        };
-        let Progress::Complete { head, used } = progress else {
-            in_flight.received_bytes += bytes.len() as u64;
-            return Received::More;
-        };
-        in_flight.received_bytes += used as u64;
-        let in_flight = *in_flight;
-        self.state = State::Open;
-        self.failures_in_a_row = 0;
-        Received::Done {
-            record: self.record(in_flight, now, Ok(head.status)),
-            // What follows a response that nothing was asked after belongs to nothing.
-            is_reusable: head.keeps_alive && used == bytes.len(),
+    /// Takes bytes that were read at `now`; the records of what they complete
+    /// are appended to `done`.
+    pub(super) fn received(
+        &mut self,
+        now: Timestamp,
+        bytes: &[u8],
+        done: &mut Vec<Record>,
+    ) -> Received {
+        let (mut rest, before) = (bytes, done.len());
+        while !rest.is_empty() {
+            let Some(in_flight) = self.in_flight.front_mut() else {
+                // What follows a response that nothing was asked after belongs
+                // to nothing.
+                let was_asked = done.len() > before;
+                return if was_asked {
+                    Received::Over
+                } else {
+                    Received::Garbage
+                };
+            };
+            in_flight.note_read(now);
+            let progress = self.reader.feed(rest);
+            let used = match progress {
+                Ok(Progress::Complete { used, .. }) => used,
+                _ => rest.len(),
+            };
+            in_flight.received_bytes += used as u64;
+            let head = match progress {
+                Ok(Progress::Complete { head, .. }) => head,
+                Ok(Progress::More) => return Received::Open,
+                Err(_) => return Received::Garbage,
+            };
+            self.failures_in_a_row = 0;
+            if let Some(in_flight) = self.in_flight.pop_front() {
+                let record = self.record(in_flight, now, Ok(head.status));
+                done.push(record);
+            }
+            rest = rest.get(used..).unwrap_or_default();
+            if !head.keeps_alive {
+                return Received::Over;
+            }
         }
+        Received::Open
     }
 
     /// The peer closed properly at `now`: the record of a response that this
     /// completes.
     pub(super) fn peer_closed(&mut self, now: Timestamp) -> Result<Option<Record>, RequestFailure> {
-        let State::Busy(in_flight) = self.state else {
+        if self.in_flight.is_empty() {
             return Ok(None);
-        };
+        }
         match self.reader.close() {
             Ok(Some(head)) => {
-                self.state = State::Closed;
                 self.failures_in_a_row = 0;
-                Ok(Some(self.record(in_flight, now, Ok(head.status))))
+                let answered = self.in_flight.pop_front();
+                Ok(answered.map(|in_flight| self.record(in_flight, now, Ok(head.status))))
             }
             Ok(None) => Err(RequestFailure::Closed),
             Err(_) => Err(RequestFailure::NotHttp),
         }
     }
 
-    /// Gives up what is under way; the record of the request that this fails.
-    pub(super) fn fail(&mut self, now: Timestamp, failure: RequestFailure) -> Option<Record> {
+    /// Gives up what is under way; the records of the requests that this fails
+    /// are appended to `failed`.
+    pub(super) fn fail(
+        &mut self,
+        now: Timestamp,
+        failure: RequestFailure,
+        failed: &mut Vec<Record>,
+    ) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-        let in_flight = match self.state {
-            State::Busy(in_flight) => in_flight,
-            State::Connecting {
-                since,
-                due: Some(due),
-                ..
-            } => InFlight::unsent(since, due),
-            _ => {
-                self.state = State::Closed;
-                return None;
-            }
-        };
+        if let State::Connecting {
+            since,
+            due: Some(due),
+            ..
+        } = self.state
+        {
+            self.in_flight.push_back(InFlight::unsent(since, due));
+        }
         self.state = State::Closed;
-        Some(self.record(in_flight, now, Err(failure)))
+        while let Some(in_flight) = self.in_flight.pop_front() {
+            let record = self.record(in_flight, now, Err(failure));
+            failed.push(record);
+        }
+    }
+
+    /// Takes back a request that will not be answered here: its intended start.
+    pub(super) fn take_back(&mut self) -> Option<Timestamp> {
+        self.in_flight.pop_front().map(|request| request.due)
     }
 
     /// The record of a request that found no connection.
@@ -292,10 +335,12 @@ impl Connection {
                 Some(_) => RequestFailure::TlsTimeout,
                 None => RequestFailure::ConnectTimeout,
             }),
-            State::Busy(in_flight) if now.since(in_flight.sent) >= timeout => {
-                Some(RequestFailure::Timeout)
+            State::Connecting { .. } => None,
+            _ => {
+                let oldest = self.in_flight.front()?;
+                let is_over = now.since(oldest.sent) >= timeout;
+                is_over.then_some(RequestFailure::Timeout)
             }
-            _ => None,
         }
     }
 
@@ -334,6 +379,7 @@ impl InFlight {
             last_read: since,
             longest_gap: Duration::ZERO,
             received_bytes: 0,
+            is_sent: true,
         }
     }
 

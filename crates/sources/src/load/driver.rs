@@ -20,7 +20,7 @@ use super::connection::{Connection, Received};
 use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
-use super::record::{Batch, Opened, Record};
+use super::record::{Batch, Opened};
 use super::secure::Secured;
 use crate::tls::TlsFault;
 
@@ -73,10 +73,20 @@ impl Driver {
             if numbers.is_empty() {
                 cadence.end_at(start);
             }
-            lanes.push(LaneState::new(cadence, lane.experiment));
+            let left = plan.requests.map(|requests| {
+                let bound = |before: u32| {
+                    let product = u128::from(requests) * u128::from(before);
+                    (product / u128::from(lane.connections.max(1))) as u64
+                };
+                bound(numbers.end) - bound(numbers.start)
+            });
+            lanes.push(LaneState::new(cadence, lane.experiment, left));
             let is_head = lane.target.method == Method::Head;
+            let at_once = plan.at_once as usize;
             connections.extend(
-                numbers.map(|n| Connection::new(number, group_of(n, lane.connections), is_head)),
+                numbers.map(|n| {
+                    Connection::new(number, group_of(n, lane.connections), is_head, at_once)
+                }),
             );
         }
         Self {
@@ -144,7 +154,7 @@ impl Driver {
             wake = wake.min(*at);
         }
         for lane in self.lanes.iter().filter(|lane| !lane.idle.is_empty()) {
-            if let Some(start) = lane.cadence.next_start(now) {
+            if let Some(start) = lane.next_start(now) {
                 wake = wake.min(start);
             }
         }
@@ -225,14 +235,21 @@ impl Driver {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        match connection.received(now, bytes) {
-            Received::More => {}
+        let before = self.batch.records.len();
+        let received = connection.received(now, bytes, &mut self.batch.records);
+        let done = self.batch.records.len() - before;
+        self.pending -= done;
+        match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
-            Received::Done {
-                record,
-                is_reusable,
-            } => self.finished(slot, now, record, is_reusable),
+            Received::Over => self.finished(slot, now, false),
+            Received::Open if done > 0 => self.finished(slot, now, true),
+            Received::Open => {}
         }
+    }
+
+    /// Requests under way on a connection.
+    pub(super) fn in_flight(&self, slot: Slot) -> usize {
+        self.connections.get(slot).map_or(0, Connection::in_flight)
     }
 
     /// `send` is called later than its command was given.
@@ -249,7 +266,11 @@ impl Driver {
             return;
         };
         match connection.peer_closed(now) {
-            Ok(Some(record)) => self.finished(slot, now, record, false),
+            Ok(Some(record)) => {
+                self.pending -= 1;
+                self.batch.records.push(record);
+                self.finished(slot, now, false);
+            }
             // Closed while idle: no request is hurt. One that never served any
             // is tried again slowly.
             Ok(None) if !connection.is_unused() => self.reopen(slot, now),
@@ -277,28 +298,27 @@ impl Driver {
         }
         let failure = meant;
         let since = connection.connecting_since();
-        self.pending -= usize::from(connection.has_request());
-        let record = connection.fail(now, failure);
+        let pending = connection.pending();
+        self.pending -= pending;
+        connection.fail(now, failure, &mut self.batch.records);
         let lane = connection.lane;
         if let Some(since) = since {
             self.batch.note_failed_connect(failure);
-            if record.is_none() {
+            if pending == 0 {
                 self.fail_waiting(slot, lane, (since, now), failure);
             }
         }
-        self.batch.records.extend(record);
         self.reopen(slot, now);
     }
 
-    /// A response came in full: the connection rests, goes on or is replaced.
-    fn finished(&mut self, slot: Slot, now: Timestamp, record: Record, is_reusable: bool) {
-        self.pending -= 1;
-        self.batch.records.push(record);
-        let Some(lane) = self.lanes.get(record.lane) else {
+    /// Responses came in full: the connection rests, goes on or is replaced.
+    fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
+        let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
             return;
         };
         let think = lane.think;
         if !is_reusable || lane.opens_per_request {
+            self.take_back(slot);
             self.close(slot);
         }
         if think.is_zero() {
@@ -319,6 +339,20 @@ impl Driver {
             self.go_on(slot, now);
         } else {
             self.rest(slot, now + backoff);
+        }
+    }
+
+    /// Takes back the requests that a connection will not answer.
+    fn take_back(&mut self, slot: Slot) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(connection.lane) else {
+            return;
+        };
+        while let Some(due) = connection.take_back() {
+            self.pending -= 1;
+            lane.give_back(due);
         }
     }
 

@@ -6,6 +6,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lagtrace_core::experiment::Experiment;
+use lagtrace_core::time::Timestamp;
 
 use super::cadence::Cadence;
 use super::driver::Slot;
@@ -23,11 +24,17 @@ pub(super) struct LaneState {
     pub(super) opens_per_request: bool,
     /// Pause between a response and the connection's next request.
     pub(super) think: Duration,
+    /// Requests that may still be started; `None`: as many as there is time for.
+    left: Option<u64>,
+    /// Intended starts of requests that a connection ended without answering,
+    /// as its last response had said: they were never looked at (RFC 9112
+    /// §9.3.2) and are sent again.
+    again: VecDeque<Timestamp>,
 }
 
 impl LaneState {
-    /// A part that follows `cadence`.
-    pub(super) fn new(cadence: Cadence, experiment: Option<Experiment>) -> Self {
+    /// A part that follows `cadence` for at most `left` requests.
+    pub(super) fn new(cadence: Cadence, experiment: Option<Experiment>, left: Option<u64>) -> Self {
         Self {
             cadence,
             idle: VecDeque::new(),
@@ -39,6 +46,77 @@ impl LaneState {
                 Some(Experiment::ThinkTime { pause }) => pause,
                 _ => Duration::ZERO,
             },
+            left,
+            again: VecDeque::new(),
+        }
+    }
+
+    /// Takes one request that may start at `now`: its intended start.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if let Some(due) = self.again.pop_front() {
+            return Some(due);
+        }
+        if self.is_used_up() {
+            return None;
+        }
+        let due = self.cadence.take(now)?;
+        self.count(1);
+        Some(due)
+    }
+
+    /// Takes one request that fails before it could be sent: its intended
+    /// start, which is `since` where responses set the pace.
+    pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Timestamp> {
+        if self.cadence.is_open_loop() || !self.again.is_empty() {
+            return self.take(now);
+        }
+        let is_there = !self.is_used_up();
+        self.count(1);
+        is_there.then_some(since)
+    }
+
+    /// Gives a request back, to be sent once more.
+    pub(super) fn give_back(&mut self, due: Timestamp) {
+        self.again.push_back(due);
+    }
+
+    /// Takes up to `most` overdue requests at once, to be given up together.
+    pub(super) fn take_many(&mut self, most: u64) -> Option<(u64, Timestamp)> {
+        if let Some(due) = self.again.pop_front() {
+            return Some((1, due));
+        }
+        let most = self.left.map_or(most, |left| most.min(left));
+        if most == 0 {
+            return None;
+        }
+        let taken = self.cadence.take_many(most)?;
+        self.count(taken.0);
+        Some(taken)
+    }
+
+    /// Whether all requests it may start were started.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// Whether something is due now or later whatever the responses are.
+    pub(super) fn has_due(&self) -> bool {
+        let is_scheduled = !self.is_used_up() && self.cadence.next_due().is_some();
+        is_scheduled || !self.again.is_empty()
+    }
+
+    /// The next instant after `now` at which a request may start.
+    pub(super) fn next_start(&self, now: Timestamp) -> Option<Timestamp> {
+        match (self.again.is_empty(), self.is_used_up()) {
+            (false, _) => Some(now),
+            (true, true) => None,
+            (true, false) => self.cadence.next_start(now),
+        }
+    }
+
+    fn count(&mut self, taken: u64) {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(taken);
         }
     }
 }

@@ -8,11 +8,14 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 
 use super::LoadError;
+use super::socket::SocketOptions;
 use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
 
 /// Most connections of one run.
 const MAX_CONNECTIONS: u32 = 60_000;
+/// Most requests under way on one connection.
+const MAX_AT_ONCE: u32 = 1_000;
 /// Highest rate of one lane, in requests per second.
 const MAX_RATE: f64 = 1_000_000.0;
 /// Longest run.
@@ -36,6 +39,13 @@ pub struct Plan {
     pub timeout: Duration,
     /// Threads that make the load; 0 chooses.
     pub threads: usize,
+    /// How many requests each lane makes at most, answered or not; `None`: as
+    /// many as there is time for.
+    pub requests: Option<u64>,
+    /// How many requests a connection may have under way at once (pipelining).
+    pub at_once: u32,
+    /// What our sockets are like.
+    pub sockets: SocketOptions,
     /// `TCP_NODELAY` on our sockets, [`Experiment::ClientNagle`] aside.
     pub nodelay: bool,
     /// Our side of TLS, for lanes whose URLs ask for it.
@@ -60,6 +70,9 @@ impl Plan {
             warm_up: Duration::from_millis(300),
             timeout: Duration::from_secs(2),
             threads: 0,
+            requests: None,
+            at_once: 1,
+            sockets: SocketOptions::default(),
             nodelay: true,
             tls: None,
             samples_per_second: 2_000,
@@ -146,6 +159,10 @@ impl Plan {
         if self.tls.is_none() && self.lanes.iter().any(|lane| lane.target.url.is_tls()) {
             return Err(LoadError::NoTls);
         }
+        if self.at_once == 0 || self.at_once > MAX_AT_ONCE {
+            return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
+        }
+        self.sockets.check(&self.lanes)?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {
                 wanted: self.connections(),

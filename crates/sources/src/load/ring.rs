@@ -124,7 +124,8 @@ impl Asked {
 }
 
 /// Rings for this thread, if the kernel has them for us and `plan` keeps its
-/// connections and asks in clear text: the rest is on epoll.
+/// connections and asks in clear text, one request at a time: the rest is on
+/// epoll.
 pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
     let is_plain = |lane: &Lane| {
         let opens = matches!(
@@ -133,7 +134,7 @@ pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
         );
         !opens && !lane.target.url.is_tls()
     };
-    let suits = plan.uses_rings && plan.lanes.iter().all(is_plain);
+    let suits = plan.uses_rings && plan.at_once == 1 && plan.lanes.iter().all(is_plain);
     suits.then(|| Queue::new(connections).ok()).flatten()
 }
 

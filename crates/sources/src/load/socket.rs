@@ -1,16 +1,71 @@
 //! The sockets of a run.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
-use core::net::SocketAddr;
+use core::cell::Cell;
+use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::event::RequestFailure;
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
+    sockopt,
+};
 
+use super::LoadError;
 use super::plan::{Lane, Plan};
+
+/// What the sockets of a run are like, besides what experiments change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// A Unix socket to connect to instead of the targets' addresses.
+    pub unix: Option<PathBuf>,
+    /// Our own addresses, used in turn; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// `SO_RCVBUF`, in bytes; the kernel doubles it (socket(7)).
+    pub receive_buffer: Option<usize>,
+    /// `SO_SNDBUF`, in bytes; the kernel doubles it.
+    pub send_buffer: Option<usize>,
+}
+
+impl SocketOptions {
+    /// Tries what would otherwise fail with each connection.
+    pub(super) fn check(&self, lanes: &[Lane]) -> Result<(), LoadError> {
+        let failure = |operation: String| {
+            move |error: Errno| LoadError::Socket {
+                operation,
+                source: io::Error::from(error),
+            }
+        };
+        if let Some(path) = &self.unix {
+            let operation = format!("connecting to the Unix socket {}", path.display());
+            let tried = SocketAddrUnix::new(path)
+                .and_then(|address| Ok((new_socket(AddressFamily::UNIX)?, address)))
+                .and_then(|(fd, address)| connect(&fd, &address));
+            return match tried {
+                // Its queue is full: the load will wait for its turn.
+                Ok(()) | Err(Errno::AGAIN) => Ok(()),
+                Err(error) => Err(failure(operation)(error)),
+            };
+        }
+        for source in &self.sources {
+            let operation = format!("connecting from {source}");
+            let fits = |lane: &Lane| lane.target.address.is_ipv4() == source.is_ipv4();
+            if !lanes.iter().all(fits) {
+                return Err(failure(operation)(Errno::AFNOSUPPORT));
+            }
+            let own = SocketAddr::new(*source, 0);
+            let tried = new_socket(family(own)).and_then(|fd| bind(&fd, &own));
+            tried.map_err(failure(operation))?;
+        }
+        Ok(())
+    }
+}
 
 /// How a lane's connections are made.
 #[derive(Clone, Debug)]
@@ -21,38 +76,72 @@ pub(super) struct SocketPlan {
     pub(super) nodelay: bool,
     /// `TCP_QUICKACK` after every read.
     pub(super) quickack: bool,
+    options: SocketOptions,
+    /// Connections made so far, which choose the source.
+    made: Cell<usize>,
 }
 
 impl SocketPlan {
     /// How the connections of `lane` are made in a run of `plan`.
     pub(super) fn new(plan: &Plan, lane: &Lane) -> Self {
+        let is_tcp = plan.sockets.unix.is_none();
         Self {
             address: lane.target.address,
-            nodelay: plan.nodelay && lane.experiment != Some(Experiment::ClientNagle),
-            quickack: lane.experiment == Some(Experiment::QuickAck),
+            nodelay: is_tcp && plan.nodelay && lane.experiment != Some(Experiment::ClientNagle),
+            quickack: is_tcp && lane.experiment == Some(Experiment::QuickAck),
+            options: plan.sockets.clone(),
+            made: Cell::new(0),
         }
     }
 
     /// Makes a socket and begins to connect it without waiting.
     pub(super) fn connect(&self) -> Result<OwnedFd, RequestFailure> {
-        let family = match self.address {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let fd = rustix::net::socket_with(
-            family,
-            SocketType::STREAM,
-            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
-            Some(ipproto::TCP),
-        )
-        .map_err(failure_of)?;
+        if let Some(path) = &self.options.unix {
+            let address = SocketAddrUnix::new(path).map_err(failure_of)?;
+            let fd = new_socket(AddressFamily::UNIX).map_err(failure_of)?;
+            self.size_buffers(&fd)?;
+            return match connect(&fd, &address) {
+                Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+                // Its queue is full, which nothing will tell the end of.
+                Err(Errno::AGAIN) => Err(RequestFailure::Refused),
+                Err(error) => Err(failure_of(error)),
+            };
+        }
+        let fd = new_socket(family(self.address)).map_err(failure_of)?;
         if self.nodelay {
             sockopt::set_tcp_nodelay(&fd, true).map_err(failure_of)?;
         }
-        match rustix::net::connect(&fd, &self.address) {
+        self.size_buffers(&fd)?;
+        self.bind(&fd)?;
+        match connect(&fd, &self.address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
             Err(error) => Err(failure_of(error)),
         }
+    }
+
+    /// Before the connection is made, as the window's scale depends on it.
+    fn size_buffers(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
+        if let Some(bytes) = self.options.receive_buffer {
+            sockopt::set_socket_recv_buffer_size(fd, bytes).map_err(failure_of)?;
+        }
+        if let Some(bytes) = self.options.send_buffer {
+            sockopt::set_socket_send_buffer_size(fd, bytes).map_err(failure_of)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next of our addresses, where some are given.
+    fn bind(&self, fd: &OwnedFd) -> Result<(), RequestFailure> {
+        let made = self.made.get();
+        self.made.set(made.wrapping_add(1));
+        let sources = &self.options.sources;
+        let Some(source) = sources.get(made % sources.len().max(1)) else {
+            return Ok(());
+        };
+        // The port is chosen at connect, when the peer is known: each source
+        // has all its ports for each peer (`IP_BIND_ADDRESS_NO_PORT`).
+        let _ = nix::sys::socket::setsockopt(fd, IpBindAddressNoPort, &true);
+        bind(fd, &SocketAddr::new(*source, 0)).map_err(failure_of)
     }
 
     /// The 5-tuple of a connected socket.
@@ -62,6 +151,19 @@ impl SocketPlan {
         let (key, _) = FlowKey::new(Transport::Tcp, local.into(), Endpoint::from(self.address));
         Some(key)
     }
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let protocol = (family != AddressFamily::UNIX).then_some(ipproto::TCP);
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(family, SocketType::STREAM, flags, protocol)
 }
 
 /// What an error on a socket means for a request.

@@ -5,21 +5,33 @@ use lagtrace_core::experiment::Experiment;
 
 use super::plan::{Lane, Plan};
 use super::secure::Secured;
+use super::socket::SocketOptions;
 
 /// How the connections of `lane` are made in a run of `plan`; what its TLS
 /// comes to is learned from handshakes.
 pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
+    let SocketOptions {
+        unix,
+        sources,
+        receive_buffer,
+        send_buffer,
+    } = &plan.sockets;
+    let is_tcp = unix.is_none();
     let is_nodelay = plan.nodelay && lane.experiment != Some(Experiment::ClientNagle);
     let is_quickack = lane.experiment == Some(Experiment::QuickAck);
     let options = [
-        is_nodelay.then(|| "TCP_NODELAY".to_owned()),
-        is_quickack.then(|| "TCP_QUICKACK".to_owned()),
+        (is_tcp && is_nodelay).then(|| "TCP_NODELAY".to_owned()),
+        (is_tcp && is_quickack).then(|| "TCP_QUICKACK".to_owned()),
+        receive_buffer.map(|bytes| format!("SO_RCVBUF {bytes}")),
+        send_buffer.map(|bytes| format!("SO_SNDBUF {bytes}")),
     ];
     LoadTransport {
         target: lane.target.id,
         protocol: "HTTP/1.1".to_owned(),
-        at_once: 1,
+        at_once: plan.at_once,
+        unix_socket: unix.as_ref().map(|path| path.display().to_string()),
         options: options.into_iter().flatten().collect(),
+        sources: sources.clone(),
         ..LoadTransport::default()
     }
 }

@@ -1,19 +1,21 @@
-//! Probes by HTTP requests: one on a fresh connection, the others on it too.
+//! Probes by HTTP requests: one on a fresh connection, the others on it too;
+//! over TLS the last one is on another fresh one, which may resume a session.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+mod wire;
+
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use core::time::Duration;
-
-use lagtrace_core::event::{Event, ProbeAnswer, ProbeMethod, ProbeSample};
+use lagtrace_core::event::{Event, EventBody, Phase, ProbeAnswer, ProbeMethod, ProbeSample};
 use lagtrace_core::time::Timestamp;
 
 use super::connect::open;
 use super::{ProbeError, ProbePlan, Probed, STOP_INTERVAL, note, series};
 use crate::clock::Clock;
 use crate::http::{Progress, ResponseReader};
+use crate::tls::{TlsFault, TlsPeer};
 use crate::url::Url;
+use wire::Wire;
 
 /// Bytes of a strange answer that are kept to say what it was.
 const KEPT_LEN: usize = 256;
@@ -24,23 +26,41 @@ const SHOWN_LEN: usize = 60;
 /// on the same one as long as the target keeps it.
 ///
 /// A probe's round trip is from the request's `send` to the response's last
-/// byte, by this program's time. A connection that cannot be made gives the
-/// answers of [`connect`](super::connect()).
+/// byte, by this program's time; a TLS handshake before it is a sample of its
+/// own. A connection that cannot be made gives the answers of
+/// [`connect`](super::connect()). `peer` is whom to speak TLS with, if at all.
 pub fn http(
     plan: &ProbePlan,
     url: &Url,
+    peer: Option<&TlsPeer>,
     stop: &AtomicBool,
     mut sink: impl FnMut(Event),
 ) -> Result<Vec<ProbeSample>, ProbeError> {
     let mut client = Client {
         plan,
         url,
+        peer,
         clock: Clock::new(),
         stop,
-        stream: None,
+        wire: None,
         strange: None,
+        fault: None,
+        handshakes: Vec::new(),
+        left: plan.count,
     };
-    let samples = series(plan, stop, &mut sink, || client.probe())?;
+    let mut samples = series(plan, stop, &mut sink, || client.probe())?;
+    for (sample, at) in client.handshakes.drain(..) {
+        let body = EventBody::Probe(sample.clone());
+        sink(Event::here(at, Phase::Baseline, body));
+        samples.push(sample);
+    }
+    if let Some((at, fault)) = client.fault {
+        sink(note(
+            at,
+            "tls-failed",
+            format!("TLS failed: {}.", fault.text),
+        ));
+    }
     if let Some((at, bytes)) = client.strange {
         let (id, text) = describe(plan, &bytes);
         sink(note(at, id, text));
@@ -51,12 +71,18 @@ pub fn http(
 struct Client<'a> {
     plan: &'a ProbePlan,
     url: &'a Url,
+    peer: Option<&'a TlsPeer>,
     clock: Clock,
     stop: &'a AtomicBool,
     /// The connection, when it may carry another request.
-    stream: Option<TcpStream>,
+    wire: Option<Wire>,
     /// The first answer that was not what it should be.
     strange: Option<(Timestamp, Vec<u8>)>,
+    /// The first thing that went wrong within TLS.
+    fault: Option<(Timestamp, TlsFault)>,
+    handshakes: Vec<Probed>,
+    /// Requests to come.
+    left: u32,
 }
 
 /// How an exchange went.
@@ -69,8 +95,12 @@ struct Answered {
 
 impl Client<'_> {
     fn probe(&mut self) -> Result<Probed, ProbeError> {
-        let (mut stream, method, syn_retransmissions) = match self.stream.take() {
-            Some(stream) => (stream, ProbeMethod::HttpKeptAlive, 0),
+        self.left = self.left.saturating_sub(1);
+        if self.peer.is_some() && self.left == 0 {
+            self.wire = None;
+        }
+        let (mut wire, method, syn_retransmissions) = match self.wire.take() {
+            Some(wire) => (wire, ProbeMethod::HttpKeptAlive, 0),
             None => {
                 let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
                 let repeated = attempt.syn_retransmissions;
@@ -79,11 +109,17 @@ impl Client<'_> {
                     sample.syn_retransmissions = repeated;
                     return Ok((sample, attempt.ended));
                 };
-                (TcpStream::from(socket), ProbeMethod::HttpFresh, repeated)
+                match self.secure(Wire::plain(socket.into(), self.plan.timeout)) {
+                    Ok(wire) => (wire, ProbeMethod::HttpFresh, repeated),
+                    Err(answer) => {
+                        let sample = self.plan.sample(ProbeMethod::HttpFresh, answer);
+                        return Ok((sample, self.clock.now()));
+                    }
+                }
             }
         };
         let sent = self.clock.now();
-        let answered = self.ask(&mut stream, sent + self.plan.timeout);
+        let answered = self.ask(&mut wire, sent + self.plan.timeout);
         let ended = self.clock.now();
         let mut sample = self.plan.sample(method, answered.answer);
         sample.syn_retransmissions = syn_retransmissions;
@@ -97,12 +133,41 @@ impl Client<'_> {
         if is_strange && self.strange.is_none() {
             self.strange = Some((ended, answered.bytes));
         }
-        self.stream = answered.is_reusable.then_some(stream);
+        self.wire = answered.is_reusable.then_some(wire);
         Ok((sample, ended))
     }
 
+    /// Makes the wire one of TLS, if that is asked for.
+    fn secure(&mut self, wire: Wire) -> Result<Wire, ProbeAnswer> {
+        let Some(peer) = self.peer else {
+            return Ok(wire);
+        };
+        let begun = self.clock.now();
+        let deadline = begun + self.plan.timeout;
+        let is_over = || self.clock.now() >= deadline || self.stop.load(Ordering::Relaxed);
+        let secured = wire.secure(peer, is_over);
+        let ended = self.clock.now();
+        match secured {
+            Ok((wire, is_resumed)) => {
+                let method = match is_resumed {
+                    true => ProbeMethod::TlsResumed,
+                    false => ProbeMethod::TlsFull,
+                };
+                let mut sample = self.plan.sample(method, ProbeAnswer::Secured);
+                sample.rtt = Some(ended.since(begun));
+                self.handshakes.push((sample, ended));
+                Ok(wire)
+            }
+            Err(_) if self.stop.load(Ordering::Relaxed) => Err(ProbeAnswer::Silence),
+            Err(fault) => {
+                self.fault.get_or_insert((ended, fault));
+                Err(ProbeAnswer::TlsFailed)
+            }
+        }
+    }
+
     /// Sends one request and reads its response.
-    fn ask(&self, stream: &mut TcpStream, deadline: Timestamp) -> Answered {
+    fn ask(&self, wire: &mut Wire, deadline: Timestamp) -> Answered {
         let mut answered = Answered {
             answer: ProbeAnswer::Closed,
             is_reusable: false,
@@ -114,17 +179,11 @@ impl Client<'_> {
             self.url.authority(),
             env!("CARGO_PKG_VERSION"),
         );
-        // The option may fail on a connection that is gone; so will the send.
-        let _ = stream.set_nodelay(true);
-        let _ = stream.set_write_timeout(Some(self.plan.timeout.max(STOP_INTERVAL)));
-        if stream.write_all(request.as_bytes()).is_err() {
-            // What the target said before it closed tells more than that it did.
-            let _ = stream.set_nonblocking(true);
-        }
+        wire.send(request.as_bytes());
         let mut reader = ResponseReader::new(false);
         let mut buffer = [0; 16 * 1024];
         loop {
-            let len = match self.read(stream, &mut buffer, deadline) {
+            let len = match self.read(wire, &mut buffer, deadline) {
                 Ok(Some(len)) => len,
                 Ok(None) => {
                     answered.answer = ProbeAnswer::Silence;
@@ -162,7 +221,7 @@ impl Client<'_> {
     /// Reads what is there, 0 at the end; `None` when nothing came in time.
     fn read(
         &self,
-        stream: &mut TcpStream,
+        wire: &mut Wire,
         buffer: &mut [u8],
         deadline: Timestamp,
     ) -> io::Result<Option<usize>> {
@@ -171,16 +230,11 @@ impl Client<'_> {
             if left.is_zero() || self.stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            // The kernel rounds a timeout to ticks; zero would mean for ever.
-            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-            match stream.read(buffer) {
+            wire.wait_at_most(left)?;
+            match wire.read(buffer) {
                 Ok(len) => return Ok(Some(len)),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock
-                    | io::ErrorKind::TimedOut
-                    | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
+                Err(error) if wire::is_wait(&error) => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -6,6 +6,7 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 
 use super::{Driver, Slot};
+use crate::load::lane::LaneState;
 use crate::load::record::Record;
 
 /// Records of requests that were never sent, per lane and worker, at most.
@@ -25,11 +26,11 @@ impl Driver {
 
     /// Whether nothing more is to come.
     pub(in crate::load) fn is_done(&self, now: Timestamp) -> bool {
-        if now < self.end {
+        let is_used_up = self.lanes.iter().all(LaneState::is_used_up);
+        if now < self.end && !is_used_up {
             return false;
         }
-        let is_quiet =
-            self.pending == 0 && self.lanes.iter().all(|l| l.cadence.next_due().is_none());
+        let is_quiet = self.pending == 0 && !self.lanes.iter().any(LaneState::has_due);
         is_quiet || now >= self.end + self.grace
     }
 
@@ -41,15 +42,17 @@ impl Driver {
                 continue;
             };
             let since = connection.connecting_since();
-            let record = connection.fail(now, RequestFailure::Cut);
-            let was_stuck = since.filter(|&since| now.since(since) >= self.grace);
-            match (record, was_stuck) {
-                (Some(record), _) => self.batch.records.push(record),
-                (None, Some(since)) if !is_open_loop => {
-                    let unsent = connection.record_unsent(now, (since, since), RequestFailure::Cut);
-                    self.batch.records.push(unsent);
-                }
-                _ => {}
+            let had_none = connection.pending() == 0;
+            connection.fail(now, RequestFailure::Cut, &mut self.batch.records);
+            let is_stuck = |since: &Timestamp| now.since(*since) >= self.grace;
+            let stuck = since.filter(is_stuck).filter(|_| had_none && !is_open_loop);
+            let lane = self.lanes.get_mut(connection.lane);
+            let due = stuck
+                .zip(lane)
+                .and_then(|(since, lane)| lane.take_failed(now, since));
+            if let Some(due) = due {
+                let unsent = connection.record_unsent(now, (due, due), RequestFailure::Cut);
+                self.batch.records.push(unsent);
             }
         }
         self.pending = 0;
@@ -71,12 +74,7 @@ impl Driver {
         else {
             return;
         };
-        let due = if lane.cadence.is_open_loop() {
-            lane.cadence.take(now)
-        } else {
-            Some(since)
-        };
-        if let Some(due) = due {
+        if let Some(due) = lane.take_failed(now, since) {
             let record = connection.record_unsent(now, (since.max(due), due), failure);
             self.batch.records.push(record);
         }
@@ -88,7 +86,7 @@ impl Driver {
             return;
         };
         let most = lane.cadence.remaining().div_ceil(MAX_UNSENT_RECORDS);
-        while let Some((count, due)) = lane.cadence.take_many(most) {
+        while let Some((count, due)) = lane.take_many(most) {
             self.batch.records.push(Record {
                 lane: number,
                 group: 0,

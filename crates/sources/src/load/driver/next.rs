@@ -40,24 +40,27 @@ impl Driver {
         };
         if !connection.is_closed() || lane.opens_per_request {
             self.offer(slot, now);
-        } else if now < self.end || lane.cadence.next_due().is_some() {
+        } else if lane.has_due() || (now < self.end && !lane.is_used_up()) {
             self.connect(slot, now, None);
         }
     }
 
-    /// Starts the lane's next request on a free connection, or lets it wait.
+    /// Starts the lane's next requests on a connection that has room for them,
+    /// or lets it wait.
     pub(super) fn offer(&mut self, slot: Slot, now: Timestamp) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let Some(lane) = self.lanes.get_mut(connection.lane) else {
-            return;
-        };
-        match lane.cadence.take(now) {
-            Some(due) => self.start(slot, now, due),
-            None => {
-                connection.is_idle = true;
-                lane.idle.push_front(slot);
+        while let Some(connection) = self.connections.get_mut(slot) {
+            let Some(lane) = self.lanes.get_mut(connection.lane) else {
+                return;
+            };
+            if connection.is_idle || !(connection.is_closed() || connection.has_room()) {
+                return;
+            }
+            match lane.take(now) {
+                Some(due) => self.start(slot, now, due),
+                None => {
+                    connection.is_idle = true;
+                    lane.idle.push_front(slot);
+                }
             }
         }
     }
@@ -72,7 +75,7 @@ impl Driver {
                 break;
             };
             if connection.is_idle {
-                let Some(due) = lane.cadence.take(now) else {
+                let Some(due) = lane.take(now) else {
                     break;
                 };
                 if lane.cadence.is_open_loop() {
@@ -81,14 +84,28 @@ impl Driver {
                 connection.is_idle = false;
                 lane.idle.pop_front();
                 self.start(slot, now, due);
+                self.readmit(number, slot);
             } else {
                 lane.idle.pop_front();
             }
         }
     }
 
+    /// A connection that has room left waits on, behind those that have more.
+    fn readmit(&mut self, number: usize, slot: Slot) {
+        let (Some(lane), Some(connection)) =
+            (self.lanes.get_mut(number), self.connections.get_mut(slot))
+        else {
+            return;
+        };
+        if connection.has_room() && !connection.is_idle {
+            connection.is_idle = true;
+            lane.idle.push_back(slot);
+        }
+    }
+
     fn start(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
-        let is_open = self.connections.get(slot).is_some_and(Connection::is_open);
+        let is_open = self.connections.get(slot).is_some_and(Connection::has_room);
         if is_open {
             self.send(slot, now, due);
         } else {

@@ -20,13 +20,12 @@ impl Engine<'_> {
         let mut is_fresh = true;
         while let Some(command) = self.driver.next_command() {
             match command {
-                Command::Send(slot) if is_fresh => {
-                    is_fresh = false;
-                    self.send(slot, now);
-                }
                 Command::Send(slot) => {
                     // Each send takes microseconds: in a row they need own stamps.
-                    let now = self.clock.now();
+                    let now = match core::mem::take(&mut is_fresh) {
+                        true => now,
+                        false => self.clock.now(),
+                    };
                     self.driver.sent(slot, now);
                     self.send(slot, now);
                 }

@@ -17,16 +17,18 @@ impl Engine<'_> {
     /// Sends a request that is due.
     pub(super) fn send(&mut self, slot: Slot, now: Timestamp) {
         let lane = self.driver.lane_of(slot);
+        let in_flight = self.driver.in_flight(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
         else {
             return;
         };
-        if socket.unsent > 0 {
-            // It was answered before it was heard out: a new request would be
-            // taken for the old one's end.
+        let unsent = socket.unsent.div_ceil(lane.request.len().max(1));
+        if unsent >= in_flight.max(1) {
+            // One was answered before it was heard out: a new request would be
+            // taken for its end.
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
-        socket.unsent = lane.request.len();
+        socket.unsent += lane.request.len();
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
         }
@@ -50,12 +52,19 @@ impl Socket {
     /// Gives the kernel as much as it takes.
     fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
         loop {
-            let from = lane.request.len().saturating_sub(self.unsent);
+            // Requests of a lane are alike: what is left are the rest of one
+            // and, behind it, whole ones.
+            let len = lane.request.len().max(1);
+            let left = self.unsent - self.unsent.saturating_sub(1) / len * len;
+            let from = lane.request.len().saturating_sub(left);
             let rest = lane.request.get(from..).unwrap_or_default();
             let Some(tls) = &mut self.tls else {
                 let sent = send(&self.fd, rest)?;
                 self.unsent -= sent;
-                return Ok(());
+                if sent < rest.len() || self.unsent == 0 {
+                    return Ok(());
+                }
+                continue;
             };
             if self.wire.is_empty() && !rest.is_empty() {
                 let chunk = rest.get(..TLS_CHUNK).unwrap_or(rest);

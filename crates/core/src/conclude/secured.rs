@@ -1,0 +1,84 @@
+//! The layers of TLS: what a handshake takes, and whether sessions resume.
+
+use super::layers::{layer, layer_of};
+use crate::cause::evidence::{human, median};
+use crate::cause::secured::version_name;
+use crate::event::{LoadTls, ProbeMethod, TargetId};
+use crate::facts::Facts;
+use crate::histogram::Distribution;
+use crate::report::{Finding, Layer, LayerState};
+
+/// The layers `tls` and `resumption`, where TLS was spoken or is accused.
+pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
+    let transport = facts.loads.transports.get(&TargetId::Subject);
+    let tls = transport.and_then(|transport| transport.tls.as_ref());
+    let seen = Seen {
+        tls,
+        full: gathered(facts, ProbeMethod::TlsFull, tls.map(|tls| &tls.full)),
+        resumed: gathered(facts, ProbeMethod::TlsResumed, tls.map(|tls| &tls.resumed)),
+    };
+    if seen.full.is_empty() && seen.resumed.is_empty() {
+        let is_accused = findings.iter().any(|f| layer_of(&f.cause) == "tls");
+        let nothing = || "no handshake of ours came about".to_owned();
+        let line = || layer("tls", LayerState::NotMeasured, nothing(), "own handshakes");
+        return is_accused.then(line).into_iter().collect();
+    }
+    vec![seen.handshake(), seen.resumption()]
+}
+
+/// Single handshakes where there were any, as nothing delays them but the
+/// server and the path; else those of the load.
+fn gathered(facts: &Facts, method: ProbeMethod, load: Option<&Distribution>) -> Distribution {
+    let probed = facts.probes_of(TargetId::Subject, method, false);
+    let probed = probed.map(|group| &group.rtt).filter(|rtt| !rtt.is_empty());
+    probed.or(load).cloned().unwrap_or_default()
+}
+
+/// What handshakes took.
+struct Seen<'a> {
+    tls: Option<&'a LoadTls>,
+    full: Distribution,
+    resumed: Distribution,
+}
+
+impl Seen<'_> {
+    fn handshake(&self) -> Layer {
+        let version = version_name(self.tls.map(|tls| tls.version));
+        let cipher = self.tls.map_or("", |tls| tls.cipher.as_str());
+        let cipher = match cipher {
+            "" => String::new(),
+            name => format!(" ({name})"),
+        };
+        let loaded = self.tls.filter(|tls| !tls.full.is_empty());
+        let loaded = loaded.map_or_else(String::new, |tls| {
+            format!(", {} when connections come together", median(&tls.full))
+        });
+        let line = match self.full.quantile(0.5) {
+            Some(time) => format!(
+                "{version}{cipher}: a full handshake {}{loaded}",
+                human(time)
+            ),
+            None => format!("{version}{cipher}"),
+        };
+        let because = "own handshakes, from ClientHello to request";
+        layer("tls", LayerState::Cleared, line, because)
+    }
+
+    fn resumption(&self) -> Layer {
+        let loaded = self.tls.map_or(0, |tls| tls.resumed.count());
+        let of = loaded + self.tls.map_or(0, |tls| tls.full.count());
+        let count = match of {
+            0 => String::new(),
+            of => format!("; {loaded} of {of} handshakes of the load resumed"),
+        };
+        let line = match self.resumed.quantile(0.5) {
+            Some(time) => format!("sessions are resumed in {}{count}", human(time)),
+            None => {
+                format!("no session was resumed: each new connection is a full handshake{count}")
+            }
+        };
+        let because = "own handshakes with the sessions of earlier ones on offer";
+        // That none is resumed costs only those that connect often: a finding says so.
+        layer("resumption", LayerState::Cleared, line, because)
+    }
+}

@@ -1,0 +1,192 @@
+//! TLS: `load` and `diagnose` against a real nginx.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::program::{Run, findings, has_root, has_tool, lagtrace, notes};
+
+/// An nginx that speaks TLS on a free port of 127.0.0.1.
+struct Nginx {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Nginx {
+    /// With these directives in its server, and a key of this kind.
+    fn start(test: &str, lines: &str, key: &[&str]) -> Option<Self> {
+        if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "openssl") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let made = Command::new("openssl")
+            .current_dir(folder.path())
+            .args(["req", "-x509", "-nodes", "-days", "2", "-newkey"])
+            .args(key)
+            .args([
+                "-subj",
+                "/CN=test",
+                "-addext",
+                "subjectAltName=DNS:localhost",
+            ])
+            .args(["-keyout", "key.pem", "-out", "certificate.pem"])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.unwrap().success());
+        fs::write(folder.path().join("page"), "x".repeat(20_000)).unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let home = folder.path().display();
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path {home}/{name};"));
+        let text = format!(
+            "user root; daemon off; worker_processes 1; pid {home}/pid; error_log {home}/log;
+events {{ worker_connections 1024; }}
+http {{ access_log off; keepalive_requests 1000000; {}
+  server {{ listen 127.0.0.1:{port} ssl; root {home}; ssl_certificate {home}/certificate.pem;
+    ssl_certificate_key {home}/key.pem; {lines} }} }}\n",
+            temporary.join(" ")
+        );
+        fs::write(folder.path().join("nginx.conf"), text).unwrap();
+        let child = Command::new("nginx")
+            .arg("-p")
+            .arg(folder.path())
+            .args(["-c", "nginx.conf"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..500 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                break;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Some(Self {
+            child,
+            port,
+            folder,
+        })
+    }
+
+    fn run(&self, command: &str, options: &[&str]) -> Run {
+        let url = format!("https://localhost:{}/page", self.port);
+        let common = [
+            command, &url, "-4", "-d", "2s", "-c", "5", "--format", "json",
+        ];
+        lagtrace(common.iter().chain(options))
+    }
+
+    fn certificate(&self) -> String {
+        let path = self.folder.path().join("certificate.pem");
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SIGTERM lets the master end its workers.
+        let process = self.child.id().to_string();
+        Command::new("kill").arg(process).status().ok();
+        self.child.wait().ok();
+    }
+}
+
+const ELLIPTIC: [&str; 3] = ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+
+fn layer<'a>(report: &'a serde_json::Value, name: &str) -> &'a str {
+    let layers = report["layers"].as_array().unwrap();
+    let layer = layers.iter().find(|layer| layer["layer"] == name);
+    layer.map_or("", |layer| layer["state"].as_str().unwrap())
+}
+
+#[test]
+fn load_says_what_tls_was_used_and_whom_it_trusted() {
+    let test = "load_says_what_tls_was_used_and_whom_it_trusted";
+    let Some(nginx) = Nginx::start(test, "", &ELLIPTIC) else {
+        return;
+    };
+    let report = nginx
+        .run("load", &["--cacert", &nginx.certificate()])
+        .expect(0)
+        .json();
+    let transport = &report["load"]["transport"];
+    assert_eq!(transport["protocol"], "HTTP/1.1");
+    let tls = &transport["tls"];
+    assert!(
+        tls["version"].as_str().unwrap().starts_with("TLS 1."),
+        "{transport:#}"
+    );
+    let count = |kind: &str| tls[kind]["count"].as_u64().unwrap();
+    assert_eq!(count("full_ns") + count("resumed_ns"), 5);
+    // Nobody on this host trusts it.
+    let report = nginx.run("load", &[]).expect(1).json();
+    assert!(notes(&report).contains(&"tls-failed"), "{report:#}");
+    let text = report["notes"].to_string();
+    assert!(
+        text.contains("--cacert") && text.contains("signed by itself"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nagle_is_found_within_tls_and_not_where_it_is_off() {
+    let test = "nagle_is_found_within_tls_and_not_where_it_is_off";
+    for (nodelay, is_faulty) in [("off", true), ("on", false)] {
+        // Responses of several records: each is a write of its own.
+        let lines = format!("tcp_nodelay {nodelay}; ssl_buffer_size 4k;");
+        let Some(nginx) = Nginx::start(test, &lines, &ELLIPTIC) else {
+            return;
+        };
+        let report = nginx.run("diagnose", &["-k"]).json();
+        let found = findings(&report).contains(&"nagle-delayed-ack");
+        assert_eq!(found, is_faulty, "{report:#}");
+        for name in ["tls", "resumption"] {
+            assert_eq!(layer(&report, name), "cleared", "{:#}", report["layers"]);
+        }
+        let methods: Vec<&str> = report["probes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|probe| probe["method"].as_str().unwrap())
+            .collect();
+        assert!(
+            methods.contains(&"tls-full") && methods.contains(&"tls-resumed"),
+            "{methods:?}"
+        );
+    }
+}
+
+#[test]
+fn slow_handshakes_are_found_and_no_session_resumes() {
+    let test = "slow_handshakes_are_found_and_no_session_resumes";
+    let lines = "keepalive_timeout 0; ssl_session_cache off; ssl_session_tickets off;";
+    let Some(nginx) = Nginx::start(test, lines, &["rsa:4096"]) else {
+        return;
+    };
+    let report = nginx.run("diagnose", &["-k"]).expect(1).json();
+    assert!(
+        findings(&report).contains(&"tls-slow-handshake"),
+        "{report:#}"
+    );
+    assert_eq!(layer(&report, "tls"), "accused");
+    let layers = report["layers"].to_string();
+    assert!(layers.contains("no session was resumed"), "{layers}");
+}
+
+#[test]
+fn a_certificate_that_is_not_accepted_is_found() {
+    let test = "a_certificate_that_is_not_accepted_is_found";
+    let Some(nginx) = Nginx::start(test, "", &ELLIPTIC) else {
+        return;
+    };
+    let report = nginx.run("diagnose", &[]).expect(1).json();
+    assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
+    assert_eq!(layer(&report, "tls"), "accused");
+    assert!(report["notes"].to_string().contains("signed by itself"));
+    // What nobody would connect with is not loaded.
+    assert_eq!(report["load"], serde_json::Value::Null);
+}
