@@ -140,7 +140,7 @@ fn a_log_of_histograms_is_written() {
     load(&server.url(), &["-c", "2", "--hdr", path]).expect(0);
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains("#[StartTime: "), "{text}");
-    let lines = text.lines().filter(|line| line.contains(",HISTFAAAA"));
+    let lines = text.lines().filter(|line| line.contains(",HISTFAAA"));
     assert!(lines.count() >= 1, "{text}");
 }
 
