@@ -8,6 +8,7 @@
 
 mod entrance;
 mod points;
+mod services;
 mod shard;
 #[cfg(test)]
 mod tests;
@@ -179,7 +180,8 @@ impl Analyzer {
 
     /// The interventions that would tell the remaining hypotheses apart, the
     /// most telling first; none where nothing is slow.
-    pub fn next_experiments(&self) -> Vec<Experiment> {
+    pub fn next_experiments(&mut self) -> Vec<Experiment> {
+        self.shards.iter_mut().for_each(Shard::settle);
         let mut targets = self.options.targets.iter();
         let subject = targets.find(|(target, _)| *target == TargetId::Subject);
         let Some((_, endpoint)) = subject else {
@@ -202,7 +204,7 @@ impl Analyzer {
         let mut tallied = Tallied::default();
         for shard in core::mem::take(&mut self.shards) {
             tallied.add(shard.tallied());
-            for (endpoint, service) in shard.services {
+            for (endpoint, service) in shard.services.into_iter() {
                 match services.entry(endpoint) {
                     Entry::Vacant(place) => {
                         place.insert(*service);

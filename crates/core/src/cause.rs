@@ -135,20 +135,25 @@ macro_rules! causes {
         }
 
         impl Rules {
-            pub(crate) fn observe(&mut self, exchange: &Exchange) {
-                self.take(exchange, Features::of(exchange));
-            }
-
-            /// Takes in an exchange with these features.
-            fn take(&mut self, exchange: &Exchange, features: Features) {
-                self.gathered.observe(exchange, features);
-                $(if features.has_any(<$module::Rule as Rule>::CONCERNS) {
-                    self.$module.observe(exchange);
+            /// Shows each rule the exchanges that concern it, rule by rule.
+            pub(crate) fn observe(&mut self, batch: &[&Exchange]) {
+                let features: Vec<_> = batch.iter().map(|each| Features::of(each)).collect();
+                let batch = || batch.iter().zip(&features);
+                let any = features.iter().copied().fold(Features::ANY, Features::or);
+                for (exchange, features) in batch() {
+                    self.gathered.observe(exchange, *features);
+                }
+                $(if any.has_any(<$module::Rule as Rule>::CONCERNS) {
+                    for (exchange, features) in batch() {
+                        if features.has_any(<$module::Rule as Rule>::CONCERNS) {
+                            self.$module.observe(exchange);
+                        }
+                    }
                 })*
             }
 
-            pub(crate) fn observe_setup(&mut self, setup: &Setup) {
-                $(self.$module.observe_setup(setup);)*
+            pub(crate) fn observe_setups(&mut self, batch: &[&Setup]) {
+                $(batch.iter().for_each(|setup| self.$module.observe_setup(setup));)*
             }
 
             pub(crate) fn merge(&mut self, other: Self) {

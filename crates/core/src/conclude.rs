@@ -7,6 +7,7 @@ mod layers;
 mod particular;
 mod quic;
 mod secured;
+mod sweep;
 mod tables;
 mod traced;
 
@@ -69,9 +70,11 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
             finding.display_filter = display_filter::display_filter(finding);
         }
     }
+    traced::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
+    notes.extend(sweep::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -153,7 +156,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for exchange in own::exchanges(&evidence.facts, target, endpoint) {
-                service.take(&exchange);
+                service.take(&[&exchange]);
             }
         }
     }

@@ -58,6 +58,11 @@ impl Closed {
         self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
     }
 
+    /// Uses the memory of an exchange that is done with.
+    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
+        self.scratch.take_back(exchange);
+    }
+
     /// Forgets all and keeps the memory.
     pub(crate) fn clear(&mut self) {
         // Named one by one, so that none is forgotten: what stays is folded
@@ -68,11 +73,8 @@ impl Closed {
             connections,
             watched,
             servers,
-            scratch,
+            scratch: _,
         } = self;
-        if let Some(exchange) = exchanges.last_mut() {
-            scratch.take_back(exchange);
-        }
         exchanges.clear();
         setups.clear();
         connections.clear();
@@ -225,30 +227,25 @@ impl Connection {
         let Some(by) = self.side(segment.direction) else {
             return;
         };
-        let mark = Mark {
-            at: segment.at,
-            number: segment.number,
-            by,
-            queued,
-            ttl: segment.ip.ttl,
-            idle: Some(idle).filter(|_| self.has_history),
-            data,
-            ack,
-            edge,
-            is_news: is_new_ack || is_wider,
-            reports_hole: sacks,
-            skipped,
-        };
+        let idle = Some(idle).filter(|_| self.has_history);
         self.has_history = true;
-        self.pairing.mark(mark, &mut closed.scratch);
-        if let Some(data) = data {
-            if by == Side::Server {
-                self.server_ttl = segment.ip.ttl;
-            }
-            let halves = [&self.forward, &self.backward];
-            let view = View::of(&self.flow, self.point, self.client, halves);
-            let scratch = &mut closed.scratch;
-            self.pairing.data(&mark, data, payload, &view, scratch);
+        if data.is_some() || self.pairing.is_marking() {
+            let mark = Mark {
+                at: segment.at,
+                number: segment.number,
+                by,
+                queued,
+                ttl: segment.ip.ttl,
+                idle,
+                data,
+                ack,
+                edge,
+                is_news: is_new_ack || is_wider,
+                reports_hole: sacks,
+                skipped,
+            };
+            self.pairing.mark(mark, &mut closed.scratch);
+            self.pair(&mark, payload, closed);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -257,6 +254,19 @@ impl Connection {
             self.take_fin(segment, by, data);
         }
         self.collect(closed);
+    }
+
+    /// Hands the segment's payload, if it has any, to what pairs messages.
+    #[inline]
+    fn pair(&mut self, mark: &Mark, payload: &[u8], closed: &mut Closed) {
+        let Some(data) = mark.data else { return };
+        if mark.by == Side::Server {
+            self.server_ttl = mark.ttl;
+        }
+        let halves = [&self.forward, &self.backward];
+        let view = View::of(&self.flow, self.point, self.client, halves);
+        let scratch = &mut closed.scratch;
+        self.pairing.data(mark, data, payload, &view, scratch);
     }
 
     /// Takes in what a router says about one of its packets.

@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
-use crate::route::{HopSample, PathMtu, TraceStart};
+use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
 
@@ -84,6 +84,8 @@ pub enum EventBody {
     Hop(HopSample),
     /// The name of an address on the route.
     HopName(IpAddr, String),
+    /// Whose an address on the route is.
+    HopOrigin(IpAddr, AutonomousSystem),
     /// The largest packet that a route takes.
     PathMtu(PathMtu),
     /// What a phase is: its experiment, its limits.
@@ -167,6 +169,8 @@ pub enum ProbeMethod {
     TcpSyn,
     /// `connect(2)`, its round trip read from `TCP_INFO`.
     TcpConnect,
+    /// Segments with flags of the user's choice from a raw socket.
+    TcpFlags,
     /// One request on a fresh connection.
     HttpFresh,
     /// One request on a connection used before.
@@ -247,8 +251,21 @@ pub struct ProbeSample {
     /// How long the probe lay in this host's own queue (the qdisc) before the
     /// device had it, by the kernel's stamps; `rtt` does not hold it.
     pub queued: Option<Duration>,
+    /// What it differs in from the others of its series, if in something.
+    pub step: Option<ProbeStep>,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
+}
+
+/// What the probes of a series differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeStep {
+    /// The port that they are sent from.
+    SourcePort(u16),
+    /// Payload bytes.
+    Size(u16),
+    /// TCP's control bits.
+    Flags(u8),
 }
 
 /// How an answer came.

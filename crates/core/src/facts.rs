@@ -5,6 +5,7 @@
 pub(crate) mod host;
 mod load;
 mod socket;
+mod sweep;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) use host::Hosts;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
+pub(crate) use sweep::{StepTally, Sweep};
 
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -71,6 +73,7 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
+    pub(crate) sweep: Sweep,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -81,6 +84,7 @@ pub(crate) struct ProbeGroup {
 impl ProbeGroup {
     fn take(&mut self, sample: &ProbeSample) {
         self.ttl = self.ttl.or(sample.ttl);
+        self.sweep.take(sample);
         match sample.coming {
             Coming::InTime => self.sent += 1,
             Coming::Late => {
@@ -148,6 +152,7 @@ impl Facts {
             EventBody::Trace(start) => self.route.begin(start),
             EventBody::Hop(sample) => self.route.observe(&sample),
             EventBody::HopName(address, name) => self.route.name(address, name),
+            EventBody::HopOrigin(address, origin) => self.route.origin(address, origin),
             EventBody::PathMtu(mtu) => self.route.mtu(mtu),
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),

@@ -2,26 +2,28 @@
 
 use core::time::Duration;
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::slots::Slots;
 
 /// Bits of a value that a bucket keeps behind the first: a value is off by
 /// less than 1/1024.
 const SIGNIFICANT_BITS: u32 = 10;
-/// Buckets had together: values that occur are near each other.
-const PAGE: usize = 64;
+/// Observations that wait to be counted: as many at least …
+const LEAST_RECENT: usize = 64;
+/// … and one for so many buckets that were counted, so that counting costs
+/// each observation the same however many there are.
+const COUNTED_PER_RECENT: usize = 4;
 
 /// Steps in which the requests that one held up are added.
 const MOST_HELD_UP: u64 = 1_000;
 
-/// Observations of values near each other.
-#[derive(Clone, Debug)]
-struct Page {
-    /// All of them, so that a page is passed over without a look at its buckets.
+/// How often a bucket was observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    bucket: u32,
     count: u64,
-    buckets: [u64; PAGE],
 }
 
 /// A distribution of durations as sorted `(value in ns, count)` pairs.
@@ -29,16 +31,20 @@ struct Page {
 /// A value stands for the bucket that holds it: the bucket's upper end, at
 /// most 0.1 % above the true duration. Bounded: 1,024 buckets for each power
 /// of two that occurs.
+// Recording only appends: hundreds of distributions are recorded to in turn,
+// and looking for each one's bucket would be a cache miss every time.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(with = "Vec<(u64, u64)>")]
 pub struct Distribution {
-    /// By the numbers of their buckets.
-    pages: Slots<Page>,
+    /// In the order of their buckets.
+    counted: Vec<Counted>,
+    /// The buckets of the latest observations, not counted yet, in any order.
+    recent: Vec<u32>,
 }
 
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+        self.settled() == other.settled()
     }
 }
 
@@ -46,7 +52,7 @@ impl Eq for Distribution {}
 
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
-        into.collect_seq(self.iter())
+        into.collect_seq(self.settled().iter().map(Counted::pair))
     }
 }
 
@@ -61,67 +67,124 @@ impl<'de> Deserialize<'de> for Distribution {
 impl Distribution {
     /// The distribution of the given buckets, in any order.
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut all = Self::default();
-        for (value, count) in buckets {
-            all.record_many(Duration::from_nanos(value), count);
+        let counted = buckets.into_iter().filter(|&(_, count)| count > 0);
+        let mut counted: Vec<Counted> = counted
+            .map(|(value, count)| Counted {
+                bucket: bucket(value),
+                count,
+            })
+            .collect();
+        counted.sort_unstable_by_key(|each| each.bucket);
+        join(&mut counted);
+        Self {
+            counted,
+            recent: Vec::new(),
         }
-        all
     }
 
     /// Adds `count` observations of `value`.
     pub fn record_many(&mut self, value: Duration, count: u64) {
-        if count == 0 {
-            return;
+        match count {
+            0 => {}
+            1 => self.record(value),
+            _ => self.add(bucket_of(value), count),
         }
-        let bucket = bucket(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
-        let page = self.page(bucket / PAGE);
-        let sum = &mut page.buckets[bucket % PAGE];
-        *sum = sum.saturating_add(count);
-        page.count = page.count.saturating_add(count);
     }
 
     /// Adds one observation.
+    #[inline]
     pub fn record(&mut self, value: Duration) {
-        self.record_many(value, 1);
+        if self.recent.len() == self.recent.capacity() {
+            self.make_room();
+        }
+        self.recent.push(bucket_of(value));
+    }
+
+    fn add(&mut self, bucket: u32, count: u64) {
+        match self
+            .counted
+            .binary_search_by_key(&bucket, |each| each.bucket)
+        {
+            Ok(place) => {
+                let sum = &mut self.counted[place].count;
+                *sum = sum.saturating_add(count);
+            }
+            Err(place) => self.counted.insert(place, Counted { bucket, count }),
+        }
+    }
+
+    /// Counts what is recent, or makes its list longer.
+    #[cold]
+    fn make_room(&mut self) {
+        self.settle();
+        let wanted = LEAST_RECENT.max(self.counted.len() / COUNTED_PER_RECENT);
+        let wanted = match self.counted.is_empty() {
+            // Most distributions only ever see a few.
+            true => LEAST_RECENT / 8,
+            false => wanted,
+        };
+        self.recent.reserve_exact(wanted);
+    }
+
+    /// Counts what is recent.
+    fn settle(&mut self) {
+        if !self.recent.is_empty() {
+            self.recent.sort_unstable();
+            self.counted = sum(&self.counted, singles(&self.recent));
+            self.recent.clear();
+        }
+    }
+
+    /// All observations, counted.
+    fn settled(&self) -> Cow<'_, [Counted]> {
+        if self.recent.is_empty() {
+            return Cow::Borrowed(&self.counted);
+        }
+        let mut recent = self.recent.clone();
+        recent.sort_unstable();
+        Cow::Owned(sum(&self.counted, singles(&recent)))
     }
 
     /// Adds all of `other`'s observations.
     pub fn merge(&mut self, other: &Self) {
-        if self.pages.is_empty() {
-            self.pages.clone_from(&other.pages);
-            return;
-        }
-        for (number, theirs) in other.pages.iter() {
-            self.page(number).add(theirs);
+        self.settle();
+        if self.counted.is_empty() {
+            self.counted = other.settled().into_owned();
+        } else if !other.is_empty() {
+            self.counted = sum(&self.counted, other.settled().iter().copied());
         }
     }
 
     /// The same with what nobody else needs.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        if self.pages.is_empty() {
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        if self.is_empty() {
             *self = other;
             return;
         }
-        for (number, theirs) in other.pages.into_values() {
-            match self.pages.place(number) {
-                Some(page) => page.add(&theirs),
-                place => *place = Some(theirs),
-            }
-        }
+        other.settle();
+        self.merge(&other);
     }
 
     /// Takes `other`'s observations away; what was never there stays away.
     pub fn subtract(&mut self, other: &Self) {
-        for (number, theirs) in other.pages.iter() {
-            if let Some(page) = self.pages.get_mut(number) {
-                page.subtract(theirs);
+        self.settle();
+        let theirs = other.settled();
+        let mut theirs = theirs.iter().peekable();
+        self.counted.retain_mut(|own| {
+            while theirs.next_if(|each| each.bucket < own.bucket).is_some() {}
+            if let Some(each) = theirs.next_if(|each| each.bucket == own.bucket) {
+                own.count = own.count.saturating_sub(each.count);
             }
-        }
+            own.count > 0
+        });
     }
 
     /// The same with the observations of `some` replaced by those of `others`.
     pub(crate) fn with_replaced(&self, some: &Self, others: &Self) -> Self {
-        let mut all = self.clone();
+        let mut all = Self {
+            counted: self.settled().into_owned(),
+            recent: Vec::new(),
+        };
         all.subtract(some);
         all.merge(others);
         all
@@ -135,7 +198,7 @@ impl Distribution {
             .unwrap_or(u64::MAX)
             .max(1);
         let mut all = self.clone();
-        for (value, count) in self.iter() {
+        for (value, count) in self.buckets() {
             // Several of them are added as one where they are very many.
             let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
             let step = interval.saturating_mul(each);
@@ -148,37 +211,28 @@ impl Distribution {
         all
     }
 
-    #[inline]
-    fn page(&mut self, number: usize) -> &mut Page {
-        self.pages.get_or_insert_with(number, Page::default)
-    }
-
     /// How many observations there are; saturates.
     pub fn count(&self) -> u64 {
-        let pages = self.pages.iter();
-        pages.fold(0, |sum: u64, (_, page)| sum.saturating_add(page.count))
+        let counts = self.counted.iter().map(|each| each.count);
+        counts.fold(self.recent.len() as u64, u64::saturating_add)
     }
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.pages.iter().all(|(_, page)| page.count == 0)
+        self.counted.is_empty() && self.recent.is_empty()
     }
 
     /// The `(value in ns, count)` pairs, ascending.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
-        self.iter().collect()
-    }
-
-    fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        let pages = self.pages.iter();
-        pages.flat_map(|(number, page)| page.iter(number))
+        self.settled().iter().map(Counted::pair).collect()
     }
 
     /// Sum of all observations in nanoseconds; saturates.
     pub fn sum_ns(&self) -> u128 {
-        let pages = self.pages.iter();
-        pages.fold(0, |sum, (number, page)| {
-            sum.saturating_add(page.sum_ns(number))
+        let settled = self.settled();
+        let pairs = settled.iter().map(Counted::pair);
+        pairs.fold(0, |sum: u128, (value, count)| {
+            sum.saturating_add(u128::from(value) * u128::from(count))
         })
     }
 
@@ -197,44 +251,32 @@ impl Distribution {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64)
             .ceil()
             .max(1.0) as u64;
+        let settled = self.settled();
         let mut seen = 0_u64;
-        for (number, page) in self.pages.iter() {
-            let with_page = seen.saturating_add(page.count);
-            if with_page < wanted {
-                seen = with_page;
-                continue;
-            }
-            for (value, count) in page.iter(number) {
-                seen = seen.saturating_add(count);
-                if seen >= wanted {
-                    return Some(Duration::from_nanos(value));
-                }
-            }
-        }
-        self.max()
+        let reaches = settled.iter().find(|each| {
+            seen = seen.saturating_add(each.count);
+            seen >= wanted
+        });
+        reaches.or(settled.last()).map(Counted::value)
     }
 
     /// The least value; `None` when empty.
     pub fn min(&self) -> Option<Duration> {
-        self.iter()
-            .next()
-            .map(|(value, _)| Duration::from_nanos(value))
+        self.settled().first().map(Counted::value)
     }
 
     /// The greatest value; `None` when empty.
     pub fn max(&self) -> Option<Duration> {
-        self.iter()
-            .next_back()
-            .map(|(value, _)| Duration::from_nanos(value))
+        self.settled().last().map(Counted::value)
     }
 
     /// Share of the observations that lie above `threshold`; 0 when empty.
     pub fn share_above(&self, threshold: Duration) -> f64 {
-        let limit = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        let above = self
+        let settled = self.settled();
+        let above = settled
             .iter()
-            .filter(|&(value, _)| value > limit)
-            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
+            .filter(|each| each.value() > threshold)
+            .fold(0, |sum: u64, each| sum.saturating_add(each.count));
         let count = self.count();
         if count == 0 {
             0.0
@@ -244,60 +286,83 @@ impl Distribution {
     }
 }
 
-impl Default for Page {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            buckets: [0; PAGE],
-        }
+impl Counted {
+    /// The bucket's upper end.
+    fn value(&self) -> Duration {
+        Duration::from_nanos(upper_end(self.bucket))
+    }
+
+    fn pair(&self) -> (u64, u64) {
+        (upper_end(self.bucket), self.count)
     }
 }
 
-impl Page {
-    fn add(&mut self, other: &Self) {
-        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
-            *sum = sum.saturating_add(*count);
+/// Buckets that were observed once each.
+fn singles(buckets: &[u32]) -> impl Iterator<Item = Counted> + '_ {
+    let buckets = buckets.iter();
+    buckets.map(|&bucket| Counted { bucket, count: 1 })
+}
+
+/// What was counted and what is to be, both in order, together.
+fn sum(counted: &[Counted], others: impl Iterator<Item = Counted>) -> Vec<Counted> {
+    let mut all = Vec::with_capacity(counted.len() + others.size_hint().0);
+    let mut counted = counted.iter().copied().peekable();
+    for other in others {
+        while let Some(before) = counted.next_if(|each| each.bucket <= other.bucket) {
+            all.push(before);
         }
-        self.count = self.count.saturating_add(other.count);
+        push(&mut all, other);
     }
+    all.extend(counted);
+    all
+}
 
-    fn subtract(&mut self, other: &Self) {
-        self.count = 0;
-        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
-            *sum = sum.saturating_sub(*count);
-            self.count = self.count.saturating_add(*sum);
+fn push(all: &mut Vec<Counted>, next: Counted) {
+    match all.last_mut() {
+        Some(last) if last.bucket == next.bucket => {
+            last.count = last.count.saturating_add(next.count);
         }
+        _ => all.push(next),
     }
+}
 
-    /// The values, as the page of this number, with their counts.
-    fn iter(&self, number: usize) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        let used = self.buckets.iter().enumerate();
-        let used = used.filter(|&(_, &count)| count > 0);
-        used.map(move |(at, &count)| (upper_end(number * PAGE + at), count))
-    }
+/// Makes one of neighbours of the same bucket.
+fn join(counted: &mut Vec<Counted>) {
+    counted.dedup_by(|next, kept| {
+        let is_same = next.bucket == kept.bucket;
+        if is_same {
+            kept.count = kept.count.saturating_add(next.count);
+        }
+        is_same
+    });
+}
 
-    /// Their sum; saturates.
-    fn sum_ns(&self, number: usize) -> u128 {
-        self.iter(number).fold(0, |sum: u128, (value, count)| {
-            sum.saturating_add(u128::from(value) * u128::from(count))
-        })
-    }
+/// The bucket of a duration.
+#[inline]
+fn bucket_of(value: Duration) -> u32 {
+    // Nearly all are told without a wide multiplication.
+    const NANOS: u64 = 1_000_000_000;
+    let seconds = value.as_secs();
+    bucket(match seconds < u64::MAX / NANOS {
+        true => seconds * NANOS + u64::from(value.subsec_nanos()),
+        false => u64::MAX,
+    })
 }
 
 /// The bucket of a value: those below 1,024 have one each, every power of two
 /// beyond that has 1,024.
 #[inline]
-fn bucket(value: u64) -> usize {
+fn bucket(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
     let power = bits.saturating_sub(SIGNIFICANT_BITS);
     let leading = value >> power.saturating_sub(1);
-    ((power as usize) << SIGNIFICANT_BITS) | (leading as usize & ((1 << SIGNIFICANT_BITS) - 1))
+    (power << SIGNIFICANT_BITS) | (leading as u32 & ((1 << SIGNIFICANT_BITS) - 1))
 }
 
 /// The greatest value of a bucket.
-fn upper_end(bucket: usize) -> u64 {
+fn upper_end(bucket: u32) -> u64 {
     let power = bucket >> SIGNIFICANT_BITS;
-    let index = (bucket & ((1 << SIGNIFICANT_BITS) - 1)) as u64;
+    let index = u64::from(bucket & ((1 << SIGNIFICANT_BITS) - 1));
     match power.checked_sub(1) {
         None => index,
         Some(unused) => ((1 << SIGNIFICANT_BITS | index) << unused) | ((1 << unused) - 1),
@@ -361,6 +426,24 @@ mod tests {
         }
         left.merge(&right);
         assert_eq!(left, both);
+    }
+
+    #[test]
+    fn what_is_not_counted_yet_counts() {
+        let mut distribution = Distribution::default();
+        let mut pairs = Vec::new();
+        for n in 0..2_000_u64 {
+            let value = n * 7_919 % 1_000;
+            distribution.record(Duration::from_nanos(value));
+            pairs.push((value, 1));
+            if n % 100 == 0 || n < 20 {
+                let all = Distribution::from_buckets(pairs.iter().copied());
+                assert_eq!((&distribution, distribution.count()), (&all, n + 1));
+            }
+        }
+        assert_eq!(distribution.buckets().len(), 1_000);
+        let all = distribution.with_replaced(&distribution, &distribution);
+        assert_eq!(all, distribution);
     }
 
     #[test]

@@ -30,7 +30,9 @@ pub use joined::{ClockRelation, Joined, Place, Way};
 pub use load::{Generator, Interval, Intervals, LoadRun, TlsUse, Transport};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
-pub use route::{Hop, HopAddress, HopLabel, HopState, Route, RouteMtu, RouteNarrowing, RoutePath};
+pub use route::{
+    Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
+};
 pub use sweep::{Sweep, SweepStep};
 
 /// Version of the report's stable part.
@@ -299,6 +301,26 @@ pub struct Probe {
     /// How long probes lay in this host's own queue before the device had them,
     /// where the kernel stamps both; `rtt_ns` does not hold it.
     pub queued_ns: Option<ProbeFigures>,
+    /// What became of the probes of each value, where they differ in one thing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<ProbeStepRow>,
+}
+
+/// What became of the probes of one value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeStepRow {
+    /// What they differ in: `source-port`, `size` or `flags`.
+    pub by: String,
+    /// The value.
+    pub value: String,
+    /// Probes sent.
+    pub sent: u64,
+    /// Of those, how many anybody answered.
+    pub received: u64,
+    /// What most of them were answered with.
+    pub answer: String,
+    /// The least round trip.
+    pub least_ns: Option<u64>,
 }
 
 /// Sockets alike.

@@ -26,6 +26,12 @@ pub enum RouteMethod {
     Udp,
     /// UDP of one flow: what balances by flow sends all of it one way.
     Paris,
+    /// UDP of one flow and one checksum: what quotes it shows whether its
+    /// addresses or ports were translated on the way.
+    Dublin,
+    /// Segments of a connection of our own that the target acknowledged before:
+    /// what filters by connection lets them through.
+    InConnection,
     /// ICMP echo requests of one flow.
     Icmp,
 }
@@ -38,8 +44,20 @@ impl RouteMethod {
             Self::TcpConnect => "tcp-connect",
             Self::Udp => "udp",
             Self::Paris => "paris",
+            Self::Dublin => "dublin",
+            Self::InConnection => "in-connection",
             Self::Icmp => "icmp",
         }
+    }
+
+    /// Whether its probes are TCP segments.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, Self::TcpSyn | Self::TcpConnect | Self::InConnection)
+    }
+
+    /// Whether its probes are datagrams, to which a closed port answers by ICMP.
+    pub fn is_udp(self) -> bool {
+        matches!(self, Self::Udp | Self::Paris | Self::Dublin)
     }
 }
 
@@ -81,6 +99,36 @@ pub struct HopSample {
     pub reply_ttl: Option<u8>,
     /// MPLS labels that the probe bore when it expired (RFC 4950), outermost first.
     pub labels: Vec<MplsLabel>,
+    /// How the probe looked where it ended, if that is not how it was sent;
+    /// [`RouteMethod::Dublin`] alone looks at it.
+    pub translation: Option<Translation>,
+    /// Whether the answer quotes the probe so that a translation would show.
+    pub is_quoted: bool,
+}
+
+/// How a probe looked where it ended, as the answer quotes it: a translator
+/// (NAT) on the way there gave it other addresses or ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Translation {
+    /// Where it came from by then; `None` where only a checksum tells.
+    pub source: Option<IpAddr>,
+    /// The port that it came from.
+    pub source_port: u16,
+    /// Where it went to by then; `None` where only a checksum tells.
+    pub destination: Option<IpAddr>,
+    /// The port that it went to.
+    pub destination_port: u16,
+    /// By how much its checksum grew, in ones' complement.
+    pub checksum_shift: u16,
+}
+
+/// The autonomous system that announces an address, by a table of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutonomousSystem {
+    /// Its number.
+    pub asn: u32,
+    /// What the table calls it; empty where it has no name.
+    pub name: String,
 }
 
 /// What came back to a probe of a route.

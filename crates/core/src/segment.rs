@@ -1,5 +1,7 @@
 //! The header facts of one TCP segment.
 
+use core::fmt;
+
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
 use crate::time::Timestamp;
@@ -76,6 +78,28 @@ impl TcpFlags {
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+/// The bits by their names, as `SYN/ACK`; `none` where there are none.
+impl fmt::Display for TcpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(TcpFlags, &str); 8] = [
+            (TcpFlags::SYN, "SYN"),
+            (TcpFlags::FIN, "FIN"),
+            (TcpFlags::RST, "RST"),
+            (TcpFlags::PSH, "PSH"),
+            (TcpFlags::ACK, "ACK"),
+            (TcpFlags::URG, "URG"),
+            (TcpFlags::ECE, "ECE"),
+            (TcpFlags::CWR, "CWR"),
+        ];
+        let set = NAMES.iter().filter(|(flag, _)| self.contains(*flag));
+        let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+        match names.is_empty() {
+            true => f.write_str("none"),
+            false => f.write_str(&names.join("/")),
+        }
     }
 }
 

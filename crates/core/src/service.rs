@@ -27,15 +27,23 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn take(&mut self, exchange: &Exchange) {
-        self.ledger.take(exchange);
-        self.timeline.take(exchange);
-        self.rules.observe(exchange);
+    /// Counts exchanges that closed, in the order they did.
+    pub(crate) fn take(&mut self, batch: &[&Exchange]) {
+        for exchange in batch {
+            self.ledger.take(exchange);
+        }
+        for exchange in batch {
+            self.timeline.take(exchange);
+        }
+        self.rules.observe(batch);
     }
 
-    pub(crate) fn take_setup(&mut self, setup: &Setup) {
-        self.ledger.take_setup(setup);
-        self.rules.observe_setup(setup);
+    /// The same for connections that were made.
+    pub(crate) fn take_setups(&mut self, batch: &[&Setup]) {
+        for setup in batch {
+            self.ledger.take_setup(setup);
+        }
+        self.rules.observe_setups(batch);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

@@ -28,11 +28,6 @@ impl<T> Slots<T> {
         self.places.get(place)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, number: usize) -> Option<&mut T> {
-        let place = number.checked_sub(self.first)?;
-        self.places.get_mut(place)?.as_deref_mut()
-    }
-
     /// The value at `number`; where there is none, what `make` makes.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, number: usize, make: impl FnOnce() -> T) -> &mut T {
@@ -97,7 +92,6 @@ mod tests {
             (slots.get(3), slots.get(8), slots.get(0)),
             (Some(&6), None, None)
         );
-        assert_eq!(slots.get_mut(13), None);
         assert_eq!(slots.into_values().last(), Some((12, Box::new(12))));
     }
 }

@@ -17,8 +17,7 @@ use hashbrown::HashTable;
 
 use crate::approach::Approach;
 use crate::connection::{Closed, Connection, Parting};
-use crate::event::PointId;
-use crate::flow::{Direction, FlowKey};
+use crate::flow::Direction;
 use crate::icmp::IcmpError;
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
@@ -45,15 +44,17 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Connections by observation point and flow.
 #[derive(Debug)]
 pub(crate) struct Table {
-    places: HashTable<Place>,
+    /// Apart from the graves, which are many times as many: nearly every
+    /// segment is of these, and where few lie close together, they are found
+    /// in the processor's cache.
+    open: HashTable<Box<Open>>,
+    graves: HashTable<Grave>,
     hasher: SeedableRandomState,
     max: usize,
-    /// How many of the places are open.
-    open: usize,
     /// Connections that ended, in the order they did.
     ended: VecDeque<Due>,
     /// Graves in the order they were dug.
-    graves: VecDeque<Due>,
+    dug: VecDeque<Due>,
     next_sweep: Timestamp,
     segments_since_sweep: usize,
     tallied: Tallied,
@@ -105,12 +106,6 @@ pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
     SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
 }
 
-#[derive(Debug)]
-enum Place {
-    Open(Box<Open>),
-    Over(Box<Grave>),
-}
-
 /// A connection and what finds it again.
 #[derive(Debug)]
 pub(crate) struct Open {
@@ -160,40 +155,16 @@ struct Due {
     id: u64,
 }
 
-impl Place {
-    #[inline]
-    fn holds(&self, point: PointId, flow: &FlowKey) -> bool {
-        match self {
-            Self::Open(open) => open.connection.is_at(point, flow),
-            Self::Over(grave) => grave.is_at(point, flow),
-        }
-    }
-
-    fn id(&self) -> u64 {
-        match self {
-            Self::Open(open) => open.id,
-            Self::Over(grave) => grave.id,
-        }
-    }
-
-    fn hash(&self) -> u64 {
-        match self {
-            Self::Open(open) => open.hash,
-            Self::Over(grave) => grave.hash,
-        }
-    }
-}
-
 impl Table {
     /// A table for at most `max` connections at a time.
     pub(crate) fn new(hasher: SeedableRandomState, max: usize) -> Self {
         Self {
-            places: HashTable::new(),
+            open: HashTable::new(),
+            graves: HashTable::new(),
             hasher,
             max: max.max(1),
-            open: 0,
             ended: VecDeque::new(),
-            graves: VecDeque::new(),
+            dug: VecDeque::new(),
             next_sweep: Timestamp::MIN,
             segments_since_sweep: 0,
             tallied: Tallied::default(),
@@ -211,20 +182,16 @@ impl Table {
     ) {
         self.settle(segment.at, closed);
         let hash = self.hasher.hash_one((segment.point, segment.flow));
-        let holds = |place: &Place| place.holds(segment.point, &segment.flow);
-        let open = match self.places.find_mut(hash, holds) {
-            Some(Place::Open(open)) => {
-                if open.connection.is_succeeded_by(segment) {
-                    open.connection.give_up(Parting::Succeeded, closed);
-                    self.tallied.closed(open);
-                    let connection = Connection::begin(segment, arrived.stream);
-                    **open = Open::new(arrived.id, hash, connection);
-                }
-                open
-            }
-            Some(Place::Over(grave)) if !grave.is_succeeded_by(segment) => return,
-            _ => return self.begin(segment, payload, arrived, hash, closed),
+        let is_it = |open: &Box<Open>| open.connection.is_at(segment.point, &segment.flow);
+        let Some(open) = self.open.find_mut(hash, is_it) else {
+            return self.begin(segment, payload, arrived, hash, closed);
         };
+        if open.connection.is_succeeded_by(segment) {
+            open.connection.give_up(Parting::Succeeded, closed);
+            self.tallied.closed(open);
+            let connection = Connection::begin(segment, arrived.stream);
+            **open = Open::new(arrived.id, hash, connection);
+        }
         if open.take(segment, payload, closed) {
             self.tallied.copies += 1;
         }
@@ -244,22 +211,16 @@ impl Table {
     /// Takes in an ICMP error; one about no connection that was seen is idle talk.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
         let hash = self.hasher.hash_one((error.point, error.flow));
-        let holds = |place: &Place| place.holds(error.point, &error.flow);
-        if let Some(Place::Open(open)) = self.places.find_mut(hash, holds) {
+        let is_it = |open: &Box<Open>| open.connection.is_at(error.point, &error.flow);
+        if let Some(open) = self.open.find_mut(hash, is_it) {
             open.connection.take_icmp(error);
         }
     }
 
     /// Takes out all that is open, in the order in which it began.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Open>> + use<> {
-        let places = core::mem::take(&mut self.places);
-        let open = places.into_iter().filter_map(|place| match place {
-            Place::Open(open) => Some(open),
-            Place::Over(_) => None,
-        });
-        let mut list: Vec<_> = open.collect();
+        let mut list: Vec<_> = core::mem::take(&mut self.open).into_iter().collect();
         list.sort_unstable_by_key(|open| open.id);
-        self.open = 0;
         list.into_iter()
     }
 
@@ -275,7 +236,8 @@ impl Table {
         self.tallied
     }
 
-    /// A connection's first segment.
+    /// A segment of no connection that is open: it opens one, or comes late to
+    /// one that ended.
     fn begin(
         &mut self,
         segment: &Segment,
@@ -284,12 +246,18 @@ impl Table {
         hash: u64,
         closed: &mut Closed,
     ) {
-        if self.open >= self.max {
+        let is_it = |grave: &Grave| grave.is_at(segment.point, &segment.flow);
+        if let Ok(grave) = self.graves.find_entry(hash, is_it) {
+            if !grave.get().is_succeeded_by(segment) {
+                return;
+            }
+            grave.remove();
+        }
+        if self.open.len() >= self.max {
             self.evict(closed);
         }
         let connection = Connection::begin(segment, arrived.stream);
         let mut open = Box::new(Open::new(arrived.id, hash, connection));
-        self.open += 1;
         open.take(segment, payload, closed);
         if let Some(approach) = arrived.approach {
             open.connection.follows(approach, segment.at);
@@ -302,14 +270,7 @@ impl Table {
                 id: open.id,
             });
         }
-        let holds = |place: &Place| place.holds(segment.point, &segment.flow);
-        match self.places.find_mut(hash, holds) {
-            Some(grave) => *grave = Place::Open(open),
-            None => {
-                let place = Place::Open(open);
-                self.places.insert_unique(hash, place, Place::hash);
-            }
-        }
+        self.open.insert_unique(hash, open, |open| open.hash);
     }
 
     /// Closes what ended a while ago, forgets old graves and, once in a while,
@@ -322,11 +283,11 @@ impl Table {
         if is_due(self.ended.front(), QUIET) || self.ended.len() > self.max {
             self.close_ended(now, closed);
         }
-        if is_due(self.graves.front(), LINGER) || self.graves.len() > self.max {
+        if is_due(self.dug.front(), LINGER) || self.dug.len() > self.max {
             self.forget_grave();
         }
         self.segments_since_sweep += 1;
-        if now >= self.next_sweep && self.segments_since_sweep > self.places.len() {
+        if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
             self.sweep(now, closed);
         }
     }
@@ -336,11 +297,11 @@ impl Table {
         let Some(due) = self.ended.pop_front() else {
             return;
         };
-        let is_meant = |place: &Place| place.id() == due.id;
-        let Some(place) = self.places.find_mut(due.hash, is_meant) else {
+        let is_meant = |open: &Box<Open>| open.id == due.id;
+        let Ok(mut entry) = self.open.find_entry(due.hash, is_meant) else {
             return;
         };
-        let Place::Open(open) = place else { return };
+        let open = entry.get_mut();
         let last_seen = open.connection.last_seen;
         if now.since(last_seen) <= QUIET && self.ended.len() < self.max {
             let at = last_seen;
@@ -349,16 +310,18 @@ impl Table {
         }
         open.connection.give_up(Parting::Idle, closed);
         self.tallied.closed(open);
-        *place = Place::Over(Box::new(Grave::new(due.id, due.hash, &open.connection)));
-        self.open -= 1;
-        self.graves.push_back(Due { at: now, ..due });
+        let grave = Grave::new(due.id, due.hash, &open.connection);
+        entry.remove();
+        self.graves
+            .insert_unique(due.hash, grave, |grave| grave.hash);
+        self.dug.push_back(Due { at: now, ..due });
     }
 
     #[cold]
     fn forget_grave(&mut self) {
-        if let Some(due) = self.graves.pop_front() {
-            let is_meant = |place: &Place| place.id() == due.id && matches!(place, Place::Over(_));
-            if let Ok(grave) = self.places.find_entry(due.hash, is_meant) {
+        if let Some(due) = self.dug.pop_front() {
+            let is_meant = |grave: &Grave| grave.id == due.id;
+            if let Ok(grave) = self.graves.find_entry(due.hash, is_meant) {
                 grave.remove();
             }
         }
@@ -388,10 +351,7 @@ impl Table {
     }
 
     fn list(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<Due> {
-        let open = self.places.iter().filter_map(|place| match place {
-            Place::Open(open) if is_meant(open) => Some(open),
-            _ => None,
-        });
+        let open = self.open.iter().filter(|open| is_meant(open));
         open.map(|open| Due {
             at: open.connection.last_seen,
             hash: open.hash,
@@ -404,13 +364,11 @@ impl Table {
     fn give_up(&mut self, mut dues: Vec<Due>, parting: Parting, closed: &mut Closed) {
         dues.sort_unstable_by_key(|due| due.id);
         for due in dues {
-            let is_meant = |place: &Place| place.id() == due.id;
-            if let Ok(entry) = self.places.find_entry(due.hash, is_meant) {
-                if let (Place::Open(mut open), _) = entry.remove() {
-                    open.connection.give_up(parting, closed);
-                    self.tallied.closed(&open);
-                    self.open -= 1;
-                }
+            let is_meant = |open: &Box<Open>| open.id == due.id;
+            if let Ok(entry) = self.open.find_entry(due.hash, is_meant) {
+                let (mut open, _) = entry.remove();
+                open.connection.give_up(parting, closed);
+                self.tallied.closed(&open);
             }
         }
     }

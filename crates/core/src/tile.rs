@@ -67,13 +67,15 @@ pub(crate) struct Tiling {
     pub(crate) close_wait: Option<Duration>,
 }
 
+/// Lists of exchanges kept for their memory.
+const MAX_SPARE: usize = 256;
+/// Longer ones are rare, and not kept.
+const MAX_SPARE_WAITS: usize = 64;
+
 /// Lists whose memory is used again for the next exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
-    waits: Vec<Wait>,
-    holds: Vec<Hold>,
-    recoveries: Vec<Recovery>,
-    deliveries: Vec<Delivery>,
+    waits: Vec<Vec<Wait>>,
     stops: Vec<Stop>,
     pieces: Vec<Piece>,
     strides: Vec<u32>,
@@ -82,27 +84,19 @@ pub(crate) struct Spare {
 impl Spare {
     /// Uses the memory of an exchange that is done with.
     pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
-        self.waits = emptied(&mut exchange.waits);
-        self.holds = emptied(&mut exchange.holds);
-        self.recoveries = emptied(&mut exchange.recoveries);
-        self.deliveries = emptied(&mut exchange.deliveries);
+        let mut waits = take(&mut exchange.waits);
+        if self.waits.len() < MAX_SPARE && waits.capacity() <= MAX_SPARE_WAITS {
+            waits.clear();
+            self.waits.push(waits);
+        }
     }
 
     fn tiling(&mut self) -> Tiling {
         Tiling {
-            waits: take(&mut self.waits),
-            holds: take(&mut self.holds),
-            recoveries: take(&mut self.recoveries),
-            deliveries: take(&mut self.deliveries),
+            waits: self.waits.pop().unwrap_or_default(),
             ..Tiling::default()
         }
     }
-}
-
-fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
-    let mut list = take(list);
-    list.clear();
-    list
 }
 
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.

@@ -76,13 +76,20 @@ pub(crate) enum Command {
 pub(crate) struct Output {
     /// How to print the report
     #[arg(
-        long,
+        id = "format",
+        long = "format",
         global = true,
         value_enum,
         default_value_t,
         value_name = "FORMAT"
     )]
+    pub(crate) form: Form,
+    /// What the format is, of those that all commands have.
+    #[arg(skip)]
     pub(crate) format: Format,
+    /// Whether it is CSV instead.
+    #[arg(skip)]
+    pub(crate) is_csv: bool,
     /// Write the report to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -97,8 +104,37 @@ pub(crate) struct Output {
     pub(crate) verbose: bool,
 }
 
-/// A report's form.
+/// What can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Ndjson,
+    /// A line of comma-separated values for each hop (route)
+    Csv,
+}
+
+impl Output {
+    /// The same with the format known; `None` where `command` has none such.
+    pub(crate) fn settled(mut self, command: &Command) -> Option<Self> {
+        self.format = match self.form {
+            Form::Text => Format::Text,
+            // What is said meanwhile keeps out of its way as out of JSON's.
+            Form::Json | Form::Csv => Format::Json,
+            Form::Ndjson => Format::Ndjson,
+        };
+        self.is_csv = self.form == Form::Csv;
+        let has_csv = matches!(command, Command::Route(_));
+        (has_csv || !self.is_csv).then_some(self)
+    }
+}
+
+/// A report's form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people
     #[default]

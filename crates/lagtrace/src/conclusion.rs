@@ -57,6 +57,7 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
 /// Shows the report as the user wants it and says what the exit code is.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {
+        _ if console.output().is_csv => render::route_csv(report),
         Format::Text => render::text(report, &console.style()),
         Format::Json => render::json(report),
         Format::Ndjson => render::ndjson(report),

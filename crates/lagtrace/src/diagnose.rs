@@ -95,6 +95,9 @@ pub(crate) struct Network {
     /// Connect to IP instead of resolving the URL's host, which is still asked for
     #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
     pub(crate) address: Option<IpAddr>,
+    /// Trace the route even if its time is no material part of a request's
+    #[arg(long)]
+    pub(crate) route: bool,
     /// Use IPv4 only
     #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -36,6 +36,7 @@ mod route;
 mod server;
 mod suspects;
 mod timers;
+mod trace;
 mod verify;
 mod what_if;
 
@@ -122,6 +123,7 @@ impl<'a> Investigation<'a> {
             self.step(Self::request)?;
         }
         if self.subject().is_open {
+            self.step(Self::trace)?;
             self.step(Self::load)?;
             self.step(Self::experiments)?;
             self.step(Self::what_if)?;

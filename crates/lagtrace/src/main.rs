@@ -6,7 +6,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 mod analyze;
 mod arguments;
@@ -35,6 +36,14 @@ use console::Console;
 
 fn main() -> ExitCode {
     let Arguments { output, command } = Arguments::parse();
+    let Some(output) = output.settled(&command) else {
+        Arguments::command()
+            .error(
+                ErrorKind::InvalidValue,
+                "--format csv is for `lagtrace route` only",
+            )
+            .exit();
+    };
     let console = Console::new(&output);
     let outcome = match command {
         Command::Diagnose(options) => diagnose::run(&options, &console),

@@ -13,9 +13,11 @@ use anyhow::Context as _;
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody, ProbeAnswer, TargetId};
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Probe, Report};
+use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{
-    LEAST_INTERVAL, PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+    LEAST_INTERVAL, PacketPlan, ProbeError, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn,
+    steady,
 };
 
 use crate::arguments::{Format, duration};
@@ -26,12 +28,24 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
-use targets::{Ports, Target};
+use targets::{Flags, Ports, Target};
 
 /// Series at a time: each has a thread of its own.
 const MAX_SERIES: usize = 256;
-/// The greatest payload: with headers it fits into an IP packet.
-const MAX_SIZE: i64 = 65_000;
+/// Probes where none are told: of a series, and of each value of a sweep.
+const USUAL_COUNT: u32 = 10;
+const EACH_STEP: u32 = 3;
+/// What open and closed ports answer differently, and filters let pass or not:
+/// `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
+const MATRIX: [TcpFlags; 7] = [
+    TcpFlags::SYN,
+    TcpFlags::ACK,
+    TcpFlags::SYN.with(TcpFlags::ACK),
+    TcpFlags::FIN,
+    TcpFlags::FIN.with(TcpFlags::ACK),
+    TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
+    TcpFlags(0),
+];
 /// What `ping` sends.
 const ECHO_SIZE: u16 = 56;
 
@@ -50,6 +64,8 @@ Examples:
   lagtrace probe shop.example -p 80,443,8000-8010 -c 3
   lagtrace probe 10.0.0.5 -c 0 -i 1s                     like ping
   sudo lagtrace probe 10.0.0.5:80 -s 40000-40015 -c 160  a path's members
+  sudo lagtrace probe 10.0.0.5:80 --matrix               which filter is there
+  lagtrace probe 10.0.0.5 --size 1200-1472/8             which sizes pass
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
@@ -57,6 +73,7 @@ Coming from hping3 and ping:
   hping3 -S -p 80 HOST     probe HOST:80            -i u10000     -i 10ms
   hping3 -2 -p 53 HOST     probe HOST:53 -m udp     -s 5000 -k    -s 5000
   hping3 -1 HOST, ping     probe HOST               -d, -s (ping) --size
+  hping3 -F -P -U -p 80    probe HOST:80 --flags FPU  -y, -M do   --dont-fragment
   nping --tcp-connect      probe HOST:80 -m connect -c, -t, -o    -c, --ttl, --tos")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
@@ -69,9 +86,10 @@ pub(crate) struct Options {
     /// How to ask
     #[arg(short, long, value_enum, default_value_t, value_name = "METHOD")]
     method: Method,
-    /// Probes of each target and port; 0 goes on until Ctrl-C
-    #[arg(short, long, default_value_t = 10, value_name = "N")]
-    count: u32,
+    /// Probes of each target and port: 10, or 3 of each value of a sweep; 0 goes
+    /// on until Ctrl-C
+    #[arg(short, long, value_name = "N")]
+    count: Option<u32>,
     /// From one probe to the next, whether it was answered or not
     #[arg(short, long, default_value = "200ms", value_name = "TIME")]
     #[arg(value_parser = interval)]
@@ -101,10 +119,22 @@ struct Packet {
     /// Send over this interface instead of the one that the kernel routes over
     #[arg(short = 'I', long, value_name = "IF")]
     interface: Option<String>,
-    /// Payload bytes; ICMP has 56 unless told otherwise
-    #[arg(long, value_name = "BYTES")]
-    #[arg(value_parser = clap::value_parser!(u16).range(0..=MAX_SIZE))]
-    size: Option<u16>,
+    /// Payload bytes, or a sweep of them as FIRST-LAST/STEP; ICMP has 56 unless
+    /// told otherwise
+    #[arg(long, value_name = "BYTES", value_parser = targets::parse_sizes)]
+    size: Option<Sizes>,
+    /// Have no packet fragmented, whatever is known of the path; a sweep of sizes
+    /// never is
+    #[arg(long)]
+    dont_fragment: bool,
+    /// Send segments with these control bits, in turn, instead of SYNs: S, A, FA,
+    /// FPU, 0 for none. Needs CAP_NET_RAW
+    #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
+    flags: Option<Flags>,
+    /// The same for S,A,SA,F,FA,FPU,0: what they are answered with tells which
+    /// filter stands before a port
+    #[arg(long, conflicts_with = "flags")]
+    matrix: bool,
     /// Time to live, or hop limit
     #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
     ttl: Option<u8>,
@@ -114,6 +144,16 @@ struct Packet {
     /// Maximum segment size that a SYN offers
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
     mss: Option<u16>,
+}
+
+impl Packet {
+    fn flags(&self) -> Vec<TcpFlags> {
+        match (&self.flags, self.matrix) {
+            (Some(Flags(flags)), _) => flags.clone(),
+            (None, true) => MATRIX.to_vec(),
+            (None, false) => Vec::new(),
+        }
+    }
 }
 
 /// How to ask.
@@ -181,46 +221,61 @@ fn conclude(
         .write_all(document.as_bytes())
         .and_then(|()| lines.flush())
         .context("write the report")?;
-    let is_faulty = |probe: &lagtrace_core::report::Probe| probe.received < probe.sent;
-    let refused = report.probes.iter().any(|probe| {
-        let mut answers = probe.answers.iter();
-        answers.any(|answer| answer.status == "refused")
-    });
-    match refused || report.probes.iter().any(is_faulty) {
+    match report.probes.iter().any(is_faulty) {
         true => Ok(Outcome::Found),
         false => Ok(Outcome::Clean),
     }
 }
 
+/// Whether something was lost or refused. To segments with odd flags silence is
+/// a right answer: there the SYN's counts, or whether any was answered.
+fn is_faulty(probe: &Probe) -> bool {
+    if probe.method == "tcp-flags" {
+        let syn = probe.steps.iter().find(|step| step.value == "SYN");
+        return syn.map_or(probe.received == 0, |syn| syn.answer != "open");
+    }
+    let mut answers = probe.answers.iter();
+    probe.received < probe.sent || answers.any(|answer| answer.status == "refused")
+}
+
 impl Options {
     fn plan(&self, target: &Target) -> SteadyPlan {
+        let flags = self.packet.flags();
         let method = match (self.method, target.has_port) {
+            _ if !flags.is_empty() => SteadyMethod::Syn,
             (Method::Auto, false) | (Method::Icmp, _) => SteadyMethod::Icmp,
             (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
             (Method::Connect, _) => SteadyMethod::Connect,
             (Method::Udp, _) => SteadyMethod::Udp,
         };
-        let size = match method {
-            SteadyMethod::Icmp => self.packet.size.unwrap_or(ECHO_SIZE),
+        let sizes = match method {
+            SteadyMethod::Icmp => self.packet.size.unwrap_or(Sizes::one(ECHO_SIZE)),
             _ => self.packet.size.unwrap_or_default(),
         };
-        SteadyPlan {
+        let mut plan = SteadyPlan {
             target: TargetId::Subject,
             address: target.address,
             method,
             turn: Turn::ByTheClock,
-            count: Some(self.count).filter(|count| *count > 0),
+            count: None,
             interval: self.interval,
             timeout: self.timeout,
             ports: self.packet.source_port.unwrap_or_default(),
             packet: PacketPlan {
                 ttl: self.packet.ttl,
                 tos: self.packet.tos,
-                size,
+                dont_fragment: self.packet.dont_fragment || sizes.count() > 1,
+                sizes,
+                flags,
                 mss: self.packet.mss,
                 interface: self.packet.interface.clone(),
             },
-        }
+        };
+        let usual = plan
+            .steps()
+            .map_or(USUAL_COUNT, |steps| steps.saturating_mul(EACH_STEP));
+        plan.count = Some(self.count.unwrap_or(usual)).filter(|count| *count > 0);
+        plan
     }
 }
 

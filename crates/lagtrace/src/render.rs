@@ -127,6 +127,11 @@ pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
     page.finish()
 }
 
+/// A traced route as comma-separated values, a line for each hop.
+pub(crate) fn route_csv(report: &Report) -> String {
+    route::csv::lines(report)
+}
+
 /// Connections as they are sorted.
 pub(crate) fn connections(connections: &Connections, style: &Style) -> String {
     let mut page = Page::new(style);

@@ -1,10 +1,13 @@
 //! `lagtrace route`: the way to a host, hop by hop.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::route::RouteMethod;
+use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Dress, MAX_PATHS, MAX_SIZE, Rounds, TracePlan, UDP_PORT};
 
 use crate::arguments::duration;
@@ -39,20 +42,29 @@ never answered, `limited` answers at times while nothing behind it is lost, and
 With a port, probes are SYNs to it (raw, or by connect(2) without CAP_NET_RAW);
 without one, UDP datagrams of one flow. Kernel stamps time them all.
 
+--format csv has a line for each hop, times in milliseconds: target, port, method,
+outcome, hop, address, name, asn, as_name, state, loss_percent, sent, received,
+last_ms, avg_ms, best_ms, worst_ms, stdev_ms, p50_ms, p99_ms, kept_ms (the part
+of best_ms that the hops behind it bear too).
+
 Examples:
   lagtrace route shop.example              # UDP, one flow
   lagtrace route shop.example:443          # TCP, as the service's own packets go
   lagtrace route shop.example --method icmp -n
+  lagtrace route shop.example --method dublin         # where addresses are translated
+  lagtrace route shop.example:443 --method in-connection    # past stateful firewalls
   lagtrace route shop.example:443 --continuous        # until Ctrl-C, as mtr
   lagtrace route shop.example:443 -c 100 --format json -o route.json
   lagtrace route shop.example:443 --paths 16          # parallel paths (ECMP)
   lagtrace route shop.example --mtu                   # where packets get too big
 
 Coming from          traceroute        tcptraceroute   mtr             here
-  TCP to a port      -T -p PORT        HOST PORT       -T -P PORT      HOST:PORT
-  ICMP               -I                                (default)       --method icmp
-  UDP, new ports     (default)                         -u              --method udp
+  TCP to a port      -T -p PORT        HOST PORT       -T -P PORT      HOST:PORT, -T -p PORT
+  ICMP               -I                                (default)       -I
+  UDP, new ports     (default)                         -u              -u
   UDP, one flow      -U                                                --method paris
+  UDP, NAT shown     (dublin-traceroute)                               --method dublin
+  in a connection    (0trace)                                          --method in-connection
   no names           -n                -n              -n              -n
   first, last hop    -f -m             -f -m           -f -m           -f -m
   probes a hop       -q N              -q N                            --probes N
@@ -63,7 +75,11 @@ Coming from          traceroute        tcptraceroute   mtr             here
   report at the end                                    -r              -c N
   source, interface  -s -i             -s -i           -a -I           -s -i
   bytes              LEN               LEN             -s              --size
+  source port        --sport           -S              -L              --source-port
+  firewall mark      --fwmark                          -M              --mark
   type of service    -t                                -Q              --tos
+  whose the hops are -A                                -z, -y          --asn FILE
+  for programs                                         -j, -C, -l      --format json, csv, ndjson
   path MTU           --mtu                                             --mtu
   MPLS labels        -e                                -e              (always)")]
 pub(crate) struct Options {
@@ -95,19 +111,27 @@ struct Probes {
     /// How to ask; auto: tcp with a port (tcp-connect without CAP_NET_RAW), else paris
     #[arg(long, value_enum, default_value_t, value_name = "METHOD")]
     method: Method,
+    #[command(flatten)]
+    short: Short,
     /// The port, if it is not given with the host; the first one for udp
     #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// The first hop
-    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    #[arg(
+        short,
+        long,
+        visible_alias = "first",
+        default_value_t = 1,
+        value_name = "N"
+    )]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     first_ttl: u8,
     /// The last hop
-    #[arg(short, long, default_value_t = 30, value_name = "N")]
+    #[arg(short, long, visible_aliases = ["max-ttl", "max"], default_value_t = 30, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     max_hops: u8,
     /// Answers wanted from each hop
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(long, visible_alias = "queries", default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     probes: u32,
     /// After which time an answer is lost
@@ -123,6 +147,13 @@ struct Probes {
     /// The interface to send on, instead of the one that the kernel routes over
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
+    /// The source port, instead of one that the kernel chooses; flows of --paths
+    /// take the next ones (tcp, udp, paris, dublin)
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    source_port: Option<u16>,
+    /// Firewall mark of the packets (SO_MARK); needs CAP_NET_ADMIN or CAP_NET_RAW
+    #[arg(long, value_name = "MARK")]
+    mark: Option<u32>,
     /// Bytes of each packet, IP header included
     #[arg(long, value_name = "BYTES")]
     #[arg(value_parser = clap::value_parser!(u16).range(28..=i64::from(MAX_SIZE)))]
@@ -130,6 +161,21 @@ struct Probes {
     /// Type of service or traffic class
     #[arg(long, value_name = "TOS", value_parser = clap::value_parser!(u8))]
     tos: Option<u8>,
+}
+
+/// Methods by the letters of traceroute.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false, conflicts_with = "method")]
+struct Short {
+    /// The same as --method tcp
+    #[arg(short = 'T', long)]
+    tcp: bool,
+    /// The same as --method icmp
+    #[arg(short = 'I', long)]
+    icmp: bool,
+    /// The same as --method udp
+    #[arg(short = 'u', long)]
+    udp: bool,
 }
 
 /// What to look for.
@@ -146,6 +192,10 @@ struct Look {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
     paths: u16,
+    /// Say whose each hop is: a table of ranges (iptoasn.com's TSV) or of prefixes
+    /// (prefix,AS number,name), plain or compressed
+    #[arg(long, value_name = "FILE")]
+    asn: Option<PathBuf>,
     /// Find the largest packet that comes through, and where it shrinks
     #[arg(long)]
     mtu: bool,
@@ -165,8 +215,25 @@ enum Method {
     Udp,
     /// Datagrams of one flow
     Paris,
+    /// Datagrams of one flow that show address translation (NAT) on the way, as
+    /// dublin-traceroute does; needs CAP_NET_RAW
+    Dublin,
+    /// Keep-alives within a connection of our own, which what filters by
+    /// connection lets through; needs an open port and CAP_NET_RAW
+    InConnection,
     /// Echo requests of one flow; needs CAP_NET_RAW or net.ipv4.ping_group_range
     Icmp,
+}
+
+impl Probes {
+    fn method(&self) -> Method {
+        match self.short {
+            Short { tcp: true, .. } => Method::Tcp,
+            Short { icmp: true, .. } => Method::Icmp,
+            Short { udp: true, .. } => Method::Udp,
+            _ => self.method,
+        }
+    }
 }
 
 /// Traces and reports.
@@ -176,6 +243,22 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         let failure = Failure::new("the first hop is farther away than the last one");
         return Err(failure.hint("give -f a number of at most -m's"));
     }
+    let has_own_port = matches!(
+        probes.method(),
+        Method::TcpConnect | Method::InConnection | Method::Icmp
+    );
+    if probes.source_port.is_some() && has_own_port {
+        let failure = Failure::new("this method's probes have no source port to choose");
+        return Err(failure.hint("--source-port goes with tcp, udp, paris and dublin"));
+    }
+    if probes.size.is_some() && probes.method() == Method::InConnection {
+        let failure = Failure::new("a probe within a connection is one octet long");
+        return Err(failure.hint("leave out --size, or take --method tcp"));
+    }
+    if let Some(path) = &options.look.asn {
+        // Before anything is sent: whether it is a table at all.
+        origin::find(path, &BTreeSet::new())?;
+    }
     follow::run(options, console)
 }
 
@@ -183,13 +266,15 @@ impl Options {
     /// The ways to ask, the best first: what is not permitted leaves its turn
     /// to the next. Each with whether it takes raw sockets.
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
-        use RouteMethod::{Icmp, Paris, TcpConnect, TcpSyn, Udp};
-        match self.probes.method {
+        use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
+        match self.probes.method() {
             Method::Auto if has_port => vec![(TcpSyn, true), (TcpConnect, false)],
             Method::Auto | Method::Paris => vec![(Paris, true), (Paris, false)],
             Method::Tcp => vec![(TcpSyn, true)],
             Method::TcpConnect => vec![(TcpConnect, false)],
             Method::Udp => vec![(Udp, false)],
+            Method::Dublin => vec![(Dublin, true)],
+            Method::InConnection => vec![(InConnection, true)],
             Method::Icmp => vec![(Icmp, true), (Icmp, false)],
         }
     }
@@ -197,7 +282,7 @@ impl Options {
     fn plan(&self, address: IpAddr, port: Option<u16>, way: (RouteMethod, bool)) -> TracePlan {
         let (method, is_raw) = way;
         let default = match method {
-            RouteMethod::TcpSyn | RouteMethod::TcpConnect => TCP_PORT,
+            method if method.is_tcp() => TCP_PORT,
             _ => UDP_PORT,
         };
         let target = SocketAddr::new(address, port.unwrap_or(default));
@@ -221,6 +306,8 @@ impl Options {
                 tos: probes.tos,
                 source: probes.source,
                 interface: probes.interface.clone(),
+                source_port: probes.source_port,
+                mark: probes.mark,
             },
             ..TracePlan::new(target, method)
         }

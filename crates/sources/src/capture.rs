@@ -15,6 +15,7 @@ mod writer;
 pub use annotate::{Annotated, Comments, annotate};
 pub use error::CaptureError;
 pub use file::FileCapture;
+pub(crate) use file::decompressed;
 pub use foreign::Foreign;
 pub use live::{Arrival, LiveCapture, LiveOptions, LiveOutcome};
 pub use packets::Packets;

@@ -16,6 +16,7 @@ pub mod firewall;
 mod http;
 pub mod load;
 pub mod netlink;
+pub mod origin;
 pub mod privilege;
 pub mod probe;
 pub mod resolve;

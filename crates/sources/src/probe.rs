@@ -23,7 +23,9 @@ use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
 
 pub use http::http;
-pub use steady::{LEAST_INTERVAL, PacketPlan, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady};
+pub use steady::{
+    LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+};
 
 /// Most probes of one series.
 const MAX_COUNT: u32 = 100_000;
@@ -75,6 +77,7 @@ impl ProbePlan {
             coming: Coming::InTime,
             noticed: None,
             queued: None,
+            step: None,
             reply: None,
         }
     }

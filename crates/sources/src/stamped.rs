@@ -24,6 +24,8 @@ use queue::{Icmp, Queued, Reply, Stage, take_queued, take_reply};
 /// (`include/uapi/linux/in.h`, `in6.h`).
 const IP_RECVERR_RFC4884: libc::c_int = 26;
 const IPV6_RECVERR_RFC4884: libc::c_int = 31;
+/// Don't fragment, whatever the kernel knows of the path (`IP_PMTUDISC_PROBE`).
+const PROBE: libc::c_int = 3;
 /// Bytes of receive buffer asked for, which the error queue shares; the kernel
 /// grants as much as it may.
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -245,6 +247,14 @@ pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
         SockFilter::new(RETURN, 0, 0, 0),
     ]);
     program
+}
+
+/// Has packets sent whole or not at all, whatever the kernel knows of the path.
+pub(crate) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
+    match is_v4 {
+        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
+        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
+    }
 }
 
 /// Sets an option that is an `int`.

@@ -14,6 +14,8 @@ mod channel;
 mod connect;
 mod engine;
 mod form;
+mod header;
+mod held;
 mod mtu;
 mod name;
 mod pace;
@@ -29,6 +31,7 @@ use core::time::Duration;
 use lagtrace_core::event::Event;
 use lagtrace_core::route::RouteMethod;
 
+pub use engine::hops_of;
 pub use name::Names;
 
 /// The first port of traceroute's probes (its `-p`).
@@ -80,6 +83,11 @@ pub struct Dress {
     pub source: Option<IpAddr>,
     /// The interface; the kernel routes for `None`.
     pub interface: Option<String>,
+    /// The source port, the next ones for further flows; the kernel chooses for
+    /// `None`. Connections choose their own.
+    pub source_port: Option<u16>,
+    /// The firewall mark (`SO_MARK`), which needs a privilege.
+    pub mark: Option<u32>,
 }
 
 /// How often all hops are asked anew.
@@ -122,6 +130,14 @@ pub enum TraceError {
         operation: &'static str,
         /// What allows it.
         needs: &'static str,
+    },
+    /// The target makes no connection that probes could go in.
+    #[error("no connection with {target} could be made: {source}")]
+    NotConnected {
+        /// Address and port.
+        target: SocketAddr,
+        /// Why.
+        source: io::Error,
     },
     /// The kernel refused something else.
     #[error("{operation} for a trace to {target} failed")]

@@ -13,7 +13,7 @@ use fake::{ClosedPort, FullBacklog};
 use lagtrace_core::event::{Coming, EventBody, ProbeAnswer, ProbeSample, Stamp, TargetId};
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{
-    PacketPlan, ProbeError, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+    PacketPlan, ProbeError, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
 
 fn ms(millis: u64) -> Duration {
@@ -143,7 +143,7 @@ fn a_host_echoes() {
     for ip in loopbacks() {
         let plan = SteadyPlan {
             packet: PacketPlan {
-                size: 56,
+                sizes: Sizes::one(56),
                 ..PacketPlan::default()
             },
             ..plan(SocketAddr::new(ip, 0), SteadyMethod::Icmp)

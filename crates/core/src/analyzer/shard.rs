@@ -2,11 +2,11 @@
 
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
 use super::entrance::Admission;
 use super::points::Vantages;
-use crate::connection::{Closed, Setup, Watched};
+use super::services::Services;
+use crate::connection::{Closed, Watched};
 use crate::event::{Phase, TargetId};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
@@ -14,17 +14,11 @@ use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::icmp::IcmpError;
 use crate::quic;
 use crate::segment::Segment;
-use crate::service::Service;
 use crate::table::{Arrived, Table, Tallied};
 use crate::time::Timestamp;
 
-/// Services told apart in each shard; a capture of a port scan has no more worth naming.
-const MAX_SERVICES: usize = 256;
 /// Flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;
-
-/// Services by address and port.
-type Services = HashMap<Endpoint, Box<Service>, SeedableRandomState>;
 
 /// What all shards know and none changes.
 #[derive(Debug)]
@@ -153,7 +147,7 @@ impl Common {
 impl Shard {
     pub(super) fn new(hasher: SeedableRandomState, max: usize, is_collecting: bool) -> Self {
         Self {
-            services: Services::with_hasher(hasher.clone()),
+            services: Services::new(hasher.clone()),
             connections: Table::new(hasher, max),
             hosts: Hosts::default(),
             vantages: Vantages::new(),
@@ -195,6 +189,14 @@ impl Shard {
             let id = self.connections.close(open, &mut self.closed);
             self.fold_closed(common, id);
         }
+        self.settle();
+    }
+
+    /// Counts what closed and was not counted yet.
+    pub(super) fn settle(&mut self) {
+        for mut exchange in self.services.settle() {
+            self.closed.take_back(&mut exchange);
+        }
     }
 
     pub(super) fn tallied(&self) -> Tallied {
@@ -205,37 +207,11 @@ impl Shard {
         !self.told.is_empty()
     }
 
-    /// Sums up what closed, and forgets it.
+    /// Hands on what closed with the packet `ordinal`.
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
-        self.fold(common);
-        let told = &mut self.told;
-        let mut tell = |news| told.push(Told { ordinal, news });
+        self.fold_setups(common);
+        self.fold_exchanges(common, ordinal);
         let closed = &mut self.closed;
-        if self.tells_exchanges {
-            for exchange in closed.exchanges.drain(..) {
-                tell(News::Exchange(Box::new(exchange)));
-            }
-        }
-        if !closed.watched.is_empty() {
-            let watched = closed.watched.drain(..);
-            watched.for_each(|watched| tell(News::Connection(watched)));
-        }
-        closed.clear();
-    }
-
-    fn fold(&mut self, common: &Common) {
-        let closed = &self.closed;
-        for setup in &closed.setups {
-            fold_setup(setup, common, &mut self.services, &mut self.hosts);
-        }
-        for exchange in &closed.exchanges {
-            let phase = common.phase(exchange.client, exchange.server, exchange.begin);
-            if phase == Phase::Baseline && common.is_meant(exchange.server) {
-                if let Some(service) = service(&mut self.services, exchange.server) {
-                    service.take(exchange);
-                }
-            }
-        }
         for &(server, ttl) in &closed.servers {
             self.hosts.take_ttl(server, ttl);
         }
@@ -244,30 +220,51 @@ impl Shard {
                 *count += 1;
             }
         }
-    }
-}
-
-fn fold_setup(setup: &Setup, common: &Common, services: &mut Services, hosts: &mut Hosts) {
-    let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
-        return;
-    };
-    let phase = common.phase(client, server, begin);
-    // A connection made while warming up is one like the others.
-    let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
-    if counts && common.is_meant(server) {
-        hosts.take(setup, server);
-        if let Some(service) = service(services, server) {
-            service.take_setup(setup);
+        for watched in closed.watched.drain(..) {
+            let news = News::Connection(watched);
+            self.told.push(Told { ordinal, news });
+        }
+        closed.clear();
+        if self.services.is_due() {
+            self.settle();
         }
     }
-}
 
-/// The server's service, as long as there is room for another.
-fn service(services: &mut Services, server: Endpoint) -> Option<&mut Service> {
-    let has_room = services.len() < MAX_SERVICES;
-    match services.entry(server) {
-        Entry::Occupied(service) => Some(service.into_mut()),
-        Entry::Vacant(place) if has_room => Some(place.insert(Box::default())),
-        Entry::Vacant(_) => None,
+    fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
+        let mut exchanges = core::mem::take(&mut self.closed.exchanges);
+        for mut exchange in exchanges.drain(..) {
+            let phase = common.phase(exchange.client, exchange.server, exchange.begin);
+            let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
+            let place = match counts {
+                true => self.services.place(exchange.server),
+                false => None,
+            };
+            if self.tells_exchanges {
+                let news = News::Exchange(Box::new(exchange.clone()));
+                self.told.push(Told { ordinal, news });
+            }
+            match place {
+                Some(place) => self.services.take(place, exchange),
+                None => self.closed.take_back(&mut exchange),
+            }
+        }
+        self.closed.exchanges = exchanges;
+    }
+
+    fn fold_setups(&mut self, common: &Common) {
+        for setup in self.closed.setups.drain(..) {
+            let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
+                continue;
+            };
+            let phase = common.phase(client, server, begin);
+            // A connection made while warming up is one like the others.
+            let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
+            if counts && common.is_meant(server) {
+                self.hosts.take(&setup, server);
+                if let Some(place) = self.services.place(server) {
+                    self.services.take_setup(place, setup);
+                }
+            }
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Attempts {
                 ProbeMethod::TcpConnect => &mut attempts.connects,
                 ProbeMethod::HttpFresh | ProbeMethod::HttpKeptAlive => &mut attempts.requests,
                 // These say nothing of the service.
-                ProbeMethod::Icmp | ProbeMethod::Udp => continue,
+                ProbeMethod::TcpFlags | ProbeMethod::Icmp | ProbeMethod::Udp => continue,
                 // A request's sample says what came of it.
                 ProbeMethod::TlsFull | ProbeMethod::TlsResumed => continue,
             };

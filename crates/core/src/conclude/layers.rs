@@ -29,6 +29,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.extend(name(facts));
         layers.extend(route(facts));
         layers.push(round_trip(facts));
+        layers.extend(super::traced::path(facts));
         layers.push(firewall(facts));
         layers.push(backlog(facts));
     }

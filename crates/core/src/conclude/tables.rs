@@ -209,6 +209,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
             noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
             queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
+            steps: super::sweep::rows(&group.sweep),
         })
         .collect()
 }
@@ -217,6 +218,7 @@ fn method_name(method: ProbeMethod) -> &'static str {
     match method {
         ProbeMethod::TcpSyn => "tcp-syn",
         ProbeMethod::TcpConnect => "tcp-connect",
+        ProbeMethod::TcpFlags => "tcp-flags",
         ProbeMethod::HttpFresh => "http-fresh",
         ProbeMethod::HttpKeptAlive => "http-kept-alive",
         ProbeMethod::TlsFull => "tls-full",
@@ -226,7 +228,7 @@ fn method_name(method: ProbeMethod) -> &'static str {
     }
 }
 
-fn answer_name(answer: ProbeAnswer) -> String {
+pub(super) fn answer_name(answer: ProbeAnswer) -> String {
     match answer {
         ProbeAnswer::Open => "open".to_owned(),
         ProbeAnswer::Refused => "refused".to_owned(),

@@ -4,7 +4,16 @@ use core::time::Duration;
 
 use crate::cause::evidence::human;
 use crate::facts::Facts;
-use crate::report::{Hop, HopState, Layer, LayerState, Route};
+
+/// The part of the way's time that must begin at one place to be named.
+const MOST: f64 = 0.5;
+/// Shorter ways have no place that matters.
+const FAR: Duration = Duration::from_millis(1);
+/// Losses at the target that an investigation's few probes must show, and the
+/// part of them: one may happen anywhere.
+const LOSSES: u64 = 3;
+const LOST: f64 = 0.2;
+use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 
 /// The traced route's layer; `None` where none was traced.
 pub(super) fn traced(facts: &Facts) -> Option<Layer> {
@@ -75,4 +84,152 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
         route.target,
         human(Duration::from_nanos(rtt))
     )
+}
+
+/// The way as a layer of an investigation that traced it: where its delay begins,
+/// and from where on it loses. Delay accuses nobody: nothing here can be removed.
+pub(super) fn path(facts: &Facts) -> Option<Layer> {
+    let route = facts.route.route()?;
+    let hops = facts.route.hops();
+    let (state, line) = match heavy_loss(&route, &hops) {
+        Some(line) => (LayerState::Accused, line),
+        None => (LayerState::Cleared, way(&route, &hops)),
+    };
+    let rights = if route.is_raw {
+        "raw sockets"
+    } else {
+        "no privilege"
+    };
+    Some(Layer {
+        layer: "path".to_owned(),
+        state,
+        line,
+        because: format!("a trace by {}, {rights}, before the load", route.method),
+    })
+}
+
+/// Adds to findings that lie on the way where it begins there.
+pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
+    let Some(route) = facts.route.route() else {
+        return;
+    };
+    let hops = facts.route.hops();
+    let (delay, loss) = (step(&hops), heavy_loss(&route, &hops));
+    for finding in findings {
+        let text = match finding.cause.as_str() {
+            "packet-loss"
+            | "syn-loss"
+            | "retransmission-timeout"
+            | "fast-retransmit"
+            | "tail-loss-probe"
+            | "lost-retransmission" => loss.clone(),
+            "path-queueing" | "path-jitter" | "bandwidth-limit" | "policer" => delay.clone(),
+            _ => None,
+        };
+        let text = text.map(|text| format!("a trace of the route before the load: {text}"));
+        let evidence = text.map(|text| Evidence::circumstance(EvidenceKind::Wire, text));
+        finding.evidence.extend(evidence);
+    }
+}
+
+fn heavy_loss(route: &Route, hops: &[Hop]) -> Option<String> {
+    let last = hops.last()?;
+    let lost = last.sent.saturating_sub(last.received);
+    let is_heavy = lost >= LOSSES && lost as f64 >= last.sent as f64 * LOST;
+    loss(route, hops).filter(|_| is_heavy)
+}
+
+fn way(route: &Route, hops: &[Hop]) -> String {
+    let from = step(hops).map_or_else(String::new, |step| format!("; {step}"));
+    match route.distance {
+        Some(1) => "the target is the next hop".to_owned(),
+        Some(distance) => format!("{} hops{from}", distance),
+        None => {
+            let known = hops.iter().filter(|hop| hop.received > 0).count();
+            format!("{known} hops answer, the target does not answer a trace{from}")
+        }
+    }
+}
+
+/// Between which two hops most of the way's time lies, if it does.
+fn step(hops: &[Hop]) -> Option<String> {
+    let answering: Vec<&Hop> = hops.iter().filter(|hop| hop.received > 0).collect();
+    let whole = answering.last()?.kept_ns;
+    let before = core::iter::once(None).chain(answering.iter().map(|hop| Some(*hop)));
+    let steps = before.zip(&answering).map(|(near, far)| {
+        let begin = near.map_or(0, |near| near.kept_ns);
+        (far.kept_ns.saturating_sub(begin), near, *far)
+    });
+    let (longest, near, far) = steps.max_by_key(|(longest, ..)| *longest)?;
+    let is_notable = Duration::from_nanos(longest) >= FAR && longest as f64 >= whole as f64 * MOST;
+    let named = |hop: &Hop| {
+        let address = hop.address.as_deref().unwrap_or("?");
+        format!("hop {} ({address})", hop.ttl)
+    };
+    let time = |ns| human(Duration::from_nanos(ns));
+    is_notable.then(|| {
+        let near = near.map_or_else(|| "this host".to_owned(), named);
+        let (longest, whole) = (time(longest), time(whole));
+        format!(
+            "{longest} of its {whole} lie between {near} and {}",
+            named(far)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(ttl: u8, ms: u64, sent: u64, received: u64) -> Hop {
+        Hop {
+            ttl,
+            address: (received > 0).then(|| format!("10.0.0.{ttl}")),
+            sent,
+            received,
+            state: match (received, received == sent) {
+                (0, _) => HopState::Silent,
+                (_, true) => HopState::Answers,
+                _ => HopState::Lossy,
+            },
+            kept_ns: ms * 1_000_000,
+            ..Hop::default()
+        }
+    }
+
+    #[test]
+    fn where_most_of_the_way_lies_is_named_and_an_even_way_has_no_place() {
+        let far = [
+            hop(1, 1, 8, 8),
+            hop(2, 0, 8, 0),
+            hop(3, 90, 8, 8),
+            hop(4, 92, 8, 8),
+        ];
+        let text = step(&far).expect("one step is most of it");
+        assert_eq!(
+            text,
+            "89.0 ms of its 92.0 ms lie between hop 1 (10.0.0.1) and hop 3 (10.0.0.3)"
+        );
+        let even = [hop(1, 10, 8, 8), hop(2, 20, 8, 8), hop(3, 30, 8, 8)];
+        assert_eq!(step(&even), None);
+        // Microseconds have no place that matters.
+        let near = [hop(1, 0, 8, 8), hop(2, 0, 8, 8)];
+        assert_eq!(step(&near), None);
+    }
+
+    #[test]
+    fn only_a_heavy_loss_that_persists_accuses_the_way() {
+        let route = |loss_from| Route {
+            distance: Some(2),
+            loss_from,
+            ..Route::default()
+        };
+        let lossy = [hop(1, 1, 8, 8), hop(2, 2, 8, 5)];
+        assert!(heavy_loss(&route(Some(2)), &lossy).is_some());
+        let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
+        assert_eq!(heavy_loss(&route(Some(2)), &once), None);
+        // A router that limits its answers, and a target that loses nothing.
+        let limited = [hop(1, 1, 8, 3), hop(2, 2, 8, 8)];
+        assert_eq!(heavy_loss(&route(None), &limited), None);
+    }
 }

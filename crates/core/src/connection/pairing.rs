@@ -129,13 +129,16 @@ impl Default for Pairing {
 }
 
 impl Pairing {
-    /// Remembers a segment for tiling, if it is part of an exchange or may
-    /// begin one.
+    /// Whether segments without payload too are part of an exchange that is open.
+    #[inline]
+    pub(crate) fn is_marking(&self) -> bool {
+        self.needs_marks_from().is_some()
+    }
+
+    /// Remembers a segment for tiling.
     #[inline]
     pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
-        if mark.data.is_some() || self.needs_marks_from().is_some() {
-            self.marks.push(mark, &mut scratch.marks);
-        }
+        self.marks.push(mark, &mut scratch.marks);
     }
 
     /// Notes whether packet `number` had to be sent.

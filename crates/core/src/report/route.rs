@@ -14,7 +14,7 @@ pub struct Route {
     pub port: Option<u16>,
     /// The source address.
     pub source: Option<String>,
-    /// `tcp`, `tcp-connect`, `udp`, `paris`, `icmp`.
+    /// `tcp`, `tcp-connect`, `udp`, `paris`, `dublin`, `in-connection`, `icmp`.
     pub method: String,
     /// Whether raw sockets were used, which needs a privilege.
     pub is_raw: bool,
@@ -36,6 +36,10 @@ pub struct Route {
     pub paths: Vec<RoutePath>,
     /// The largest packet that comes through; `None` where it was not tried.
     pub mtu: Option<RouteMtu>,
+    /// The hops that see other addresses, ports or checksums of the probes than
+    /// the hop before them: a translator (NAT) is in between, or that hop itself.
+    #[serde(default)]
+    pub translated_before: Vec<u8>,
 }
 
 /// The way of one or more flows.
@@ -80,6 +84,13 @@ pub struct Hop {
     /// Its name; `None` where it has none or none was asked for.
     #[serde(default)]
     pub name: Option<String>,
+    /// The number of the autonomous system that it belongs to, by the table
+    /// that was given; `None` where it holds none.
+    #[serde(default)]
+    pub asn: Option<u32>,
+    /// That system's name.
+    #[serde(default)]
+    pub as_name: Option<String>,
     /// All who answered at this distance, most frequent first.
     #[serde(default)]
     pub addresses: Vec<HopAddress>,
@@ -110,6 +121,25 @@ pub struct Hop {
     /// Time to live of its answers.
     #[serde(default)]
     pub reply_ttl: Option<u8>,
+    /// How probes look when they come here, where that is not how they were sent.
+    #[serde(default)]
+    pub translation: Option<HopTranslation>,
+}
+
+/// How a probe looked where it ended: a translator (NAT) changed it on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HopTranslation {
+    /// Where it came from by then; `None` where only the checksum tells.
+    pub source: Option<String>,
+    /// The port that it came from.
+    pub source_port: u16,
+    /// Where it went to by then; `None` where only the checksum tells.
+    pub destination: Option<String>,
+    /// The port that it went to.
+    pub destination_port: u16,
+    /// By how much its checksum grew, in ones' complement: the same for all hops
+    /// behind the same translators.
+    pub checksum_shift: u16,
 }
 
 /// What a hop's answers and silences amount to.
@@ -139,6 +169,12 @@ pub struct HopAddress {
     pub address: String,
     /// Its name.
     pub name: Option<String>,
+    /// The number of its autonomous system, by the table that was given.
+    #[serde(default)]
+    pub asn: Option<u32>,
+    /// That system's name.
+    #[serde(default)]
+    pub as_name: Option<String>,
     /// How many answers.
     pub count: u64,
 }

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart};
+use super::{AutonomousSystem, HopAnswer, HopSample, MplsLabel, PathMtu, TraceStart, Translation};
 use crate::event::Stamp;
 use crate::histogram::Distribution;
 use crate::report::{Hop, Route};
@@ -30,6 +30,7 @@ pub struct RouteTally {
     /// Who answered at which distance, by flow.
     pub(super) flows: BTreeMap<u16, BTreeMap<u8, (IpAddr, HopAnswer)>>,
     pub(super) names: BTreeMap<IpAddr, String>,
+    pub(super) origins: BTreeMap<IpAddr, AutonomousSystem>,
     pub(super) mtu: Option<PathMtu>,
 }
 
@@ -48,6 +49,8 @@ pub(super) struct HopTally {
     pub(super) is_user_stamped: bool,
     pub(super) labels: Vec<MplsLabel>,
     pub(super) reply_ttl: Option<u8>,
+    /// The latest quote's difference; the outer `None`: no quote shows it.
+    pub(super) translation: Option<Option<Translation>>,
 }
 
 impl RouteTally {
@@ -76,6 +79,13 @@ impl RouteTally {
     pub fn name(&mut self, address: IpAddr, name: String) {
         if self.names.len() < MAX_NAMES {
             self.names.insert(address, name);
+        }
+    }
+
+    /// Whose a hop is.
+    pub fn origin(&mut self, address: IpAddr, origin: AutonomousSystem) {
+        if self.origins.len() < MAX_NAMES {
+            self.origins.insert(address, origin);
         }
     }
 
@@ -141,6 +151,9 @@ impl HopTally {
             self.labels = sample.labels.iter().copied().take(MAX_LABELS).collect();
         }
         self.reply_ttl = sample.reply_ttl.or(self.reply_ttl);
+        if sample.is_quoted {
+            self.translation = Some(sample.translation);
+        }
     }
 
     /// The part of the probes that nobody answered.

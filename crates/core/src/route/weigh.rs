@@ -6,9 +6,12 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::tally::HopTally;
-use super::{HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart};
+use super::{
+    AutonomousSystem, HopAnswer, PathMtu, RouteMethod, RouteTally, TraceStart, Translation,
+};
 use crate::report::{
-    Hop, HopAddress, HopLabel, HopState, ProbeFigures, Route, RouteMtu, RouteNarrowing, RoutePath,
+    Hop, HopAddress, HopLabel, HopState, HopTranslation, ProbeFigures, Route, RouteMtu,
+    RouteNarrowing, RoutePath,
 };
 
 /// Loss behind a hop below this part of the hop's own is not the hop's loss
@@ -37,6 +40,7 @@ pub(super) fn route(tally: &RouteTally) -> Option<Route> {
         loss_from: loss_from(&listed, start),
         stamp: if is_user { "user" } else { "kernel" }.to_owned(),
         paths: paths(tally, &listed),
+        translated_before: translated_before(&listed),
         mtu: tally.mtu.as_ref().map(mtu),
     })
 }
@@ -47,7 +51,7 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
         return Vec::new();
     };
     let listed = listed(tally);
-    let name = |address: &IpAddr| tally.names.get(address).cloned();
+    let origin = |hop: &HopTally| tally.origins.get(&hop.address()?);
     (0..listed.len())
         .filter_map(|at| {
             let (ttl, hop) = *listed.get(at)?;
@@ -55,8 +59,10 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
             Some(Hop {
                 ttl,
                 address: hop.address().map(|address| address.to_string()),
-                name: hop.address().as_ref().and_then(name),
-                addresses: addresses(hop, name),
+                name: hop.address().and_then(|a| tally.names.get(&a).cloned()),
+                asn: origin(hop).map(|origin| origin.asn),
+                as_name: origin(hop).and_then(AutonomousSystem::told_name),
+                addresses: addresses(hop, tally),
                 sent: hop.sent,
                 received: hop.answered,
                 state: state(hop, behind, start),
@@ -66,6 +72,7 @@ pub(super) fn hops(tally: &RouteTally) -> Vec<Hop> {
                 history_ns: hop.history.iter().map(|(_, rtt)| rtt.map(nanos)).collect(),
                 labels: labels(hop),
                 reply_ttl: hop.reply_ttl,
+                translation: hop.translation.flatten().as_ref().map(translation),
             })
         })
         .collect()
@@ -106,7 +113,7 @@ fn state(hop: &HopTally, behind: &Listed<'_>, start: &TraceStart) -> HopState {
 /// limited as ICMP errors are (`net.ipv4.icmp_ratemask`), and a program's
 /// answers neither.
 fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
-    let is_udp = matches!(start.method, RouteMethod::Udp | RouteMethod::Paris);
+    let is_udp = start.method.is_udp();
     last.answers.keys().any(|answer| match answer {
         HopAnswer::Open => true,
         HopAnswer::Closed => !is_udp,
@@ -126,6 +133,33 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
         }
     }
     first
+}
+
+/// The hops that see probes translated otherwise than the hop before them that
+/// says anything does: the translator is one of those in between, or that one.
+fn translated_before(listed: &Listed<'_>) -> Vec<u8> {
+    let mut seen = None;
+    let mut changes = Vec::new();
+    for (ttl, hop) in listed {
+        let Some(now) = hop.translation else {
+            continue;
+        };
+        if now != seen {
+            changes.push(*ttl);
+        }
+        seen = now;
+    }
+    changes
+}
+
+fn translation(seen: &Translation) -> HopTranslation {
+    HopTranslation {
+        source: seen.source.map(|source| source.to_string()),
+        source_port: seen.source_port,
+        destination: seen.destination.map(|destination| destination.to_string()),
+        destination_port: seen.destination_port,
+        checksum_shift: seen.checksum_shift,
+    }
 }
 
 /// The least round trip of a hop and of all behind it: nothing behind a hop is
@@ -152,7 +186,7 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
     let word = word
         .max_by_key(|(_, count)| **count)
         .map(|(answer, _)| *answer);
-    let is_tcp = matches!(start.method, RouteMethod::TcpSyn | RouteMethod::TcpConnect);
+    let is_tcp = start.method.is_tcp();
     match word.unwrap_or(HopAnswer::Silence) {
         HopAnswer::Open if start.method == RouteMethod::Icmp => "reached",
         HopAnswer::Open => "open",
@@ -178,15 +212,26 @@ fn has_loop(tally: &RouteTally) -> bool {
     })
 }
 
-fn addresses(hop: &HopTally, name: impl Fn(&IpAddr) -> Option<String>) -> Vec<HopAddress> {
+fn addresses(hop: &HopTally, tally: &RouteTally) -> Vec<HopAddress> {
     let mut all: Vec<_> = hop.addresses.iter().collect();
     all.sort_by_key(|&(address, count)| (core::cmp::Reverse(*count), *address));
     let whole = |(address, &count): (&IpAddr, &u64)| HopAddress {
         address: address.to_string(),
-        name: name(address),
+        name: tally.names.get(address).cloned(),
+        asn: tally.origins.get(address).map(|origin| origin.asn),
+        as_name: tally
+            .origins
+            .get(address)
+            .and_then(AutonomousSystem::told_name),
         count,
     };
     all.into_iter().map(whole).collect()
+}
+
+impl AutonomousSystem {
+    fn told_name(&self) -> Option<String> {
+        (!self.name.is_empty()).then(|| self.name.clone())
+    }
 }
 
 fn labels(hop: &HopTally) -> Vec<HopLabel> {
@@ -289,6 +334,8 @@ mod tests {
                     stamp: Stamp::Kernel,
                     reply_ttl: None,
                     labels: Vec::new(),
+                    translation: None,
+                    is_quoted: false,
                 });
             }
         }
@@ -398,6 +445,37 @@ mod tests {
         assert_eq!(circle.route().expect("begun").outcome, "loop");
         let far = tally(RouteMethod::TcpSyn, &[(30, "!", Expired, 1.0)]);
         assert_eq!(far.route().expect("begun").outcome, "too-far");
+    }
+
+    #[test]
+    fn a_translation_begins_where_quotes_first_differ_from_the_hop_before() {
+        let hops = [1, 2, 3, 4, 5].map(|ttl| (ttl, "!", Expired, f64::from(ttl)));
+        let mut tally = tally(RouteMethod::Dublin, &hops);
+        let seen = |shift| Translation {
+            source: None,
+            source_port: 1,
+            destination: None,
+            destination_port: 2,
+            checksum_shift: shift,
+        };
+        let quotes = [
+            Some(None),
+            None,
+            Some(Some(seen(7))),
+            Some(Some(seen(7))),
+            Some(None),
+        ];
+        for (hop, quote) in tally.hops.values_mut().zip(quotes) {
+            hop.translation = quote;
+        }
+        let route = tally.route().expect("begun");
+        // What the second one sees is not told; the last one sees them turned back.
+        assert_eq!(route.translated_before, [3, 5]);
+        let shifts = tally.hops().into_iter();
+        let shifts: Vec<_> = shifts
+            .map(|hop| hop.translation.map(|seen| seen.checksum_shift))
+            .collect();
+        assert_eq!(shifts, [None, None, Some(7), Some(7), None]);
     }
 
     #[test]

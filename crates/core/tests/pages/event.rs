@@ -115,6 +115,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         coming: Coming::InTime,
         noticed: None,
         queued: None,
+        step: None,
         reply: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));

@@ -63,6 +63,11 @@ impl Feed {
         self.observe_now(EventBody::Note(note));
     }
 
+    /// What was observed and not handed on yet.
+    pub(super) fn waiting(&self) -> &[Event] {
+        &self.waiting
+    }
+
     /// Hands on what was kept, together with the packets of the same time.
     ///
     /// A flow's phase goes first: it holds for all of the flow's packets, also
@@ -84,7 +89,7 @@ impl Feed {
     }
 
     /// What would tell the remaining hypotheses apart.
-    pub(super) fn next_experiments(&self) -> Vec<Experiment> {
+    pub(super) fn next_experiments(&mut self) -> Vec<Experiment> {
         self.analyzer.next_experiments()
     }
 

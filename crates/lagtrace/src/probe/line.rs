@@ -1,7 +1,7 @@
 //! An answer in a line.
 
 use lagtrace_core::event::{
-    Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, ReplySegment, Stamp,
+    Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, ProbeStep, ReplySegment, Stamp,
 };
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_core::time::Timestamp;
@@ -10,24 +10,13 @@ use serde_json::json;
 use super::is_good;
 use crate::words;
 
-/// The control bits by their names.
-const FLAGS: [(TcpFlags, &str); 8] = [
-    (TcpFlags::SYN, "SYN"),
-    (TcpFlags::FIN, "FIN"),
-    (TcpFlags::RST, "RST"),
-    (TcpFlags::PSH, "PSH"),
-    (TcpFlags::ACK, "ACK"),
-    (TcpFlags::URG, "URG"),
-    (TcpFlags::ECE, "ECE"),
-    (TcpFlags::CWR, "CWR"),
-];
-
 /// For people, as `hping3` prints it; with the target where there are several.
 pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     let mut words = vec![format!("#{:<3}", sample.number)];
     if with_target {
         words.push(target(sample));
     }
+    words.extend(sample.step.and_then(step));
     words.push(format!("{:<12}", answer(sample.answer)));
     if let Some(rtt) = sample.rtt {
         let by = if sample.stamp == Stamp::User {
@@ -51,6 +40,15 @@ pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
         words.extend(packet(sample, reply));
     }
     words.join(" ")
+}
+
+/// What a probe of a sweep differs in; ports are told with the packet.
+fn step(step: ProbeStep) -> Option<String> {
+    match step {
+        ProbeStep::SourcePort(_) => None,
+        ProbeStep::Size(size) => Some(format!("{size:>5} bytes")),
+        ProbeStep::Flags(flags) => Some(format!("{:<11}", TcpFlags(flags).to_string())),
+    }
 }
 
 /// ICMP knows no ports.
@@ -83,7 +81,7 @@ fn packet(sample: &ProbeSample, reply: &ProbeReply) -> Vec<String> {
 
 fn segment(segment: &ReplySegment) -> String {
     let mut words = vec![
-        flags(segment.flags),
+        segment.flags.to_string(),
         format!("seq {}", segment.seq),
         format!("win {}", segment.window),
     ];
@@ -93,12 +91,6 @@ fn segment(segment: &ReplySegment) -> String {
     words.extend(options.timestamps.map(|_| "TS".to_owned()));
     words.extend(options.window_scale.map(|shift| format!("wscale {shift}")));
     words.join(" ")
-}
-
-fn flags(flags: TcpFlags) -> String {
-    let set = FLAGS.iter().filter(|(flag, _)| flags.contains(*flag));
-    let names: Vec<&str> = set.map(|(_, name)| *name).collect();
-    names.join("/")
 }
 
 /// What came back, in a word or two.
@@ -127,6 +119,14 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
         "at_ns": at.as_nanos(),
         "target": target(sample),
         "number": sample.number,
+        "sent_flags": match sample.step {
+            Some(ProbeStep::Flags(flags)) => Some(TcpFlags(flags).to_string()),
+            _ => None,
+        },
+        "sent_size": match sample.step {
+            Some(ProbeStep::Size(size)) => Some(size),
+            _ => None,
+        },
         "answer": answer(sample.answer),
         "rtt_ns": sample.rtt.map(|rtt| rtt.as_nanos() as u64),
         "stamp": if sample.stamp == Stamp::Kernel { "kernel" } else { "user" },
@@ -141,7 +141,7 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
         "len": reply.and_then(|reply| reply.len),
         "id": reply.and_then(|reply| reply.id),
         "dont_fragment": reply.and_then(|reply| reply.dont_fragment),
-        "flags": segment.map(|segment| flags(segment.flags)),
+        "flags": segment.map(|segment| segment.flags.to_string()),
         "seq": segment.map(|segment| segment.seq),
         "window": segment.map(|segment| segment.window),
         "mss": segment.and_then(|segment| segment.options.mss),

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use lagtrace_core::event::Event;
-use lagtrace_sources::probe::SourcePorts;
+use lagtrace_core::segment::TcpFlags;
+use lagtrace_sources::probe::{Sizes, SourcePorts};
 use lagtrace_sources::url::Host;
 
 use super::{Method, Options};
@@ -11,6 +12,11 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
 
+/// The greatest payload: with headers it fits into an IP packet.
+const MAX_SIZE: u16 = 65_000;
+/// Lengths of a sweep, and kinds of segments.
+const MAX_SIZES: u32 = 4_096;
+const MAX_FLAGS: usize = 64;
 /// Ports of a list.
 const MAX_PORTS: usize = 1024;
 /// Where `traceroute` begins: hardly anybody listens there.
@@ -48,7 +54,8 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             (None, None) => vec![None],
         };
         for port in ports {
-            let needs_port = matches!(options.method, Method::Syn | Method::Connect);
+            let needs_port = matches!(options.method, Method::Syn | Method::Connect)
+                || !options.packet.flags().is_empty();
             if port.is_none() && needs_port {
                 let told = format!("`{text}` names no port, and TCP has to have one");
                 return Err(Failure::new(told).hint("give it as HOST:PORT or with -p"));
@@ -73,6 +80,71 @@ pub(super) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
         }
     }
     Ok(Ports(ports))
+}
+
+/// Reads a payload's length, or a sweep of them.
+pub(super) fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
+    let number = |text: &str| {
+        let number = text.trim().parse::<u16>().ok();
+        number.filter(|number| *number <= MAX_SIZE).ok_or_else(|| {
+            format!("`{text}` is no length: give 0 to {MAX_SIZE}, or FIRST-LAST/STEP")
+        })
+    };
+    let (range, step) = text.split_once('/').unwrap_or((text, "1"));
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let sizes = Sizes {
+        first: number(first)?,
+        last: number(last)?,
+        step: number(step)?,
+    };
+    match sizes {
+        Sizes { step: 0, .. } => Err("steps of 0 lead nowhere".to_owned()),
+        Sizes { first, last, .. } if first > last => Err(format!("`{text}` ends before it begins")),
+        sizes if sizes.count() > MAX_SIZES => Err(format!(
+            "names {} lengths: at most {MAX_SIZES}",
+            sizes.count()
+        )),
+        sizes => Ok(sizes),
+    }
+}
+
+/// Control bits of segments, as `hping3` abbreviates them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Flags(pub(super) Vec<TcpFlags>);
+
+/// Reads a list of them.
+pub(super) fn parse_flags(text: &str) -> std::result::Result<Flags, String> {
+    let one = |letter: char| match letter.to_ascii_uppercase() {
+        'F' => Ok(TcpFlags::FIN),
+        'S' => Ok(TcpFlags::SYN),
+        'R' => Ok(TcpFlags::RST),
+        'P' => Ok(TcpFlags::PSH),
+        'A' => Ok(TcpFlags::ACK),
+        'U' => Ok(TcpFlags::URG),
+        'E' => Ok(TcpFlags::ECE),
+        'C' => Ok(TcpFlags::CWR),
+        _ => Err(format!(
+            "`{letter}` is no flag: give F, S, R, P, A, U, E, C or 0 for none"
+        )),
+    };
+    let segment = |text: &str| match text.trim() {
+        "" => Err("names no flags: give 0 for none".to_owned()),
+        "0" => Ok(TcpFlags::default()),
+        letters => {
+            letters.chars().try_fold(
+                TcpFlags::default(),
+                |all, letter| Ok(all.with(one(letter)?)),
+            )
+        }
+    };
+    let flags = text
+        .split(',')
+        .map(segment)
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    match flags.len() {
+        0..=MAX_FLAGS => Ok(Flags(flags)),
+        many => Err(format!("names {many} segments: at most {MAX_FLAGS}")),
+    }
 }
 
 /// Reads a port to send from, or a range of them.
@@ -107,6 +179,18 @@ mod tests {
         );
         for wrong in ["", "80,", "0", "65536", "9-8", "http", "1-2000"] {
             assert!(ports(wrong).is_err(), "{wrong}");
+        }
+        let sizes = |text| parse_sizes(text).map(|sizes| (sizes.first, sizes.last, sizes.step));
+        assert_eq!(sizes("56"), Ok((56, 56, 1)));
+        assert_eq!(sizes("0-1472/8"), Ok((0, 1472, 8)));
+        for wrong in ["", "-1", "65001", "9-8", "1-9/0", "0-65000", "1-9/x"] {
+            assert!(sizes(wrong).is_err(), "{wrong}");
+        }
+        let flags =
+            |text| parse_flags(text).map(|Flags(flags)| flags.iter().map(|f| f.0).collect());
+        assert_eq!(flags("S,fa,0"), Ok(vec![0x02, 0x11, 0]));
+        for wrong in ["", "S,", "X", "S F"] {
+            assert!(flags(wrong).is_err(), "{wrong}");
         }
         let expected = SourcePorts::Range { first: 7, last: 9 };
         assert_eq!(parse_source_ports("7-9"), Ok(expected));

@@ -1,9 +1,10 @@
 //! Round trips as `ping` and `hping3` sum them up, and the route's hops.
 
-use lagtrace_core::report::{Probe, ProbeFigures, Report};
+use lagtrace_core::report::{Probe, ProbeFigures, ProbeStepRow, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
+use super::table::{Align, Table, dim, plain};
 use super::{quantity, route};
 
 /// Writes the probes and the hops.
@@ -57,6 +58,41 @@ fn summary(page: &mut Page, probe: &Probe) {
             page.paragraph(4, Tone::Dim, &ladder(probe, noticed));
         }
     }
+    if !probe.steps.is_empty() {
+        page.table(4, &steps(&probe.steps));
+    }
+}
+
+/// What became of each value; of neighbours with the same outcome one line.
+fn steps(rows: &[ProbeStepRow]) -> Table {
+    let by = rows.first().map_or("", |row| row.by.as_str());
+    let mut table = Table::new(&[
+        (Align::Name, by),
+        (Align::Right, "sent"),
+        (Align::Right, "answered"),
+        (Align::Left, "mostly by"),
+        (Align::Right, "least"),
+    ]);
+    let is_alike = |a: &ProbeStepRow, b: &ProbeStepRow| {
+        a.by != "flags" && a.answer == b.answer && (a.received < a.sent) == (b.received < b.sent)
+    };
+    for alike in rows.chunk_by(is_alike) {
+        let sum = |of: fn(&ProbeStepRow) -> u64| alike.iter().map(of).sum::<u64>();
+        let values = match alike {
+            [] => continue,
+            [one] => one.value.clone(),
+            [first, .., last] => format!("{}–{}", first.value, last.value),
+        };
+        let least = alike.iter().filter_map(|row| row.least_ns).min();
+        table.row(vec![
+            plain(values),
+            plain(quantity::count(sum(|row| row.sent))),
+            plain(quantity::count(sum(|row| row.received))),
+            plain(alike.first().map_or("", |row| row.answer.as_str())),
+            dim(least.map_or(String::new(), quantity::duration)),
+        ]);
+    }
+    table
 }
 
 /// What a program sees beside what the kernel stamps.

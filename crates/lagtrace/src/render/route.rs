@@ -1,5 +1,7 @@
 //! A traced route: one line a hop.
 
+pub(super) mod csv;
+
 use lagtrace_core::report::{Hop, HopState, LayerState, Report, Route, RouteMtu, RoutePath};
 
 use super::page::{Page, Tone};
@@ -53,7 +55,7 @@ pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
         let is_last = route.is_some_and(|route| route.distance == Some(hop.ttl));
         let mut row = vec![plain(hop.ttl.to_string()), name(hop)];
         row.extend(if is_few { trips(hop) } else { figures(hop) });
-        row.push(remark(hop, route.filter(|_| is_last)));
+        row.push(remark(hop, route, is_last));
         table.row(row);
     }
     if let (Some(first), Some(last)) = (silent.first(), silent.last()) {
@@ -70,9 +72,12 @@ pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
 }
 
 fn name(hop: &Hop) -> Cell {
+    let owner = hop
+        .asn
+        .map_or_else(String::new, |asn| format!(" [AS{asn}]"));
     match (&hop.name, &hop.address) {
-        (Some(name), Some(address)) => plain(format!("{name} ({address})")),
-        (None, Some(address)) => plain(address),
+        (Some(name), Some(address)) => plain(format!("{name} ({address}){owner}")),
+        (None, Some(address)) => plain(format!("{address}{owner}")),
         _ => dim("*"),
     }
 }
@@ -112,8 +117,7 @@ fn milliseconds(ns: u64) -> String {
 }
 
 /// What a hop's silences and delays amount to, and what else is known of it.
-/// `route` is there for the last one.
-fn remark(hop: &Hop, route: Option<&Route>) -> Cell {
+fn remark(hop: &Hop, route: Option<&Route>, is_last: bool) -> Cell {
     let (sent, received) = (hop.sent, hop.received);
     let mut words = Vec::new();
     let tone = match hop.state {
@@ -130,7 +134,7 @@ fn remark(hop: &Hop, route: Option<&Route>) -> Cell {
             words.push(format!("answers {received} of {sent}: limited or lossy"));
         }
     }
-    if let Some(route) = route {
+    if let Some(route) = route.filter(|_| is_last) {
         words.push(route.outcome.clone());
     }
     let own = hop.rtt_ns.min.saturating_sub(hop.kept_ns);
@@ -140,6 +144,9 @@ fn remark(hop: &Hop, route: Option<&Route>) -> Cell {
             quantity::duration(own)
         ));
     }
+    let is_changed = route.is_some_and(|route| route.translated_before.contains(&hop.ttl));
+    words.extend(translation(hop, is_changed));
+    words.extend(hop.as_name.clone());
     let refusals = hop.answers.iter().filter(|a| a.starts_with("unreachable"));
     words.extend(refusals.map(|answer| format!("ICMP {answer}")));
     let labels = hop.labels.iter();
@@ -154,6 +161,28 @@ fn remark(hop: &Hop, route: Option<&Route>) -> Cell {
         words.push(format!("also {}", others.join(", ")));
     }
     cell(tone, words.join("; "))
+}
+
+/// How probes look when they come to a hop; `is_changed` if otherwise than at
+/// the hop before it.
+fn translation(hop: &Hop, is_changed: bool) -> Option<String> {
+    let Some(seen) = &hop.translation else {
+        return is_changed.then(|| "as they were sent again".to_owned());
+    };
+    let end = |address: &Option<String>, port: u16| match address {
+        Some(address) => format!("{address} port {port}"),
+        None => format!("port {port}"),
+    };
+    let text = format!(
+        "{} to {}, checksum +{:#06x}",
+        end(&seen.source, seen.source_port),
+        end(&seen.destination, seen.destination_port),
+        seen.checksum_shift
+    );
+    Some(match is_changed {
+        true => format!("translated (NAT) before it: comes from {text}"),
+        false => "translated alike".to_owned(),
+    })
 }
 
 fn paths(page: &mut Page, paths: &[RoutePath]) {

@@ -1,12 +1,15 @@
 //! The trace itself: events to the analyzer, names beside it, what is shown
 //! meanwhile, and the report.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody, Phase};
 use lagtrace_core::route::{RouteMethod, RouteTally};
+use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
 
 use super::Options;
@@ -38,6 +41,9 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         .into_iter()
         .for_each(|event| trip.analyzer.observe(event));
     trip.go(options, address, port, &interrupt)?;
+    if let Some(path) = &options.look.asn {
+        trip.find_owners(path);
+    }
     if interrupt.is_requested() && !trip.has_measured {
         return Ok(Outcome::Interrupted);
     }
@@ -54,6 +60,8 @@ struct Trip<'a> {
     analyzer: Analyzer,
     tally: RouteTally,
     names: Option<Names>,
+    /// Who answered.
+    addresses: BTreeSet<IpAddr>,
     live: Live<'a>,
     has_measured: bool,
 }
@@ -65,6 +73,7 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
+            addresses: BTreeSet::new(),
             live: Live::new(console, is_in_rounds),
             has_measured: false,
         }
@@ -99,8 +108,11 @@ impl<'a> Trip<'a> {
             EventBody::Hop(sample) => {
                 self.has_measured = true;
                 self.tally.observe(sample);
-                if let (Some(names), Some(from)) = (&mut self.names, sample.from) {
-                    names.ask(from);
+                if let Some(from) = sample.from {
+                    self.addresses.insert(from);
+                    if let Some(names) = &mut self.names {
+                        names.ask(from);
+                    }
                 }
                 self.name(Duration::ZERO);
                 self.live.show(&self.tally, sample);
@@ -118,6 +130,23 @@ impl<'a> Trip<'a> {
             let body = EventBody::HopName(address, name);
             self.analyzer
                 .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        }
+    }
+
+    /// Looks up whose the hops are.
+    fn find_owners(&mut self, path: &Path) {
+        match origin::find(path, &self.addresses) {
+            Ok(owners) => {
+                for (address, owner) in owners {
+                    let body = EventBody::HopOrigin(address, owner);
+                    let event = Event::here(conclusion::now(), Phase::Baseline, body);
+                    self.analyzer.observe(event);
+                }
+            }
+            Err(error) => {
+                let text = format!("Whose the hops are is not known: {}.", Failure::from(error));
+                self.analyzer.observe(conclusion::note("no-asn", text));
+            }
         }
     }
 
@@ -142,6 +171,12 @@ impl<'a> Trip<'a> {
                      bytes of it shows as silent. {allow}"
                 ),
             ),
+            (RouteMethod::Dublin, _) => (
+                "route-translation",
+                "Address translation (NAT) shows where routers quote packets as they came to them. \
+                 A translator that turns quotes back into what was sent, as Linux does, does not show."
+                    .to_owned(),
+            ),
             (RouteMethod::Udp, _) => (
                 "route-by-ports",
                 "Each probe goes to another port and so is a flow of its own: where a path is \
@@ -165,6 +200,9 @@ fn refused(error: TraceError) -> Failure {
         TraceError::NotPermitted { .. } => Some(
             "`sudo setcap cap_net_raw+ep $(command -v lagtrace)` allows it; --method tcp-connect \
              and udp need nothing",
+        ),
+        TraceError::NotConnected { .. } => Some(
+            "--method in-connection needs a port that is open; --method tcp traces to any port",
         ),
         TraceError::Socket { .. } => None,
     };

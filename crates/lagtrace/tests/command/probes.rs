@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::program::{during, lagtrace};
+use super::program::{during, has_root, lagtrace, notes};
 
 #[test]
 fn an_open_port_is_probed_and_summed_up() {
@@ -30,6 +30,88 @@ fn an_open_port_is_probed_and_summed_up() {
         assert!(probe["noticed_ns"]["min"].as_u64() >= probe["rtt_ns"]["min"].as_u64());
         assert_eq!(report["command"], "probe");
     }
+}
+
+#[test]
+fn segments_with_all_flags_tell_which_filter_is_there() {
+    const TEST: &str = "segments_with_all_flags_tell_which_filter_is_there";
+    if !has_root(TEST) {
+        return;
+    }
+    let open = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = open.local_addr().unwrap().to_string();
+    let arguments = ["probe", &target, "--matrix", "-i", "5ms", "-W", "200ms"];
+    let run = lagtrace(arguments.iter().chain(&["--format", "json"])).expect(0);
+    let report = run.json();
+    let rows = report["probes"][0]["steps"].as_array().unwrap();
+    let answer = |flags: &str| {
+        let row = rows.iter().find(|row| row["value"] == flags);
+        row.unwrap_or_else(|| panic!("{flags}: {run:#?}"))["answer"]
+            .as_str()
+            .unwrap()
+    };
+    // RFC 9293 §3.10.7.2: what a listening port does.
+    for (flags, expected) in [
+        ("SYN", "open"),
+        ("ACK", "refused"),
+        ("SYN/ACK", "refused"),
+        ("FIN/ACK", "refused"),
+        ("FIN", "silence"),
+        ("FIN/PSH/URG", "silence"),
+        ("none", "silence"),
+    ] {
+        assert_eq!(answer(flags), expected, "{flags}: {run:#?}");
+    }
+    assert!(notes(&report).contains(&"probe-filter-none"), "{run:#?}");
+}
+
+#[test]
+fn a_sweep_of_sizes_sums_up_each() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = socket.local_addr().unwrap().to_string();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    // An echo that loses what is longer than 600 bytes.
+    let echo = std::thread::spawn(move || {
+        let mut bytes = [0; 2_000];
+        for _ in 0..9 {
+            let (len, from) = socket.recv_from(&mut bytes).unwrap();
+            if len <= 600 {
+                socket.send_to(&bytes[..len], from).unwrap();
+            }
+        }
+    });
+    let arguments = [
+        "probe",
+        &target,
+        "-m",
+        "udp",
+        "--size",
+        "200-1000/400",
+        "-i",
+        "5ms",
+    ];
+    let options = ["-W", "300ms", "--format", "json"];
+    let run = lagtrace(arguments.iter().chain(&options)).expect(1);
+    let report = run.json();
+    let received: Vec<_> = report["probes"][0]["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            (
+                row["value"].as_str().unwrap(),
+                row["received"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(received, [("200", 3), ("600", 3), ("1000", 0)], "{run:#?}");
+    assert!(
+        notes(&report).contains(&"probe-size-black-hole"),
+        "{run:#?}"
+    );
+    echo.join().unwrap();
 }
 
 #[test]
@@ -73,6 +155,9 @@ fn what_it_cannot_probe_is_said() {
         ),
         (&["probe", "127.0.0.1:80", "-i", "1us"], "at least 100us"),
         (&["probe", "127.0.0.1", "-p", "80-"], "is no port"),
+        (&["probe", "127.0.0.1", "--size", "9-8"], "ends before"),
+        (&["probe", "127.0.0.1", "--matrix"], "names no port"),
+        (&["probe", "127.0.0.1:80", "--flags", "SX"], "is no flag"),
         (&["probe", "127.0.0.1:80", "-I", "no-such-if"], "failed"),
     ] {
         let run = lagtrace(arguments).expect(2);

@@ -29,12 +29,15 @@ impl Lab {
     }
 
     fn route(&self, arguments: &[&str]) -> Run {
+        let common = ["route", "-n", "--format", "json"];
+        self.on_client(&[&common, arguments].concat())
+    }
+
+    fn on_client(&self, arguments: &[&str]) -> Run {
         let client = format!("lagtrace-{}-client", self.0);
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &client]).arg(program());
-        run(command
-            .args(["route", "-n", "--format", "json"])
-            .args(arguments))
+        run(command.args(arguments))
     }
 }
 
@@ -61,7 +64,15 @@ fn the_emulated_path_is_told_hop_by_hop() {
     let lab = Lab::up("healthy-hops");
     let there_and_back = [Some(2.0), None, Some(12.0), Some(12.0)];
     let mut least_of_all = [f64::MAX; 4];
-    for method in ["tcp", "tcp-connect", "udp", "paris", "icmp"] {
+    for method in [
+        "tcp",
+        "tcp-connect",
+        "udp",
+        "paris",
+        "dublin",
+        "in-connection",
+        "icmp",
+    ] {
         let runs = if method == "tcp" { RUNS } else { 1 };
         for _ in 0..runs {
             let report = lab
@@ -98,6 +109,99 @@ fn the_emulated_path_is_told_hop_by_hop() {
     assert_eq!(states(&rounds)[1..3], ["silent", "limited"], "{rounds:#}");
     assert_eq!(rounds["hops"][3]["sent"], 10);
     assert_eq!(rounds["route"]["loss_from"], Value::Null);
+    owners_and_lines(&lab);
+    the_way_of_an_investigation(&lab);
+}
+
+/// Whose the hops are, by a table of ranges, and hops as CSV.
+fn owners_and_lines(lab: &Lab) {
+    let table = tempfile::NamedTempFile::new().unwrap();
+    let text = "10.77.1.1\t10.77.1.1\t64500\tZZ\tNEAR, \"the first\"\n\
+        10.0.0.0\t10.255.255.255\t64501\tZZ\tWIDE\n";
+    std::fs::write(table.path(), text).unwrap();
+    let table = table.path().to_str().unwrap();
+    let report = lab
+        .route(&["10.77.0.2:80", "--asn", table])
+        .expect(0)
+        .json();
+    let owner = |hop: &Value| (hop["asn"].as_u64(), hop["as_name"].clone());
+    let hops = report["hops"].as_array().unwrap();
+    assert_eq!(owner(&hops[0]).0, Some(64_500), "{report:#}");
+    assert_eq!(owner(&hops[1]), (None, Value::Null));
+    assert_eq!(owner(&hops[3]), (Some(64_501), Value::from("WIDE")));
+    let csv = [
+        "route",
+        "10.77.0.2:80",
+        "-n",
+        "--format",
+        "csv",
+        "--asn",
+        table,
+    ];
+    let csv = lab.on_client(&csv).expect(0).stdout;
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 5, "{csv}");
+    assert!(lines[0].starts_with("target,port,method,outcome,hop,address,name,asn,"));
+    let first = r#"10.77.0.2,80,tcp,open,1,10.77.1.1,,64500,"NEAR, ""the first""","#;
+    assert!(lines[1].starts_with(first), "{csv}");
+    assert!(lines[2].contains(",2,,,,,silent,100.00,"), "{csv}");
+}
+
+/// A healthy way of several hops becomes a layer that is cleared: it says where
+/// the delay begins, and accuses nobody.
+fn the_way_of_an_investigation(lab: &Lab) {
+    let report = lab
+        .on_client(&[
+            "diagnose",
+            "http://10.77.0.2/",
+            "-c",
+            "2",
+            "-d",
+            "1s",
+            "-q",
+            "--format",
+            "json",
+        ])
+        .json();
+    let layers = report["layers"].as_array().unwrap();
+    let path = layers.iter().find(|layer| layer["layer"] == "path");
+    let path = path.unwrap_or_else(|| panic!("{layers:#?}"));
+    assert_eq!(path["state"], "cleared", "{path:#}");
+    let line = path["line"].as_str().unwrap();
+    let between = "lie between hop 1 (10.77.1.1) and hop 3 (10.77.1.3)";
+    assert!(
+        line.starts_with("4 hops; ") && line.ends_with(between),
+        "{line}"
+    );
+    assert_eq!(report["hops"].as_array().unwrap().len(), 4);
+    assert_eq!(report["route"]["loss_from"], Value::Null);
+}
+
+/// One hop away there is no way to trace, and nothing is waited for.
+#[test]
+fn an_investigation_of_a_near_target_traces_nothing() {
+    let test = "an_investigation_of_a_near_target_traces_nothing";
+    if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
+        return;
+    }
+    let lab = Lab::up("nagle-delayed-ack");
+    let report = lab
+        .on_client(&[
+            "diagnose",
+            "http://10.77.0.2/",
+            "-c",
+            "2",
+            "-d",
+            "1s",
+            "-q",
+            "--format",
+            "json",
+        ])
+        .json();
+    assert_eq!(report["hops"], serde_json::json!([]));
+    assert_eq!(report["route"], Value::Null);
+    let layers = report["layers"].as_array().unwrap();
+    assert!(layers.iter().all(|layer| layer["layer"] != "path"));
 }
 
 #[test]

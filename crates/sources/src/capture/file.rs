@@ -15,7 +15,7 @@ use lagtrace_core::icmp::IcmpError;
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
-pub(super) use self::compression::undo as decompressed;
+pub(crate) use self::compression::undo as decompressed;
 use super::{CaptureError, Foreign, Packets, count};
 
 /// How much is read at once. More than a second-level cache holds would be

@@ -8,9 +8,9 @@
 
 mod connect;
 mod icmp;
-mod ports;
 mod segment;
 mod series;
+mod sweep;
 mod syn;
 mod udp;
 
@@ -20,7 +20,8 @@ use std::sync::atomic::AtomicBool;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, ProbeAnswer, ProbeReply, TargetId};
+use lagtrace_core::event::{Event, ProbeAnswer, ProbeReply, ProbeStep, TargetId};
+use lagtrace_core::segment::TcpFlags;
 use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 use socket2::Socket;
@@ -29,8 +30,9 @@ use super::unreachable::unreachable_by;
 use super::{ProbeError, note, pause};
 use crate::clock::Clock;
 use crate::stamped::queue::{Icmp, Stage};
-pub use ports::SourcePorts;
+use crate::stamped::set_whole;
 use series::Series;
+pub use sweep::{Sizes, SourcePorts};
 
 /// The least time between two probes: 10,000 a second are no flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
@@ -97,11 +99,47 @@ pub struct PacketPlan {
     /// Type of service, or traffic class; `None` for zero.
     pub tos: Option<u8>,
     /// Payload bytes: behind a SYN, in a datagram, in an echo request.
-    pub size: u16,
+    pub sizes: Sizes,
+    /// Sent whole or not at all, whatever the kernel knows of the path.
+    pub dont_fragment: bool,
+    /// The control bits of segments, in turn; none for a SYN
+    /// ([`SteadyMethod::Syn`] only).
+    pub flags: Vec<TcpFlags>,
     /// The maximum segment size that a SYN offers; `None` for Ethernet's.
     pub mss: Option<u16>,
     /// The interface to send over; `None` for the kernel's choice.
     pub interface: Option<String>,
+}
+
+impl PacketPlan {
+    /// The control bits of the segment of this number.
+    fn flags(&self, number: u32) -> TcpFlags {
+        let count = self.flags.len().max(1);
+        let flags = self.flags.get(number as usize % count);
+        flags.copied().unwrap_or(TcpFlags::SYN)
+    }
+}
+
+impl SteadyPlan {
+    /// What the probes differ in: how many values it has.
+    pub fn steps(&self) -> Option<u32> {
+        let flags = u32::try_from(self.packet.flags.len()).unwrap_or(u32::MAX);
+        let sizes = self.packet.sizes.count();
+        let ports = self.ports.count().unwrap_or(1);
+        [flags, sizes, ports].into_iter().find(|count| *count > 1)
+    }
+
+    /// What the probe of this number differs in.
+    fn step(&self, number: u32) -> Option<ProbeStep> {
+        self.steps()?;
+        Some(if self.packet.flags.len() > 1 {
+            ProbeStep::Flags(self.packet.flags(number).0)
+        } else if self.packet.sizes.count() > 1 {
+            ProbeStep::Size(self.packet.sizes.of(number))
+        } else {
+            ProbeStep::SourcePort(self.ports.of(number))
+        })
+    }
 }
 
 /// What a method hears.
@@ -238,6 +276,9 @@ fn resets_note(opened: usize) -> String {
 fn dress(socket: &Socket, address: SocketAddr, packet: &PacketPlan) -> io::Result<()> {
     if let Some(interface) = &packet.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if packet.dont_fragment {
+        set_whole(socket, address.is_ipv4())?;
     }
     match (address.is_ipv4(), packet.ttl) {
         (true, Some(ttl)) => socket.set_ttl_v4(ttl.into())?,

@@ -10,6 +10,9 @@ use rustix::io::Errno;
 pub(super) fn unreachable_by(error: Errno, address: SocketAddr) -> Option<ProbeAnswer> {
     let is_v4 = address.is_ipv4();
     match error {
+        // It does not fit the device, or what the kernel knows of the path.
+        Errno::MSGSIZE if is_v4 => Some(ProbeAnswer::Unreachable(3, 4)),
+        Errno::MSGSIZE => Some(ProbeAnswer::Unreachable(2, 0)),
         Errno::NETUNREACH | Errno::NETDOWN if is_v4 => Some(ProbeAnswer::Unreachable(3, 0)),
         Errno::HOSTUNREACH | Errno::HOSTDOWN if is_v4 => Some(ProbeAnswer::Unreachable(3, 1)),
         Errno::ACCESS | Errno::PERM if is_v4 => Some(ProbeAnswer::Unreachable(3, 13)),

@@ -1,27 +1,31 @@
 //! Sending probes and seeing what comes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod};
+use lagtrace_core::route::{HopAnswer, MplsLabel, RouteMethod, Translation};
 use lagtrace_core::time::Timestamp;
 use rustix::event::PollFlags;
 use socket2::{Protocol, Socket, Type};
 
 use super::connect::Connects;
 use super::form::Form;
+use super::held::Held;
 use super::packet::Ends;
-use super::socket::{Kind, failure, open, set_ttl, set_whole, source};
+use super::socket::{Kind, failure, open, set_ttl, source};
 use super::{Dress, TraceError, TracePlan};
 use crate::stamped::queue::{Icmp, Stage};
-use crate::stamped::{Came, StampedSocket, reserve};
+use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
 /// The flow of the probe that looks whether the target answers at all.
 pub(super) const SCOUT: u16 = u16::MAX;
+
+/// Probes kept of those that one flow sent.
+const SENT: usize = 4_096;
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +61,8 @@ pub(super) struct Answered {
     pub(super) labels: Vec<MplsLabel>,
     /// What fits through the next link, where the answer says so.
     pub(super) mtu: u32,
+    /// How the probe was translated on its way; the outer `None`: it cannot be told.
+    pub(super) translation: Option<Option<Translation>>,
 }
 
 /// A way to send probes.
@@ -77,7 +83,13 @@ pub(super) fn channel(plan: &TracePlan) -> Result<Box<dyn Channel>, TraceError> 
         (RouteMethod::TcpConnect, _) => {
             return Ok(Box::new(Connects::new(plan.target, plan.dress.clone())));
         }
+        (RouteMethod::InConnection, _) => {
+            return Ok(Box::new(Held::new(plan.target, plan.dress.clone())?));
+        }
         (RouteMethod::Udp, _) => Form::Ports,
+        (RouteMethod::Dublin, _) => Form::Dublin {
+            size: plan.dress.size.map_or(0, usize::from),
+        },
         (RouteMethod::Paris, false) => Form::Payload,
         (RouteMethod::Paris, true) => Form::Checksum,
         (RouteMethod::Icmp, is_raw) => Form::Echo { is_raw },
@@ -105,6 +117,9 @@ pub(super) struct Packets {
 struct Lane {
     socket: StampedSocket,
     ends: Ends,
+    /// The latest probes sent: sockets that are not connected hear of those of
+    /// other flows too.
+    sent: BTreeSet<u32>,
     /// Holds the port that a raw socket only claims to use.
     _holder: Option<Socket>,
 }
@@ -138,13 +153,24 @@ impl Packets {
         let target = self.target;
         let failed = |operation| failure(operation, target);
         let kind = self.form.kind();
-        let socket = open(kind, target, &self.dress)?;
+        let mut dress = self.dress.clone();
+        dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
+        if !self.form.is_connected() && self.form.has_port() {
+            // A socket bound to an address hears nothing of translated ones.
+            dress.source = None;
+        }
+        let socket = open(kind, target, &dress)?;
+        if self.form.header(target.is_ipv4(), 0, 0, 0).is_some() {
+            socket
+                .set_header_included_v4(true)
+                .map_err(failed("preparing a socket"))?;
+        }
         if self.is_whole {
             set_whole(&socket, target.is_ipv4()).map_err(failed("preparing a socket"))?;
         }
         let (holder, port) = if self.form.has_port() {
-            let (holder, port) =
-                hold(kind, self.source, target).map_err(failed("reserving a port"))?;
+            let (holder, port) = hold(kind, self.source, target, dress.source_port.unwrap_or(0))
+                .map_err(failed("reserving a port"))?;
             (Some(holder), port)
         } else {
             // The identifier of raw echo requests.
@@ -169,6 +195,7 @@ impl Packets {
                 source_port: port,
                 destination_port: target.port(),
             },
+            sent: BTreeSet::new(),
             _holder: holder,
         })
     }
@@ -196,9 +223,17 @@ impl Channel for Packets {
         let (form, target) = (self.form, self.target);
         self.last = probe.number;
         let size = probe.size.max(self.dress.size.map_or(0, usize::from));
+        let tos = self.dress.tos.unwrap_or(0);
         let lane = self.lane(probe.flow)?;
         set_ttl(lane.socket.socket(), target.is_ipv4(), probe.ttl)?;
-        let bytes = form.bytes(&lane.ends, probe.number, size);
+        let mut bytes = form.bytes(&lane.ends, probe.number, size);
+        if let Some(header) = form.header(target.is_ipv4(), probe.number, probe.ttl, tos) {
+            bytes = header.before(&lane.ends, &bytes);
+        }
+        lane.sent.insert(probe.number);
+        if lane.sent.len() > SENT {
+            lane.sent.pop_first();
+        }
         let to = form.destination(target, probe.number);
         let to = (!form.is_connected()).then_some(to);
         lane.socket.send(probe.number, &bytes, to)
@@ -229,9 +264,14 @@ impl Lane {
                 }
             }
             Came::Icmp(icmp) => {
-                let number = form.quoted(target, &self.ends, &icmp, last);
-                let is_udp = matches!(form, Form::Ports | Form::Payload | Form::Checksum);
-                seen.extend(number.and_then(|number| answered(number, icmp, is_udp)));
+                let told = form.quoted(target, &self.ends, &icmp, last);
+                let is_udp = !matches!(form, Form::Echo { .. } | Form::Syn { .. });
+                let told = told.filter(|(number, _)| self.sent.contains(number));
+                seen.extend(
+                    told.and_then(|(number, translation)| {
+                        answered(number, icmp, is_udp, translation)
+                    }),
+                );
             }
             Came::Reply(reply) => {
                 let told = form.replied(target, &self.ends, &reply, last);
@@ -246,6 +286,7 @@ impl Lane {
                         ttl: reply.ttl,
                         labels: Vec::new(),
                         mtu: 0,
+                        translation: None,
                     })
                 }));
             }
@@ -254,16 +295,21 @@ impl Lane {
 }
 
 /// A port that nobody else can use while its socket is held.
-fn hold(kind: Kind, source: IpAddr, target: SocketAddr) -> io::Result<(Socket, u16)> {
+fn hold(kind: Kind, source: IpAddr, target: SocketAddr, port: u16) -> io::Result<(Socket, u16)> {
     let (r#type, protocol) = match kind {
         Kind::RawTcp => (Type::STREAM, Protocol::TCP),
         _ => (Type::DGRAM, Protocol::UDP),
     };
-    reserve(source, target, r#type, protocol, 0)
+    reserve(source, target, r#type, protocol, port)
 }
 
 /// What an ICMP error says of a probe; `None` where it says nothing.
-pub(super) fn answered(number: u32, icmp: Icmp, is_udp: bool) -> Option<Seen> {
+pub(super) fn answered(
+    number: u32,
+    icmp: Icmp,
+    is_udp: bool,
+    translation: Option<Option<Translation>>,
+) -> Option<Seen> {
     let from = icmp.from?;
     let answer = match (from.is_ipv4(), icmp.kind, icmp.code) {
         (true, 11, 0) | (false, 3, 0) => HopAnswer::Expired,
@@ -281,5 +327,6 @@ pub(super) fn answered(number: u32, icmp: Icmp, is_udp: bool) -> Option<Seen> {
         ttl: icmp.ttl,
         labels: icmp.labels,
         mtu: icmp.mtu,
+        translation,
     }))
 }

@@ -100,7 +100,7 @@ enum Look {
 fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
     while let Some(queued) = take_queued(socket, 0) {
         if let Queued::Icmp(icmp) = queued {
-            return answered(number, icmp, false).map_or(Look::GivenUp, Look::Over);
+            return answered(number, icmp, false, None).map_or(Look::GivenUp, Look::Over);
         }
     }
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
@@ -127,5 +127,6 @@ fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
         ttl: None,
         labels: Vec::new(),
         mtu: 0,
+        translation: None,
     }))
 }

@@ -80,7 +80,7 @@ impl<'a> Engine<'a> {
             source: Some(source(plan.target, &plan.dress)?),
             method: plan.method,
             is_raw: match plan.method {
-                RouteMethod::TcpSyn => true,
+                RouteMethod::TcpSyn | RouteMethod::Dublin | RouteMethod::InConnection => true,
                 RouteMethod::TcpConnect | RouteMethod::Udp => false,
                 RouteMethod::Paris | RouteMethod::Icmp => plan.is_raw,
             },
@@ -307,7 +307,7 @@ impl<'a> Engine<'a> {
             HopAnswer::Open => Met::End { is_limited: false },
             HopAnswer::Unreachable(..) => Met::End { is_limited: true },
             HopAnswer::Closed => Met::End {
-                is_limited: matches!(self.plan.method, RouteMethod::Udp | RouteMethod::Paris),
+                is_limited: self.plan.method.is_udp(),
             },
         };
         self.pace.answered(flight.flow, flight.ttl, met);
@@ -326,6 +326,8 @@ impl<'a> Engine<'a> {
                 stamp,
                 reply_ttl: answered.ttl,
                 labels: answered.labels,
+                translation: answered.translation.flatten(),
+                is_quoted: answered.translation.is_some(),
             },
         );
     }
@@ -384,6 +386,8 @@ impl<'a> Engine<'a> {
                 stamp: Stamp::User,
                 reply_ttl: None,
                 labels: Vec::new(),
+                translation: None,
+                is_quoted: false,
             },
         );
     }
@@ -398,8 +402,8 @@ impl<'a> Engine<'a> {
 }
 
 /// How many hops away a sender is, the last one counted, if its packets began
-/// with the least usual time to live that fits.
-fn hops_of(ttl: u8) -> u8 {
+/// with the least usual time to live that fits. `ttl` is what was left of it.
+pub fn hops_of(ttl: u8) -> u8 {
     let initial = INITIAL_TTLS.into_iter().find(|&initial| initial >= ttl);
     (initial.unwrap_or(u8::MAX) - ttl).saturating_add(1)
 }

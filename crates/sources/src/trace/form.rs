@@ -2,8 +2,9 @@
 
 use core::net::SocketAddr;
 
-use lagtrace_core::route::HopAnswer;
+use lagtrace_core::route::{HopAnswer, Translation};
 
+use super::header::{self, Header};
 use super::packet::{self, Ends};
 use super::socket::Kind;
 use crate::stamped::queue::{Icmp, Reply};
@@ -23,6 +24,11 @@ pub(super) enum Form {
     Payload,
     /// UDP of one flow from a raw socket; the checksum tells them apart.
     Checksum,
+    /// UDP of one flow and one checksum; the IP header tells them apart.
+    Dublin {
+        /// Bytes with the IP header; 0 for the least.
+        size: usize,
+    },
     /// Echo requests; the sequence number tells them apart.
     Echo {
         /// Whether the identifier is ours.
@@ -40,7 +46,7 @@ impl Form {
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Ports | Self::Payload => Kind::Udp,
-            Self::Checksum => Kind::RawUdp,
+            Self::Checksum | Self::Dublin { .. } => Kind::RawUdp,
             Self::Echo { is_raw: true } => Kind::RawIcmp,
             Self::Echo { is_raw: false } => Kind::Ping,
             Self::Syn { .. } => Kind::RawTcp,
@@ -49,12 +55,27 @@ impl Form {
 
     /// Whether a port of ours has to be held for it.
     pub(super) fn has_port(self) -> bool {
-        matches!(self, Self::Checksum | Self::Syn { .. })
+        matches!(
+            self,
+            Self::Checksum | Self::Dublin { .. } | Self::Syn { .. }
+        )
     }
 
-    /// Whether the socket is connected to the target.
+    /// Whether the socket is connected to the target. One that is would be told
+    /// of no errors about packets whose addresses were translated.
     pub(super) fn is_connected(self) -> bool {
-        self != Self::Ports
+        !matches!(self, Self::Ports | Self::Dublin { .. })
+    }
+
+    /// The IP header, where it is ours too.
+    pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Header> {
+        let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
+        is_ours.then(|| Header {
+            protocol: packet::UDP,
+            id: header::id(number),
+            ttl,
+            tos,
+        })
     }
 
     /// Where the probe of this number goes.
@@ -62,6 +83,8 @@ impl Form {
         let mut to = target;
         if self == Self::Ports {
             to.set_port(target.port().wrapping_add((number % PORTS) as u16));
+        } else if self.kind() == Kind::RawUdp {
+            to.set_port(0);
         }
         to
     }
@@ -69,12 +92,13 @@ impl Form {
     /// The bytes that are sent; `size` counts the IP header.
     pub(super) fn bytes(self, ends: &Ends, number: u32, size: usize) -> Vec<u8> {
         let is_v4 = ends.destination.is_ipv4();
-        let len = size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 });
+        let len = behind_header(is_v4, size);
         match self {
             Self::Ports | Self::Payload => {
                 packet::payload(number, len.saturating_sub(packet::UDP_HEADER))
             }
-            Self::Checksum => packet::udp(ends, number, len),
+            Self::Checksum => packet::udp(ends, packet::udp_tag(number), number, len),
+            Self::Dublin { .. } => header::datagram(ends, number, len),
             Self::Echo { .. } => packet::echo(is_v4, ends.source_port, number, len),
             Self::Syn { base } => packet::syn(ends, base, number, len),
         }
@@ -88,14 +112,24 @@ impl Form {
         }
     }
 
-    /// The probe that an ICMP error is about.
+    /// The probe that an ICMP error is about, and how it was translated where
+    /// this form tells.
     pub(super) fn quoted(
         self,
         target: SocketAddr,
         ends: &Ends,
         icmp: &Icmp,
         last: u32,
-    ) -> Option<u32> {
+    ) -> Option<(u32, Option<Option<Translation>>)> {
+        let Self::Dublin { size } = self else {
+            return Some((self.number(target, ends, icmp, last)?, None));
+        };
+        let len = behind_header(target.is_ipv4(), size);
+        let (number, seen) = header::datagram_quoted(ends, &icmp.quoted, len, last)?;
+        Some((number, Some(seen)))
+    }
+
+    fn number(self, target: SocketAddr, ends: &Ends, icmp: &Icmp, last: u32) -> Option<u32> {
         let quoted = &icmp.quoted;
         match self {
             Self::Ports => {
@@ -107,6 +141,7 @@ impl Form {
             }
             Self::Payload => packet::payload_number(quoted).filter(|&number| number <= last),
             Self::Checksum => packet::udp_number(ends, quoted, last),
+            Self::Dublin { .. } => None,
             Self::Echo { .. } => packet::echo_number(self.id(ends), request(target), quoted, last),
             Self::Syn { base } => packet::syn_number(ends, base, quoted, last),
         }
@@ -133,6 +168,11 @@ impl Form {
             }
             // It may say whatever it likes: nothing names the probe.
             Self::Payload | Self::Checksum => Some((last, HopAnswer::Open)),
+            Self::Dublin { .. } => {
+                let is_ours = packet::word(bytes, 2)? == ends.source_port;
+                let is_its = reply.from?.ip() == target.ip();
+                (is_ours && is_its).then_some((last, HopAnswer::Open))
+            }
             Self::Echo { .. } => {
                 let kind = if target.is_ipv4() { 0 } else { 129 };
                 let number = packet::echo_number(self.id(ends), kind, bytes, last)?;
@@ -148,6 +188,11 @@ impl Form {
             _ => None,
         }
     }
+}
+
+/// The bytes of a packet behind its IP header.
+fn behind_header(is_v4: bool, size: usize) -> usize {
+    size.saturating_sub(if is_v4 { HEADER_V4 } else { HEADER_V6 })
 }
 
 fn port_number(last: u32, rest: u16) -> Option<u32> {

@@ -97,6 +97,7 @@ impl<'a> Search<'a> {
         let device = device.and_then(|mtu| u16::try_from(mtu).ok());
         let mut dress = plan.dress.clone();
         dress.size = None;
+        dress.source_port = None;
         Ok(Self {
             channel: Packets::new(target, Form::Ports, &dress)?.whole()?,
             target,

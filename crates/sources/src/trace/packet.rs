@@ -8,8 +8,8 @@ use lagtrace_core::route::HopAnswer;
 use crate::checksum::{fold, pseudo, sum};
 
 /// Protocol numbers.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
 /// Control bits (RFC 9293 §3.1).
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
@@ -39,7 +39,8 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    fn pseudo(&self, protocol: u8, len: usize) -> u32 {
+    /// The sum of the pseudo-header.
+    pub(super) fn pseudo(&self, protocol: u8, len: usize) -> u32 {
         pseudo(self.source, self.destination, protocol, len)
     }
 }
@@ -66,16 +67,15 @@ pub(super) fn payload_number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A UDP datagram whose checksum is the probe's number: routers quote it even
-/// if they quote eight bytes, and what balances by flow does not look at it.
-pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
+/// A UDP datagram whose checksum is `wanted`, not 0: routers quote it even if
+/// they quote eight bytes, and what balances by flow does not look at it.
+pub(super) fn udp(ends: &Ends, wanted: u16, number: u32, len: usize) -> Vec<u8> {
     let payload = payload(number, len.saturating_sub(UDP_HEADER));
     let length = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
     let mut bytes = Vec::with_capacity(UDP_HEADER + payload.len() + 2);
     bytes.extend(ends.source_port.to_be_bytes());
     bytes.extend(ends.destination_port.to_be_bytes());
     bytes.extend(length.to_be_bytes());
-    let wanted = udp_tag(number);
     bytes.extend(wanted.to_be_bytes());
     bytes.extend(payload);
     // The payload's third word makes up for the difference.
@@ -90,7 +90,8 @@ pub(super) fn udp(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
     bytes
 }
 
-fn udp_tag(number: u32) -> u16 {
+/// The checksum that stands for a probe's number.
+pub(super) fn udp_tag(number: u32) -> u16 {
     u16::try_from(number % CHECKSUMS + 1).unwrap_or(1)
 }
 
@@ -198,11 +199,11 @@ pub(super) fn behind_v4(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(packet.first()? & 0xf) * 4..)
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn long(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -242,7 +243,7 @@ mod tests {
         for is_v4 in [true, false] {
             let ends = ends(is_v4);
             for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
-                let bytes = udp(&ends, number, 40);
+                let bytes = udp(&ends, udp_tag(number), number, 40);
                 assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
                 let total = sum(&bytes) + ends.pseudo(UDP, bytes.len());
                 assert_eq!(fold(total), 0xffff, "a right checksum");

@@ -2,15 +2,12 @@
 
 use std::io;
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Dress, TraceError};
-use crate::stamped::{from_port, set};
-
-/// Don't fragment, whatever the kernel knows of the path (`IP_PMTUDISC_PROBE`).
-const PROBE: libc::c_int = 3;
+use crate::stamped::from_port;
 
 /// A kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +64,8 @@ pub(super) fn open(kind: Kind, target: SocketAddr, dress: &Dress) -> Result<Sock
             .attach_filter(&from_port(target))
             .map_err(failure("preparing a socket", target))?;
     }
-    clothe(&socket, target, dress).map_err(failure("binding a socket", target))?;
+    clothe(&socket, kind, target, dress).map_err(failure("binding a socket", target))?;
+    mark(&socket, target, dress)?;
     Ok(socket)
 }
 
@@ -83,12 +81,19 @@ pub(super) fn failure(
     }
 }
 
-fn clothe(socket: &Socket, target: SocketAddr, dress: &Dress) -> io::Result<()> {
+fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io::Result<()> {
     if let Some(interface) = &dress.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
-    if let Some(source) = dress.source {
-        socket.bind(&SocketAddr::new(source, 0).into())?;
+    // Of raw sockets somebody else holds the port.
+    let port = dress.source_port.filter(|_| kind == Kind::Udp);
+    if dress.source.is_some() || port.is_some() {
+        let any: IpAddr = match target {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let address = SocketAddr::new(dress.source.unwrap_or(any), port.unwrap_or(0));
+        socket.bind(&address.into())?;
     }
     if let Some(tos) = dress.tos {
         match target {
@@ -99,6 +104,20 @@ fn clothe(socket: &Socket, target: SocketAddr, dress: &Dress) -> io::Result<()> 
     Ok(())
 }
 
+/// Marks what a socket sends for the kernel's rules.
+fn mark(socket: &Socket, target: SocketAddr, dress: &Dress) -> Result<(), TraceError> {
+    let Some(mark) = dress.mark else {
+        return Ok(());
+    };
+    socket.set_mark(mark).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => TraceError::NotPermitted {
+            operation: "marking probes",
+            needs: "CAP_NET_ADMIN or CAP_NET_RAW",
+        },
+        _ => failure("marking probes", target)(source),
+    })
+}
+
 /// Sets the time to live of what is sent from now on.
 pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     match is_v4 {
@@ -107,18 +126,14 @@ pub(super) fn set_ttl(socket: &Socket, is_v4: bool, ttl: u8) -> io::Result<()> {
     }
 }
 
-/// Has packets sent whole or not at all, whatever the kernel knows of the path.
-pub(super) fn set_whole(socket: &Socket, is_v4: bool) -> io::Result<()> {
-    match is_v4 {
-        true => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, PROBE),
-        false => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, PROBE),
-    }
-}
-
 /// The source address that the kernel chooses. Connecting a UDP socket sends
 /// nothing.
 pub(super) fn source(target: SocketAddr, dress: &Dress) -> Result<IpAddr, TraceError> {
-    let socket = open(Kind::Udp, target, dress)?;
+    let dress = Dress {
+        source_port: None,
+        ..dress.clone()
+    };
+    let socket = open(Kind::Udp, target, &dress)?;
     let local = |socket: &Socket| {
         socket.connect(&target.into())?;
         let local = socket.local_addr()?.as_socket();

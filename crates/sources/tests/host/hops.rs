@@ -1,7 +1,8 @@
 //! Traces over chains of namespaces that route with the kernel's own limits on
 //! ICMP errors.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -114,12 +115,14 @@ fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
     }
 }
 
-const ALL: [(RouteMethod, bool, &str); 7] = [
+const ALL: [(RouteMethod, bool, &str); 9] = [
     (RouteMethod::TcpSyn, true, "open"),
     (RouteMethod::TcpConnect, false, "open"),
     (RouteMethod::Udp, false, "reached"),
     (RouteMethod::Paris, true, "reached"),
     (RouteMethod::Paris, false, "reached"),
+    (RouteMethod::Dublin, true, "reached"),
+    (RouteMethod::InConnection, true, "open"),
     (RouteMethod::Icmp, true, "reached"),
     (RouteMethod::Icmp, false, "reached"),
 ];
@@ -153,7 +156,7 @@ fn every_hop_is_found_in_every_way_though_routers_limit_their_answers() {
         let target = chain.target(is_v4);
         for (method, is_raw, outcome) in ALL {
             let port = match method {
-                RouteMethod::TcpSyn | RouteMethod::TcpConnect => 8080,
+                method if method.is_tcp() => 8080,
                 _ => UDP_PORT,
             };
             // The limits are the kernel's own: after a burst of six one a second.
@@ -173,6 +176,8 @@ fn every_hop_is_found_in_every_way_though_routers_limit_their_answers() {
                 "{hops:#?}"
             );
             assert_eq!(route.answered_by, None);
+            // Nothing is translated here.
+            assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
         }
     }
 }
@@ -282,6 +287,114 @@ fn closed_rejected_and_silent_ports_are_told_apart() {
             assert_eq!(route.answered_by.as_deref(), by, "{port}");
         }
     }
+}
+
+#[test]
+fn a_translator_shows_in_what_the_hops_behind_it_quote() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    // The second router gives what passes it another source, and turns only the
+    // outer header of the answers back, as translators without state do.
+    let router = &chain.all[2];
+    router.run("nft add table ip raw");
+    router.run("nft add chain ip raw post { type filter hook postrouting priority 0 ; }");
+    router.run("nft add chain ip raw pre { type filter hook prerouting priority -300 ; }");
+    router.run("nft add rule ip raw post ip saddr 10.99.1.1 ip saddr set 10.99.3.99");
+    router.run("nft add rule ip raw pre ip daddr 10.99.3.99 ip daddr set 10.99.1.1");
+    chain.all[3].run("ip route add 10.99.3.99/32 via 10.99.3.1");
+    let (route, hops) = chain.trace(&plan(chain.target(true), UDP_PORT, RouteMethod::Dublin));
+    assert_eq!(addresses(&hops), expected(4, true), "{hops:#?}");
+    assert_eq!(route.translated_before, [3], "{hops:#?}");
+    for hop in &hops {
+        let source = hop
+            .translation
+            .as_ref()
+            .and_then(|seen| seen.source.as_deref());
+        assert_eq!(source, (hop.ttl >= 3).then_some("10.99.3.99"), "{hop:#?}");
+    }
+    let shifts = hops
+        .iter()
+        .filter_map(|hop| Some(hop.translation.as_ref()?.checksum_shift));
+    let shifts: Vec<u16> = shifts.collect();
+    assert!(
+        shifts.len() == 2 && shifts[0] == shifts[1] && shifts[0] != 0,
+        "{shifts:?}"
+    );
+}
+
+/// The same with a translator that keeps state and turns the quotes back too, as
+/// Linux does: nothing shows, and nothing is accused.
+#[test]
+fn a_translator_that_turns_quotes_back_is_not_made_up() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    let router = &chain.all[2];
+    router.run("nft add table ip nat");
+    router.run("nft add chain ip nat post { type nat hook postrouting priority 100 ; }");
+    router.run("nft add rule ip nat post oifname f3 masquerade");
+    let (route, hops) = chain.trace(&plan(chain.target(true), UDP_PORT, RouteMethod::Dublin));
+    assert_eq!(addresses(&hops), expected(4, true), "{hops:#?}");
+    assert_eq!(route.outcome, "reached");
+    assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
+}
+
+#[test]
+fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    let server = chain.listen(8080);
+    // New connections are let in if they look like those of systems, whose packets
+    // have come a few hops only; what belongs to one may pass.
+    for rule in [
+        "ct state established,related accept",
+        "meta nfproto ipv4 ip ttl > 32 accept",
+        "meta nfproto ipv6 ip6 hoplimit > 32 accept",
+        "drop",
+    ] {
+        chain.filter(2, "forward", rule);
+    }
+    let kept = std::thread::spawn(move || {
+        // What each connection brings until it is closed: nothing, and no reset.
+        let mut ends = Vec::new();
+        for connection in server.incoming().take(4) {
+            let mut connection = connection.expect("a connection");
+            let mut bytes = Vec::new();
+            let outcome = connection.read_to_end(&mut bytes).map_err(|e| e.kind());
+            ends.push((outcome, bytes));
+        }
+        ends
+    });
+    for is_v4 in [true, false] {
+        let target = chain.target(is_v4);
+        let (_, hidden) = chain.trace(&plan(target, 8080, RouteMethod::TcpSyn));
+        let shown: Vec<_> = hidden.iter().filter(|hop| hop.received > 0).collect();
+        // The scout opened a connection, and the kernel's reset closed it at once.
+        assert!(!shown.iter().any(|hop| hop.ttl == 3), "{hidden:#?}");
+        let (route, hops) = chain.trace(&plan(target, 8080, RouteMethod::InConnection));
+        assert_eq!(addresses(&hops), expected(4, is_v4), "{hops:#?}");
+        assert_eq!((route.outcome.as_str(), route.distance), ("open", Some(4)));
+        assert!(
+            hops.iter().all(|hop| hop.state == HopState::Answers),
+            "{hops:#?}"
+        );
+    }
+    chain.client().visit(|| {
+        for is_v4 in [true, false] {
+            drop(TcpStream::connect((chain.target(is_v4), 8080)).expect("it listens"));
+        }
+    });
+    let ends = kept.join().expect("the server ends");
+    assert!(
+        ends.iter()
+            .all(|(outcome, bytes)| *outcome == Ok(0) && bytes.is_empty()),
+        "{ends:?}"
+    );
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lagtrace_core::event::{EventBody, ProbeSample, TargetId};
-use lagtrace_sources::probe::{PacketPlan, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady};
+use lagtrace_sources::probe::{
+    PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
+};
 
 use crate::world::{Namespace, can_run};
 
@@ -21,7 +23,7 @@ fn plan(address: SocketAddr) -> SteadyPlan {
         timeout: Duration::from_secs(5),
         ports: SourcePorts::Fresh,
         packet: PacketPlan {
-            size: 958,
+            sizes: Sizes::one(958),
             ..PacketPlan::default()
         },
     }

@@ -24,7 +24,7 @@ const AHEAD: usize = 512;
 const MAGIC: usize = 4;
 
 /// An input of any kind.
-pub(in crate::capture) type Input = Box<dyn Read + Send>;
+pub(crate) type Input = Box<dyn Read + Send>;
 
 /// What a compressed input begins with, read ahead, and the rest of it.
 type Whole = BufReader<io::Chain<io::Cursor<Vec<u8>>, Input>>;
@@ -55,7 +55,7 @@ enum Fault {
 ///
 /// # Errors
 /// When its first bytes cannot be read.
-pub(in crate::capture) fn undo(mut input: Input) -> io::Result<Input> {
+pub(crate) fn undo(mut input: Input) -> io::Result<Input> {
     let begin = read_ahead(&mut input)?;
     let compression = Compression::recognize(&begin);
     let whole = io::Cursor::new(begin).chain(input);

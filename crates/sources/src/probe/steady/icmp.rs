@@ -67,7 +67,7 @@ impl<'a> ByEcho<'a> {
 
     fn request(&self, number: u32) -> Vec<u8> {
         let (kind, _) = kinds(self.plan.address);
-        let mut bytes = vec![0; HEADER + usize::from(self.plan.packet.size)];
+        let mut bytes = vec![0; HEADER + usize::from(self.plan.packet.sizes.of(number))];
         let [identifier_high, identifier_low] = self.identifier.to_be_bytes();
         let [high, low] = (number as u16).to_be_bytes();
         let header = [kind, 0, 0, 0, identifier_high, identifier_low, high, low];

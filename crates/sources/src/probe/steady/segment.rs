@@ -9,6 +9,8 @@ use lagtrace_core::time::Timestamp;
 
 use crate::checksum;
 
+/// A header, in bytes.
+const HEADER: u8 = 20;
 /// Header and options, in bytes.
 const LEN: u8 = 40;
 /// The window that it offers: what Linux begins with.
@@ -28,8 +30,10 @@ pub(super) struct Syn {
     pub(super) source: SocketAddr,
     /// The probed ones.
     pub(super) destination: SocketAddr,
-    /// Its sequence number.
+    /// Its sequence number, and what it acknowledges if it does.
     pub(super) sequence: u32,
+    /// Its control bits; with SYN it has the options of one.
+    pub(super) flags: TcpFlags,
     /// The maximum segment size that it offers; `None` for Ethernet's.
     pub(super) mss: Option<u16>,
     /// Zeros that it carries.
@@ -43,7 +47,9 @@ impl Syn {
             SocketAddr::V4(_) => 1460,
             SocketAddr::V6(_) => 1440,
         });
-        let mut bytes = vec![0; usize::from(LEN) + usize::from(self.payload)];
+        let has_options = self.flags.contains(TcpFlags::SYN);
+        let len = if has_options { LEN } else { HEADER };
+        let mut bytes = vec![0; usize::from(len) + usize::from(self.payload)];
         let mut put = |at: usize, field: &[u8]| {
             for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
                 *byte = *value;
@@ -52,15 +58,20 @@ impl Syn {
         put(0, &self.source.port().to_be_bytes());
         put(2, &self.destination.port().to_be_bytes());
         put(4, &self.sequence.to_be_bytes());
-        put(12, &[(LEN / 4) << 4, TcpFlags::SYN.0]);
+        if self.flags.contains(TcpFlags::ACK) {
+            put(8, &self.sequence.to_be_bytes());
+        }
+        put(12, &[(len / 4) << 4, self.flags.0]);
         put(14, &WINDOW.to_be_bytes());
-        put(20, &[2, 4]);
-        put(22, &mss.to_be_bytes());
-        // SACK permitted, timestamps (a value that differs by probe, and no
-        // echo), no operation, window scale.
-        put(24, &[4, 2, 8, 10]);
-        put(28, &(self.sequence | 1).to_be_bytes());
-        put(36, &[1, 3, 3, WINDOW_SCALE]);
+        if has_options {
+            put(20, &[2, 4]);
+            put(22, &mss.to_be_bytes());
+            // SACK permitted, timestamps (a value that differs by probe, and no
+            // echo), no operation, window scale.
+            put(24, &[4, 2, 8, 10]);
+            put(28, &(self.sequence | 1).to_be_bytes());
+            put(36, &[1, 3, 3, WINDOW_SCALE]);
+        }
         let checksum = checksum(&bytes, self.source.ip(), self.destination.ip());
         for (byte, value) in bytes.iter_mut().skip(16).zip(checksum.to_be_bytes()) {
             *byte = value;
@@ -138,12 +149,14 @@ impl Reply {
         })
     }
 
-    /// What it says in answer to a SYN, if it is one.
+    /// What it says in answer to a probe, if it is one: SYN/ACK, RST/ACK, or to
+    /// a probe with ACK a bare RST (RFC 9293 §3.10.7.1).
     pub(super) fn answer(&self) -> Option<ProbeAnswer> {
         let handshake = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::ACK);
         match TcpFlags(self.segment.flags.0 & handshake.0) {
             flags if flags == TcpFlags::SYN.with(TcpFlags::ACK) => Some(ProbeAnswer::Open),
             flags if flags == TcpFlags::RST.with(TcpFlags::ACK) => Some(ProbeAnswer::Refused),
+            TcpFlags::RST => Some(ProbeAnswer::Refused),
             _ => None,
         }
     }
@@ -189,6 +202,7 @@ mod tests {
             source: source.parse().expect("an address"),
             destination: destination.parse().expect("an address"),
             sequence: 0xffff_ffff,
+            flags: TcpFlags::SYN,
             mss: None,
             payload: 0,
         }
@@ -236,7 +250,8 @@ mod tests {
             let answer = |flags| read(&reply(is_v4, flags, 0), &syn)?.answer();
             assert_eq!(answer(SYN.with(ACK)), Some(ProbeAnswer::Open));
             assert_eq!(answer(RST.with(ACK)), Some(ProbeAnswer::Refused));
-            for other in [ACK, RST, SYN, SYN.with(RST).with(ACK)] {
+            assert_eq!(answer(RST), Some(ProbeAnswer::Refused));
+            for other in [ACK, SYN, SYN.with(RST), SYN.with(RST).with(ACK)] {
                 assert_eq!(answer(other), None, "{other:?}");
             }
         }

@@ -326,7 +326,8 @@ impl<'a> Series<'a> {
             target: self.plan.target,
             endpoint: Endpoint::from(self.plan.address),
             method: match self.plan.method {
-                SteadyMethod::Syn => ProbeMethod::TcpSyn,
+                SteadyMethod::Syn if self.plan.packet.flags.is_empty() => ProbeMethod::TcpSyn,
+                SteadyMethod::Syn => ProbeMethod::TcpFlags,
                 SteadyMethod::Connect => ProbeMethod::TcpConnect,
                 SteadyMethod::Icmp => ProbeMethod::Icmp,
                 SteadyMethod::Udp => ProbeMethod::Udp,
@@ -340,6 +341,7 @@ impl<'a> Series<'a> {
             coming: Coming::InTime,
             noticed: None,
             queued: None,
+            step: self.plan.step(number),
             reply: None,
         }
     }

@@ -6,6 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use lagtrace_core::event::ProbeAnswer;
+use lagtrace_core::segment::TcpFlags;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -32,6 +33,8 @@ const STRIDE_INVERSE: u32 = {
     }
     inverse
 };
+/// Sizes that an answer is tried with.
+const MAX_SIZES: usize = 4_096;
 /// Ports of ours that are held at a time.
 const MAX_HELD: usize = 512;
 
@@ -106,13 +109,23 @@ impl<'a> BySyn<'a> {
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
-        let acknowledged = reply.segment.ack.wrapping_sub(1);
-        // A payload is acknowledged with the SYN, or left out.
-        let size = u32::from(self.plan.packet.size);
-        let number = [acknowledged, acknowledged.wrapping_sub(size)]
-            .into_iter()
-            .map(|sequence| self.number(sequence))
-            .find(|number| self.last.wrapping_sub(*number) < MAX_PENDING as u32)?;
+        let acknowledged = reply.segment.ack;
+        // What was acknowledged: nothing, a SYN or FIN, a payload with it or
+        // without. A bare RST repeats what it was sent as acknowledged.
+        let of = |len: u16| {
+            let before = acknowledged.wrapping_sub(len.into());
+            [before.wrapping_sub(1), before]
+        };
+        let is_likely = |number: &u32| self.last.wrapping_sub(*number) < MAX_PENDING as u32;
+        let number = match reply.segment.flags.contains(TcpFlags::ACK) {
+            true => [0]
+                .into_iter()
+                .chain(self.plan.packet.sizes.all().take(MAX_SIZES))
+                .flat_map(of)
+                .map(|sequence| self.number(sequence))
+                .find(is_likely)?,
+            false => Some(self.number(reply.segment.seq)).filter(is_likely)?,
+        };
         Some((number, answer, reply))
     }
 
@@ -153,8 +166,9 @@ impl Asker for BySyn<'_> {
             source: SocketAddr::new(self.source, port),
             destination: self.plan.address,
             sequence: self.sequence(number),
+            flags: self.plan.packet.flags(number),
             mss: self.plan.packet.mss,
-            payload: self.plan.packet.size,
+            payload: self.plan.packet.sizes.of(number),
         };
         self.last = number;
         let sent = self.socket.send(number, &syn.to_bytes(), None);

@@ -63,7 +63,7 @@ impl<'a> ByDatagram<'a> {
         Ok(Self {
             plan,
             open: VecDeque::new(),
-            payload: vec![0; plan.packet.size.into()],
+            payload: vec![0; plan.packet.sizes.last.into()],
             _stamping: stamping,
         })
     }
@@ -104,9 +104,9 @@ fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
 impl Asker for ByDatagram<'_> {
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
         let payload = std::mem::take(&mut self.payload);
-        let sent = self
-            .open(number)
-            .and_then(|asked| asked.ask(number, &payload));
+        let size = usize::from(self.plan.packet.sizes.of(number));
+        let bytes = payload.get(..size).unwrap_or(&payload);
+        let sent = self.open(number).and_then(|asked| asked.ask(number, bytes));
         self.payload = payload;
         sent
     }

@@ -1,0 +1,104 @@
+//! The services of a share of the flows.
+
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+use crate::connection::Setup;
+use crate::exchange::Exchange;
+use crate::flow::Endpoint;
+use crate::service::Service;
+
+/// Servers with figures of their own; what is beyond counts nowhere.
+const MAX_SERVICES: usize = 256;
+/// What closed is counted so many at a time: one rule after the other looks at
+/// all of them, so that the code and the sums of each come into the
+/// processor's caches once for many.
+const BATCH: usize = 128;
+
+/// Services by their address and port, and what they have yet to count.
+#[derive(Debug)]
+pub(super) struct Services {
+    places: HashMap<Endpoint, usize, SeedableRandomState>,
+    list: Vec<(Endpoint, Box<Service>)>,
+    /// What closed, each with the place of its service.
+    exchanges: Vec<(usize, Exchange)>,
+    setups: Vec<(usize, Setup)>,
+}
+
+impl Services {
+    pub(super) fn new(hasher: SeedableRandomState) -> Self {
+        Self {
+            places: HashMap::with_hasher(hasher),
+            list: Vec::new(),
+            exchanges: Vec::new(),
+            setups: Vec::new(),
+        }
+    }
+
+    /// The place of this server's service; `None`: there is no room for it.
+    pub(super) fn place(&mut self, server: Endpoint) -> Option<usize> {
+        let has_room = self.list.len() < MAX_SERVICES;
+        match self.places.entry(server) {
+            Entry::Occupied(place) => Some(*place.get()),
+            Entry::Vacant(entry) if has_room => {
+                let place = *entry.insert(self.list.len());
+                self.list.push((server, Box::default()));
+                Some(place)
+            }
+            Entry::Vacant(_) => None,
+        }
+    }
+
+    pub(super) fn get(&self, server: &Endpoint) -> Option<&Service> {
+        let place = *self.places.get(server)?;
+        self.list.get(place).map(|(_, service)| &**service)
+    }
+
+    /// Will count `exchange`.
+    pub(super) fn take(&mut self, place: usize, exchange: Exchange) {
+        self.exchanges.push((place, exchange));
+    }
+
+    /// Will count `setup`.
+    pub(super) fn take_setup(&mut self, place: usize, setup: Setup) {
+        self.setups.push((place, setup));
+    }
+
+    /// Whether it is time to count.
+    pub(super) fn is_due(&self) -> bool {
+        self.exchanges.len() >= BATCH || self.setups.len() >= BATCH
+    }
+
+    /// Counts what closed, and hands it back.
+    pub(super) fn settle(&mut self) -> impl Iterator<Item = Exchange> + '_ {
+        for_each_service(&mut self.list, &self.setups, Service::take_setups);
+        for_each_service(&mut self.list, &self.exchanges, Service::take);
+        self.setups.clear();
+        self.exchanges.drain(..).map(|(_, exchange)| exchange)
+    }
+
+    /// All of them; what was not counted is not.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = (Endpoint, Box<Service>)> {
+        self.list.into_iter()
+    }
+}
+
+/// Hands each service what is its own of `closed`, in the order it came.
+fn for_each_service<T>(
+    services: &mut [(Endpoint, Box<Service>)],
+    closed: &[(usize, T)],
+    take: impl Fn(&mut Service, &[&T]),
+) {
+    let mut sorted: Vec<&(usize, T)> = closed.iter().collect();
+    sorted.sort_by_key(|(place, _)| *place);
+    let mut batch = Vec::with_capacity(sorted.len());
+    for of_one in sorted.chunk_by(|(one, _), (other, _)| one == other) {
+        batch.clear();
+        batch.extend(of_one.iter().map(|(_, each)| each));
+        let place = of_one.first().map(|(place, _)| *place);
+        if let Some((_, service)) = place.and_then(|place| services.get_mut(place)) {
+            take(service, &batch);
+        }
+    }
+}

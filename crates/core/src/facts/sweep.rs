@@ -1,0 +1,74 @@
+//! Probes that differ in one thing, told apart by it.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::event::{Coming, ProbeAnswer, ProbeSample, ProbeStep};
+
+/// Values of a sweep that are told apart.
+const MAX_STEPS: usize = 4_096;
+/// Kinds of answers that are told apart for each value.
+const MAX_ANSWERS: usize = 8;
+
+/// What became of the probes of each value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sweep {
+    pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
+}
+
+/// What became of the probes of one value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StepTally {
+    pub(crate) sent: u64,
+    /// Of those, by how they were answered; silence is an answer too.
+    pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
+    /// The least round trip.
+    pub(crate) least: Option<Duration>,
+}
+
+impl StepTally {
+    /// How many were answered, by whomever.
+    pub(crate) fn answered(&self) -> u64 {
+        self.sent - self.silent()
+    }
+
+    fn silent(&self) -> u64 {
+        let silent = self.answers.get(&ProbeAnswer::Silence);
+        silent.copied().unwrap_or_default().min(self.sent)
+    }
+
+    /// What most of them were answered with; of equals the least.
+    pub(crate) fn usual(&self) -> Option<ProbeAnswer> {
+        let usual = self.answers.iter().rev().max_by_key(|(_, count)| **count);
+        usual.map(|(answer, _)| *answer)
+    }
+}
+
+impl Sweep {
+    /// Folds a probe, or the late answer to one that was told as silence.
+    pub(crate) fn take(&mut self, sample: &ProbeSample) {
+        let Some(step) = sample.step else {
+            return;
+        };
+        if !self.steps.contains_key(&step) && self.steps.len() >= MAX_STEPS {
+            return;
+        }
+        let tally = self.steps.entry(step).or_default();
+        match sample.coming {
+            Coming::InTime => tally.sent += 1,
+            Coming::Late => {
+                if let Some(silent) = tally.answers.get_mut(&ProbeAnswer::Silence) {
+                    *silent = silent.saturating_sub(1);
+                }
+                tally.answers.retain(|_, count| *count > 0);
+            }
+            Coming::Again => return,
+        }
+        if tally.answers.contains_key(&sample.answer) || tally.answers.len() < MAX_ANSWERS {
+            *tally.answers.entry(sample.answer).or_default() += 1;
+        }
+        if let Some(rtt) = sample.rtt {
+            tally.least = Some(tally.least.map_or(rtt, |least| least.min(rtt)));
+        }
+    }
+}

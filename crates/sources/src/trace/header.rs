@@ -1,0 +1,210 @@
+//! IP headers of our own, and datagrams that keep one checksum, so that what
+//! quotes them shows whether they were translated on the way.
+//!
+//! IPv4: the identification names the probe (RFC 791; it is kept where packets
+//! may be fragmented, RFC 6864 §4), and the quoted header shows the addresses.
+//! IPv6 has none: the length names the probe, and the checksum alone tells of
+//! other addresses.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use lagtrace_core::route::Translation;
+
+use super::packet::{self, Ends, UDP, behind_v4, recall, word};
+
+/// The checksum of every datagram.
+const CHECKSUM: u16 = 0x6c61;
+/// Identifications in use: the kernel chooses one of its own for 0.
+const IDS: u32 = 65_535;
+/// Lengths in use.
+const LENGTHS: u32 = 256;
+
+/// What an IPv4 header of our own says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) protocol: u8,
+    pub(super) id: u16,
+    pub(super) ttl: u8,
+    pub(super) tos: u8,
+}
+
+impl Header {
+    /// The packet; the kernel adds the header's checksum.
+    pub(super) fn before(self, ends: &Ends, message: &[u8]) -> Vec<u8> {
+        let octets = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.octets(),
+            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED.octets(),
+        };
+        let len = u16::try_from(20 + message.len()).unwrap_or(u16::MAX);
+        let mut packet = vec![0x45, self.tos];
+        packet.extend(len.to_be_bytes());
+        packet.extend(self.id.to_be_bytes());
+        packet.extend([0, 0, self.ttl, self.protocol, 0, 0]);
+        packet.extend(octets(ends.source));
+        packet.extend(octets(ends.destination));
+        packet.extend(message);
+        packet
+    }
+}
+
+/// The identification that stands for a probe's number.
+pub(super) fn id(number: u32) -> u16 {
+    u16::try_from(number % IDS + 1).unwrap_or(1)
+}
+
+/// The number that an identification stands for.
+pub(super) fn id_number(id: u16, last: u32) -> Option<u32> {
+    recall(last, u32::from(id).checked_sub(1)?, IDS)
+}
+
+/// A datagram of `len` bytes at least, its checksum always the same.
+pub(super) fn datagram(ends: &Ends, number: u32, len: usize) -> Vec<u8> {
+    let more = match ends.destination {
+        IpAddr::V4(_) => 0,
+        IpAddr::V6(_) => number % LENGTHS,
+    };
+    packet::udp(ends, CHECKSUM, number, least(len) + more as usize)
+}
+
+fn least(len: usize) -> usize {
+    len.max(packet::UDP_HEADER + packet::PAYLOAD)
+}
+
+/// The probe whose datagram is quoted, and how it was translated. `len` is what
+/// [`datagram`] was given. Only one end has to be as it was sent: a translator
+/// may have changed the other.
+pub(super) fn datagram_quoted(
+    ends: &Ends,
+    quoted: &[u8],
+    len: usize,
+    last: u32,
+) -> Option<(u32, Option<Translation>)> {
+    let is_v4 = ends.destination.is_ipv4();
+    let datagram = if is_v4 { behind_v4(quoted)? } else { quoted };
+    let address = |at: usize| -> Option<IpAddr> {
+        let octets: [u8; 4] = *quoted.get(at..)?.first_chunk()?;
+        is_v4.then_some(IpAddr::from(octets))
+    };
+    let (source_port, destination_port) = (word(datagram, 0)?, word(datagram, 2)?);
+    let seen = Translation {
+        source: address(12),
+        source_port,
+        destination: address(16),
+        destination_port,
+        checksum_shift: shift(CHECKSUM, word(datagram, 6)?),
+    };
+    let is_udp = !is_v4 || quoted.get(9) == Some(&UDP);
+    let same = |seen: Option<IpAddr>, its: IpAddr| seen.is_none_or(|seen| seen == its);
+    let is_from_us = same(seen.source, ends.source) && source_port == ends.source_port;
+    let is_to_it =
+        same(seen.destination, ends.destination) && destination_port == ends.destination_port;
+    if !is_udp || !(is_from_us || is_to_it) {
+        return None;
+    }
+    let number = match is_v4 {
+        true => id_number(word(quoted, 4)?, last)?,
+        false => {
+            let len = u16::try_from(least(len)).ok()?;
+            recall(last, word(datagram, 4)?.checked_sub(len)?.into(), LENGTHS)?
+        }
+    };
+    let is_same = is_from_us && is_to_it && seen.checksum_shift == 0;
+    Some((number, (!is_same).then_some(seen)))
+}
+
+/// What was added to `sent` in ones' complement to get `seen`.
+fn shift(sent: u16, seen: u16) -> u16 {
+    match seen.checked_sub(sent) {
+        Some(difference) => difference % u16::MAX,
+        None => u16::MAX - (sent - seen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::checksum::{fold, sum};
+
+    fn ends(is_v4: bool) -> Ends {
+        let (source, destination) = match is_v4 {
+            true => ("192.0.2.1", "198.51.100.7"),
+            false => ("2001:db8::1", "2001:db8::7"),
+        };
+        Ends {
+            source: source.parse().expect("an address"),
+            destination: destination.parse().expect("an address"),
+            source_port: 40_000,
+            destination_port: 33_434,
+        }
+    }
+
+    fn packet(ends: &Ends, number: u32) -> Vec<u8> {
+        let message = datagram(ends, number, 0);
+        let header = Header {
+            protocol: UDP,
+            id: id(number),
+            ttl: 3,
+            tos: 0,
+        };
+        match ends.destination.is_ipv4() {
+            true => header.before(ends, &message),
+            false => message,
+        }
+    }
+
+    #[test]
+    fn every_probe_is_known_by_its_header_and_has_the_same_checksum() {
+        for is_v4 in [true, false] {
+            let ends = ends(is_v4);
+            let quote = if is_v4 { 28 } else { 8 };
+            for number in [0, 1, 255, 256, 65_534, 65_535, 1_000_000] {
+                let packet = packet(&ends, number);
+                let message = if is_v4 { &packet[20..] } else { &packet[..] };
+                assert_eq!(fold(sum(message) + ends.pseudo(UDP, message.len())), 0xffff);
+                assert_eq!(word(message, 6), Some(CHECKSUM));
+                let told = datagram_quoted(&ends, &packet[..quote], 0, number + 9);
+                assert_eq!(told, Some((number, None)), "{is_v4}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_translator_changed_is_told() {
+        let ends = ends(true);
+        let mut packet = packet(&ends, 77);
+        // Its source becomes 203.0.113.9:50000, and the checksum follows.
+        packet[12..16].copy_from_slice(&[203, 0, 113, 9]);
+        packet[20..22].copy_from_slice(&50_000_u16.to_be_bytes());
+        let new = Ends {
+            source: IpAddr::from([203, 0, 113, 9]),
+            source_port: 50_000,
+            ..ends
+        };
+        packet[26..28].fill(0);
+        let checksum = !fold(sum(&packet[20..]) + new.pseudo(UDP, packet.len() - 20));
+        packet[26..28].copy_from_slice(&checksum.to_be_bytes());
+        let (number, seen) = datagram_quoted(&ends, &packet, 0, 80).expect("it is ours");
+        let seen = seen.expect("it was changed");
+        assert_eq!(number, 77);
+        assert_eq!((seen.source, seen.source_port), (Some(new.source), 50_000));
+        assert_eq!(seen.checksum_shift, shift(CHECKSUM, checksum));
+        assert_ne!(seen.checksum_shift, 0);
+        // Somebody else's datagram, to another host.
+        packet[19] ^= 1;
+        assert_eq!(datagram_quoted(&ends, &packet, 0, 80), None);
+        assert_eq!((shift(5, 3), shift(3, 5), shift(0, 0xffff)), (0xfffd, 2, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(
+            bytes in prop::collection::vec(any::<u8>(), 0..80),
+            is_v4: bool,
+            last: u32,
+        ) {
+            let _ = datagram_quoted(&ends(is_v4), &bytes, 0, last);
+        }
+    }
+}

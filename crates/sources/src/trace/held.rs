@@ -1,0 +1,340 @@
+//! Probes within connections of our own: what filters by connection lets them
+//! through to where it lets no SYN.
+//!
+//! The kernel makes and closes the connections. A raw socket beside each sees the
+//! handshake, and sends keep-alives as RFC 9293 §3.8.4 has them: the octet before
+//! the first one, which the target acknowledged with the SYN. So nothing is ever
+//! sent that either end would take in, and the connection does not change.
+
+mod segment;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use lagtrace_core::route::HopAnswer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::Socket;
+
+use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, answered};
+use super::packet::Ends;
+use super::socket::{Kind, failure, open, set_ttl};
+use super::{Dress, TraceError};
+use crate::stamped::queue::{Reply, Stage};
+use crate::stamped::{Came, StampedSocket};
+
+use segment::{Handshake, Said};
+
+/// How long a connection may take to open.
+const OPENING: Duration = Duration::from_secs(3);
+/// A handshake that took longer held a repeated SYN (`TCP_TIMEOUT_INIT`).
+const REPEATED: Duration = Duration::from_millis(900);
+/// How long the target is given to close its end.
+const CLOSING: Duration = Duration::from_millis(100);
+/// Probes of a connection that may still be answered.
+const UNDER_WAY: usize = 1_024;
+/// Reads of what the target sends unasked.
+const DRAINS: usize = 64;
+
+/// Connections, one for each flow.
+#[derive(Debug)]
+pub(super) struct Held {
+    target: SocketAddr,
+    dress: Dress,
+    lanes: BTreeMap<u16, Lane>,
+}
+
+/// A connection and the raw socket beside it.
+#[derive(Debug)]
+struct Lane {
+    connection: Socket,
+    raw: StampedSocket,
+    ends: Ends,
+    handshake: Handshake,
+    /// When the handshake's time stamp was the kernel's.
+    begun: Instant,
+    under_way: BTreeMap<u32, Waiting>,
+    last: u32,
+}
+
+/// A probe that may still be answered.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    ttl: u8,
+    /// What the target echoes (RFC 7323 §3).
+    stamp: u32,
+}
+
+impl Held {
+    /// With its first connection open.
+    pub(super) fn new(target: SocketAddr, dress: Dress) -> Result<Self, TraceError> {
+        let lane = Lane::open(target, &dress)?;
+        Ok(Self {
+            target,
+            dress,
+            lanes: BTreeMap::from([(0, lane)]),
+        })
+    }
+
+    /// The lane of a flow; a new one where there is none, or the target closed it.
+    fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
+        let flow = if flow == SCOUT { 0 } else { flow };
+        if !self.lanes.get(&flow).is_some_and(Lane::is_open) {
+            let lane = Lane::open(self.target, &self.dress).map_err(io::Error::other)?;
+            self.lanes.insert(flow, lane);
+        }
+        self.lanes
+            .get_mut(&flow)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Channel for Held {
+    fn send(&mut self, probe: Outgoing) -> io::Result<()> {
+        let tos = self.dress.tos.unwrap_or(0);
+        self.lane(probe.flow)?.send(probe, tos)
+    }
+
+    fn collect(&mut self, seen: &mut Vec<Seen>) {
+        for lane in self.lanes.values_mut() {
+            lane.collect(self.target, seen);
+        }
+    }
+
+    fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let lanes = self.lanes.values();
+        lanes
+            .map(|lane| (lane.raw.as_fd(), PollFlags::IN))
+            .collect()
+    }
+
+    fn forget(&mut self, number: u32) {
+        for lane in self.lanes.values_mut() {
+            lane.under_way.remove(&number);
+        }
+    }
+}
+
+impl Lane {
+    fn open(target: SocketAddr, dress: &Dress) -> Result<Self, TraceError> {
+        let failed = |operation| failure(operation, target);
+        let raw = open(Kind::RawTcp, target, dress)?;
+        let prepared = |raw: &Socket| -> io::Result<()> {
+            if target.is_ipv4() {
+                raw.set_header_included_v4(true)?;
+            }
+            raw.connect(&SocketAddr::new(target.ip(), 0).into())
+        };
+        prepared(&raw).map_err(failed("preparing a socket"))?;
+        let raw = StampedSocket::new(raw, target, 0).map_err(failed("preparing a socket"))?;
+        let connection = open(Kind::Tcp, target, dress)?;
+        connected(connection, raw, target)
+            .map_err(|source| TraceError::NotConnected { target, source })
+    }
+
+    /// Whether the target keeps it open. What it said is taken in and dropped.
+    fn is_open(&self) -> bool {
+        !matches!(drain(&self.connection), Drained::Ended)
+    }
+
+    fn send(&mut self, probe: Outgoing, tos: u8) -> io::Result<()> {
+        let stamp = self.handshake.own_stamp(self.begun.elapsed());
+        let bytes = segment::keep_alive(&self.ends, &self.handshake, stamp, probe.number);
+        let is_v4 = self.ends.destination.is_ipv4();
+        let bytes = match is_v4 {
+            true => segment::header(probe.number, probe.ttl, tos).before(&self.ends, &bytes),
+            false => bytes,
+        };
+        set_ttl(self.raw.socket(), is_v4, probe.ttl)?;
+        self.last = probe.number;
+        let waiting = Waiting {
+            ttl: probe.ttl,
+            stamp,
+        };
+        self.under_way.insert(probe.number, waiting);
+        if self.under_way.len() > UNDER_WAY {
+            self.under_way.pop_first();
+        }
+        self.raw.send(probe.number, &bytes, None)
+    }
+
+    fn collect(&mut self, target: SocketAddr, seen: &mut Vec<Seen>) {
+        let (ends, last) = (self.ends, self.last);
+        let mut said = Vec::new();
+        self.raw.collect(|came| match came {
+            Came::Sent { number, stage, at } => {
+                if stage == Stage::Device {
+                    seen.push(Seen::Sent { number, at });
+                }
+            }
+            Came::Icmp(icmp) => {
+                let number = segment::quoted(&ends, &icmp.quoted, last);
+                seen.extend(number.and_then(|number| answered(number, icmp, false, None)));
+            }
+            Came::Reply(reply) => said.push(reply),
+        });
+        for reply in said {
+            seen.extend(self.replied(target, &reply));
+        }
+    }
+
+    /// The probe that a segment of the target answers. What it sends of its own
+    /// accord answers none.
+    fn replied(&mut self, target: SocketAddr, reply: &Reply) -> Option<Seen> {
+        let said = segment::read(&self.ends, &reply.bytes)?;
+        let answer = match said.is_reset {
+            true => HopAnswer::Closed,
+            false if said.is_pure => HopAnswer::Open,
+            false => return None,
+        };
+        let number = self.which(&said)?;
+        self.under_way.remove(&number);
+        Some(Seen::Answered(Answered {
+            number,
+            answer,
+            from: Some(target.ip()),
+            at: reply.at,
+            rtt: None,
+            ttl: reply.ttl,
+            labels: Vec::new(),
+            mtu: 0,
+            translation: None,
+        }))
+    }
+
+    /// By the time stamp that it echoes; without one the first of those that can
+    /// have come so far.
+    fn which(&self, said: &Said) -> Option<u32> {
+        let echoed = said.echo.filter(|_| !said.is_reset);
+        let is_it = |waiting: &Waiting| match echoed {
+            Some(echo) => waiting.stamp == echo,
+            None => waiting.ttl >= self.handshake.hops,
+        };
+        let mut all = self.under_way.iter();
+        all.find(|(_, waiting)| is_it(waiting)).map(|(&n, _)| n)
+    }
+}
+
+impl Drop for Lane {
+    /// Closes as programs do. Closing with something unread would reset.
+    fn drop(&mut self) {
+        let _ = self.connection.shutdown(std::net::Shutdown::Write);
+        let end = Instant::now() + CLOSING;
+        while let Drained::All = drain(&self.connection) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || !is_ready(&self.connection, PollFlags::IN, left) {
+                break;
+            }
+        }
+    }
+}
+
+/// What reading all there is came to.
+enum Drained {
+    All,
+    Ended,
+}
+
+fn drain(connection: &Socket) -> Drained {
+    let mut room = [std::mem::MaybeUninit::<u8>::uninit(); 4_096];
+    for _ in 0..DRAINS {
+        match connection.recv(&mut room) {
+            Ok(0) => return Drained::Ended,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Drained::All,
+            Err(_) => return Drained::Ended,
+        }
+    }
+    Drained::All
+}
+
+/// Connects, and looks at the handshake through the raw socket.
+fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::Result<Lane> {
+    connection.set_nonblocking(true)?;
+    let asked = Instant::now();
+    match connection.connect(&target.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    let sent = Instant::now();
+    if !is_ready(&connection, PollFlags::OUT, OPENING) {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    if let Some(error) = connection.take_error()? {
+        return Err(error);
+    }
+    let took = asked.elapsed();
+    let address = |socket: &Socket| -> io::Result<SocketAddr> {
+        let local = socket.local_addr()?.as_socket();
+        local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    };
+    let local = address(&connection)?;
+    let ends = Ends {
+        source: local.ip(),
+        destination: target.ip(),
+        source_port: local.port(),
+        destination_port: target.port(),
+    };
+    let handshake = handshake(&raw, &ends)?;
+    let begun = match took < REPEATED {
+        true => sent,
+        // Its stamp is that of a later SYN: as late as can be.
+        false => Instant::now(),
+    };
+    // Stamps begin a tick after that of the handshake's last segment.
+    std::thread::sleep(match took < REPEATED {
+        true => Duration::from_millis(2),
+        false => OPENING.min(took),
+    });
+    Ok(Lane {
+        connection,
+        raw,
+        ends,
+        handshake,
+        begun,
+        under_way: BTreeMap::new(),
+        last: 0,
+    })
+}
+
+/// The target's SYN/ACK, which the raw socket has a copy of.
+fn handshake(raw: &StampedSocket, ends: &Ends) -> io::Result<Handshake> {
+    let end = Instant::now() + CLOSING;
+    loop {
+        let mut found = None;
+        raw.collect(|came| {
+            if let Came::Reply(reply) = came {
+                found = found.or_else(|| Handshake::read(ends, &reply.bytes, reply.ttl));
+            }
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let text = "its SYN/ACK was not seen";
+            return Err(io::Error::other(text));
+        }
+        is_ready(raw, PollFlags::IN, left);
+    }
+}
+
+fn is_ready(socket: &impl AsFd, flags: PollFlags, patience: Duration) -> bool {
+    let mut fds = [PollFd::new(socket, flags)];
+    let length = Timespec::try_from(patience).unwrap_or_default();
+    poll(&mut fds, Some(&length)).is_ok_and(|ready| ready > 0)
+}
+
+/// The address family of a flow's IP headers, for those who read segments.
+fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
+    match ends.destination {
+        IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),
+        IpAddr::V6(_) => Some(0),
+    }
+}

@@ -1,0 +1,268 @@
+//! The segments of probes within a connection, and what is read of the target's.
+
+use core::time::Duration;
+
+use super::shown;
+use crate::checksum::{fold, sum};
+use crate::trace::engine::hops_of;
+use crate::trace::header::{self, Header};
+use crate::trace::packet::{Ends, TCP, long, recall, word};
+
+/// Control bits (RFC 9293 §3.1).
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+const FIN: u8 = 0x01;
+/// Bytes of a TCP header without options.
+const HEADER: usize = 20;
+/// The time stamps option (RFC 7323 §3.2), and its length.
+const TIMESTAMPS: (u8, usize) = (8, 10);
+/// The window that is told: what systems begin with. Neither end looks at it in
+/// an old segment.
+const WINDOW: u16 = 64_240;
+/// Numbers that one octet can bear.
+const OCTETS: u32 = 256;
+
+/// What the SYN/ACK of a connection says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handshake {
+    /// The first sequence number that we may use.
+    next: u32,
+    /// What we acknowledge.
+    acknowledged: u32,
+    /// The target's time stamp and the one of ours that it echoed; `None` where
+    /// it takes none.
+    stamps: Option<(u32, u32)>,
+    /// How far the target seems to be, at most.
+    pub(super) hops: u8,
+}
+
+/// What a segment of the target amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) is_reset: bool,
+    /// An acknowledgement without anything else.
+    pub(super) is_pure: bool,
+    /// The time stamp of ours that it echoes.
+    pub(super) echo: Option<u32>,
+}
+
+impl Handshake {
+    /// Reads it of a copy that a raw socket has.
+    pub(super) fn read(ends: &Ends, bytes: &[u8], ttl: Option<u8>) -> Option<Self> {
+        let segment = bytes.get(shown(ends, bytes)?..)?;
+        let is_ours = is_of(ends, segment)?;
+        let is_answer = segment.get(13)? & (SYN | ACK | RST) == SYN | ACK;
+        (is_ours && is_answer).then_some(())?;
+        Some(Self {
+            next: long(segment, 8)?,
+            acknowledged: long(segment, 4)?.wrapping_add(1),
+            stamps: stamps(segment),
+            hops: ttl.map_or(1, hops_of),
+        })
+    }
+
+    /// The time stamp of a segment sent `after` our SYN: no later than those of
+    /// the kernel, which counts milliseconds.
+    pub(super) fn own_stamp(&self, after: Duration) -> u32 {
+        let first = self.stamps.map_or(0, |(_, echoed)| echoed);
+        first.wrapping_add(after.as_millis() as u32)
+    }
+}
+
+/// A keep-alive: the octet before the first one, its value the probe's number as
+/// far as it goes.
+pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) -> Vec<u8> {
+    let words = if its.stamps.is_some() { 8 } else { 5 };
+    let mut bytes = Vec::with_capacity(words * 4 + 1);
+    bytes.extend(ends.source_port.to_be_bytes());
+    bytes.extend(ends.destination_port.to_be_bytes());
+    bytes.extend(its.next.wrapping_sub(1).to_be_bytes());
+    bytes.extend(its.acknowledged.to_be_bytes());
+    bytes.extend([(words as u8) << 4, ACK]);
+    bytes.extend(WINDOW.to_be_bytes());
+    bytes.extend([0, 0, 0, 0]);
+    if let Some((theirs, _)) = its.stamps {
+        bytes.extend([1, 1, TIMESTAMPS.0, TIMESTAMPS.1 as u8]);
+        bytes.extend(stamp.to_be_bytes());
+        bytes.extend(theirs.to_be_bytes());
+    }
+    bytes.push((number % OCTETS) as u8);
+    let checksum = !fold(sum(&bytes) + ends.pseudo(TCP, bytes.len()));
+    if let Some(place) = bytes.get_mut(16..18) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
+    bytes
+}
+
+/// The IPv4 header of a probe.
+pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Header {
+    Header {
+        protocol: TCP,
+        id: header::id(number),
+        ttl,
+        tos,
+    }
+}
+
+/// The probe that is quoted: by the header's identification, or by the octet,
+/// which ICMPv6 errors hold too.
+pub(super) fn quoted(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
+    let segment = quoted.get(shown(ends, quoted)?..)?;
+    let is_ours =
+        word(segment, 0)? == ends.source_port && word(segment, 2)? == ends.destination_port;
+    is_ours.then_some(())?;
+    match ends.destination.is_ipv4() {
+        true => header::id_number(word(quoted, 4)?, last),
+        false => {
+            let octet = *segment.get(data_at(segment)?)?;
+            recall(last, octet.into(), OCTETS)
+        }
+    }
+}
+
+/// Reads a segment of the target, a copy that a raw socket has.
+pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
+    let at = shown(ends, bytes)?;
+    let segment = bytes.get(at..)?;
+    let is_ours = is_of(ends, segment)?;
+    let flags = segment.get(13)?;
+    let is_empty = segment.len() == data_at(segment)?;
+    is_ours.then(|| Said {
+        is_reset: flags & RST != 0,
+        is_pure: is_empty && flags & (SYN | RST | FIN | ACK) == ACK,
+        echo: stamps(segment).map(|(_, echo)| echo),
+    })
+}
+
+fn is_of(ends: &Ends, segment: &[u8]) -> Option<bool> {
+    Some(word(segment, 0)? == ends.destination_port && word(segment, 2)? == ends.source_port)
+}
+
+fn data_at(segment: &[u8]) -> Option<usize> {
+    let at = usize::from(segment.get(12)? >> 4) * 4;
+    (at >= HEADER).then_some(at)
+}
+
+/// The time stamps option: the value and the echo.
+fn stamps(segment: &[u8]) -> Option<(u32, u32)> {
+    let mut options = segment.get(HEADER..data_at(segment)?)?;
+    // At most 40 bytes, and each turn takes one at least.
+    loop {
+        let (length, kind) = match options.first()? {
+            0 => return None,
+            1 => (1, 1),
+            &kind => (usize::from(*options.get(1)?), kind),
+        };
+        if (kind, length) == TIMESTAMPS {
+            return Some((long(options, 2)?, long(options, 6)?));
+        }
+        options = options.get(length.max(1)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::trace::packet::behind_v4;
+
+    fn ends(is_v4: bool) -> Ends {
+        let (source, destination) = match is_v4 {
+            true => ("192.0.2.1", "198.51.100.7"),
+            false => ("2001:db8::1", "2001:db8::7"),
+        };
+        Ends {
+            source: source.parse().expect("an address"),
+            destination: destination.parse().expect("an address"),
+            source_port: 40_000,
+            destination_port: 80,
+        }
+    }
+
+    fn turned(ends: &Ends) -> Ends {
+        Ends {
+            source: ends.destination,
+            destination: ends.source,
+            source_port: ends.destination_port,
+            destination_port: ends.source_port,
+        }
+    }
+
+    const HANDSHAKE: Handshake = Handshake {
+        next: 1_000,
+        acknowledged: 5_000,
+        stamps: Some((77, 1_234)),
+        hops: 4,
+    };
+
+    fn sent(ends: &Ends, number: u32) -> Vec<u8> {
+        let segment = keep_alive(ends, &HANDSHAKE, 1_250, number);
+        match ends.destination.is_ipv4() {
+            true => header(number, 9, 0).before(ends, &segment),
+            false => segment,
+        }
+    }
+
+    #[test]
+    fn only_the_octet_before_the_first_is_sent_and_its_probe_is_known_again() {
+        for is_v4 in [true, false] {
+            let ends = ends(is_v4);
+            for number in [0, 1, 255, 256, 65_535, 700_000] {
+                let packet = sent(&ends, number);
+                let segment = if is_v4 {
+                    behind_v4(&packet).expect("a header")
+                } else {
+                    &packet
+                };
+                assert_eq!(long(segment, 4), Some(999), "acknowledged before");
+                assert_eq!((segment.len(), segment[13]), (33, ACK));
+                assert_eq!(fold(sum(segment) + ends.pseudo(TCP, segment.len())), 0xffff);
+                // IPv4 routers may quote eight bytes behind the header.
+                let quote = if is_v4 { 28 } else { packet.len() };
+                assert_eq!(quoted(&ends, &packet[..quote], number + 9), Some(number));
+                assert_eq!(quoted(&turned(&ends), &packet, number + 9), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_target_s_segments_are_told_apart() {
+        let ends = ends(false);
+        let its = turned(&ends);
+        let mut segment = keep_alive(&its, &HANDSHAKE, 1_250, 0);
+        // Data that it sends of its own accord is no answer.
+        assert_eq!(read(&ends, &segment).map(|said| said.is_pure), Some(false));
+        segment.pop();
+        let said = read(&ends, &segment).expect("it is ours");
+        assert_eq!(
+            (said.is_reset, said.is_pure, said.echo),
+            (false, true, Some(77))
+        );
+        assert_eq!(Handshake::read(&ends, &segment, Some(61)), None);
+        segment[13] = SYN | ACK;
+        let handshake = Handshake::read(&ends, &segment, Some(61)).expect("it is one");
+        assert_eq!((handshake.next, handshake.acknowledged), (5_000, 1_000));
+        assert_eq!((handshake.stamps, handshake.hops), (Some((1_250, 77)), 4));
+        assert_eq!(handshake.own_stamp(Duration::from_micros(12_900)), 89);
+        segment[13] = RST;
+        assert!(read(&ends, &segment).is_some_and(|said| said.is_reset));
+        assert_eq!(read(&its, &segment), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(
+            bytes in prop::collection::vec(any::<u8>(), 0..100),
+            is_v4: bool,
+            last: u32,
+        ) {
+            let ends = ends(is_v4);
+            let _ = quoted(&ends, &bytes, last);
+            let _ = read(&ends, &bytes);
+            let _ = Handshake::read(&ends, &bytes, None);
+            let _ = stamps(&bytes);
+        }
+    }
+}
