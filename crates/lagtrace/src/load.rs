@@ -70,6 +70,7 @@ Examples:
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
   lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
   lagtrace load http://10.0.0.5/ --pipeline 8
+  lagtrace load https://10.0.0.5/ -k --http2 --streams 10 -c 5
   lagtrace load http://10.0.0.5/ --rcvbuf 16384 --source 10.0.0.7,10.0.0.8
   lagtrace load http://localhost/ --unix-socket /run/app.sock
   lagtrace load https://shop.example/ --cacert ca.pem
@@ -88,6 +89,7 @@ Coming from wrk, wrk2, ab, oha, hey and h2load:
   hey -z 10s -c 50 URL           load URL -d 10s -c 50
   h2load --h1 -D 10 -c 100 URL   load URL -d 10s -c 100
   --warm-up-time (h2load)        --warm-up
+  h2load -n N -c C -m M URL      load URL -n N -c C --http2 --streams M
   -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
@@ -144,11 +146,11 @@ struct Request {
 #[command(next_help_heading = "Connections")]
 struct Connection {
     /// Open a connection for each request
-    #[arg(long, conflicts_with_all = ["think", "quickack", "pipeline"])]
+    #[arg(long, conflicts_with_all = ["think", "quickack", "pipeline", "streams"])]
     fresh: bool,
     /// Pause on a connection between a response and its next request
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
-    #[arg(conflicts_with_all = ["quickack", "pipeline"])]
+    #[arg(conflicts_with_all = ["quickack", "pipeline", "streams"])]
     think: Option<Duration>,
     /// Acknowledge at once (TCP_QUICKACK)
     #[arg(long)]
@@ -164,6 +166,13 @@ struct Connection {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pipeline: u32,
+    /// Speak HTTP/2: by prior knowledge, over TLS as agreed by ALPN
+    #[arg(long, conflicts_with = "pipeline")]
+    http2: bool,
+    /// Streams that a connection of HTTP/2 may have open at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    streams: u32,
     /// Receive buffer of each socket, in bytes (SO_RCVBUF)
     #[arg(long, value_name = "BYTES")]
     rcvbuf: Option<u32>,
@@ -379,7 +388,11 @@ impl Options {
             .url
             .parse()
             .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
-        let tls = self.tls.client([&url], Carried::Http1)?;
+        let carried = match self.connection.http2 {
+            true => Carried::Http2,
+            false => Carried::Http1,
+        };
+        let tls = self.tls.client([&url], carried)?;
         let unix = self.connection.unix_socket.as_ref();
         let address = match self.connection.address {
             Some(address) => address,
@@ -414,7 +427,11 @@ impl Options {
         plan.threads = self.load.threads.into();
         plan.nodelay = !self.connection.nagle;
         plan.tls = tls;
-        plan.at_once = self.connection.pipeline;
+        plan.http2 = self.connection.http2;
+        plan.at_once = match plan.http2 {
+            true => self.connection.streams,
+            false => self.connection.pipeline,
+        };
         plan.sockets = self.connection.sockets();
         plan.requests = self.requests;
         let whole = match (self.requests, self.load.duration) {

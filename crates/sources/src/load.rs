@@ -1,4 +1,4 @@
-//! Concurrent HTTP/1.1 load over TCP and TLS with honest latencies.
+//! Concurrent HTTP/1.1 and HTTP/2 load over TCP and TLS with honest latencies.
 //!
 //! In: a [`Plan`]. Out: events while it runs, and a [`Summary`]. Every request
 //! is counted: one that timed out or was cut by the end is in the latencies
@@ -13,6 +13,7 @@ mod collector;
 mod connection;
 mod driver;
 mod engine;
+mod http2;
 mod lane;
 mod meter;
 mod plan;

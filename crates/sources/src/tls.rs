@@ -178,6 +178,15 @@ impl TlsFault {
         }
     }
 
+    /// The server chose no HTTP/2.
+    pub(crate) fn no_http2() -> Self {
+        Self {
+            failure: RequestFailure::Tls,
+            text: "the server does not choose HTTP/2 (ALPN)".to_owned(),
+            is_name: false,
+        }
+    }
+
     /// What an error within the handshake or a record means.
     pub(crate) fn new(error: &Error) -> Self {
         let failure = match error {

@@ -208,6 +208,39 @@ fn method_fields_and_body_arrive_as_they_were_given() {
 }
 
 #[test]
+fn a_number_of_requests_ends_it_and_the_report_says_how_it_was_made() {
+    let server = Server::start(OK);
+    let options = [
+        "load",
+        &server.url(),
+        "-c",
+        "8",
+        "-n",
+        "50",
+        "--format",
+        "json",
+    ];
+    let more = ["--rcvbuf", "8192", "--source", "127.0.0.1"];
+    let report = lagtrace(options.iter().chain(&more)).expect(0).json();
+    let run = &report["load"];
+    assert_eq!((&run["responses"], &run["failed"]), (&50.into(), &0.into()));
+    let transport = &run["transport"];
+    assert_eq!(transport["protocol"], "HTTP/1.1");
+    assert_eq!(transport["sources"][0], "127.0.0.1");
+    let options = transport["options"].to_string();
+    assert!(options.contains("SO_RCVBUF 8192"), "{options}");
+    let run = lagtrace([
+        "load",
+        "http://127.0.0.1:9/",
+        "--unix-socket",
+        "no/such.sock",
+    ]);
+    assert!(run.expect(2).stderr.contains("no/such.sock"));
+    let run = lagtrace(["load", "http://127.0.0.1:9/", "--streams", "4"]);
+    assert!(run.expect(2).stderr.contains("--http2"));
+}
+
+#[test]
 fn a_fresh_connection_for_each_request() {
     let server = Server::start(OK);
     let report = load(&server.url(), &["-c", "2", "--fresh"])

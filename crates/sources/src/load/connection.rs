@@ -1,9 +1,11 @@
 //! One connection of a lane: bytes and instants in, records out, no I/O.
 //!
-//! It may have several requests under way at once (pipelining, RFC 9112
-//! §9.3.2): they are answered in their order, and each has its own times.
+//! It may have several requests under way at once, and each has its own times:
+//! pipelined ones are answered in their order (RFC 9112 §9.3.2), those of
+//! HTTP/2 in any.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use core::time::Duration;
 
@@ -11,6 +13,7 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
+use super::http2::{self, Request, Session};
 use super::record::Record;
 use crate::http::{Progress, ResponseReader};
 
@@ -35,13 +38,61 @@ pub(super) struct Connection {
     in_flight: VecDeque<InFlight>,
     /// How many may be under way at once.
     at_once: usize,
-    reader: ResponseReader,
+    speech: Speech,
+    /// Intended starts of requests that the server says it never looked at.
+    unseen: Vec<Timestamp>,
     flow: Option<FlowKey>,
     /// Requests sent on the present connection.
     requests: u32,
     /// Time to connect, until a request has reported it.
     setup: Option<Duration>,
     failures_in_a_row: u32,
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Dialect {
+    /// HTTP/1.1.
+    Http1 {
+        /// Whether responses have no body whatever they say.
+        is_head_request: bool,
+    },
+    /// HTTP/2, asking this.
+    Http2(Arc<Request>),
+}
+
+/// How far that is.
+#[derive(Debug)]
+enum Speech {
+    Http1(ResponseReader),
+    Http2 {
+        request: Arc<Request>,
+        session: Option<Box<Session>>,
+        /// Whether the server takes no further requests.
+        leaves: bool,
+    },
+}
+
+impl Speech {
+    fn new(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Http1 { is_head_request } => Self::Http1(ResponseReader::new(is_head_request)),
+            Dialect::Http2(request) => Self::Http2 {
+                request,
+                session: None,
+                leaves: false,
+            },
+        }
+    }
+
+    fn reset(&mut self) {
+        match self {
+            Self::Http1(reader) => reader.reset(),
+            Self::Http2 {
+                session, leaves, ..
+            } => (*session, *leaves) = (None, false),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -67,6 +118,8 @@ struct InFlight {
     received_bytes: u64,
     /// Whether its `send` was called.
     is_sent: bool,
+    /// Its stream; 0 in HTTP/1.1.
+    stream: u32,
 }
 
 /// What bytes from the peer led to, besides the records of whole responses.
@@ -82,7 +135,7 @@ pub(super) enum Received {
 
 impl Connection {
     /// A closed connection of `lane`, `at_once` of whose requests may be under way.
-    pub(super) fn new(lane: usize, group: u16, is_head_request: bool, at_once: usize) -> Self {
+    pub(super) fn new(lane: usize, group: u16, dialect: Dialect, at_once: usize) -> Self {
         Self {
             lane,
             group,
@@ -91,7 +144,8 @@ impl Connection {
             state: State::Closed,
             in_flight: VecDeque::new(),
             at_once: at_once.max(1),
-            reader: ResponseReader::new(is_head_request),
+            speech: Speech::new(dialect),
+            unseen: Vec::new(),
             flow: None,
             requests: 0,
             setup: None,
@@ -101,7 +155,31 @@ impl Connection {
 
     /// Whether a request can be sent at once.
     pub(super) fn has_room(&self) -> bool {
-        matches!(self.state, State::Open) && self.in_flight.len() < self.at_once
+        let most = match &self.speech {
+            Speech::Http1(_) => self.at_once,
+            Speech::Http2 { leaves: true, .. } => 0,
+            Speech::Http2 { session, .. } => session.as_ref().map_or(0, |session| {
+                let is_usable = usize::from(!session.is_used_up());
+                session.most_streams().min(self.at_once) * is_usable
+            }),
+        };
+        matches!(self.state, State::Open) && self.in_flight.len() < most
+    }
+
+    /// Moves what the protocol itself wants to send to the end of `to`.
+    pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
+        if let Speech::Http2 {
+            session: Some(session),
+            ..
+        } = &mut self.speech
+        {
+            session.take_output(to);
+        }
+    }
+
+    /// The intended starts of requests that the server never looked at.
+    pub(super) fn take_unseen(&mut self) -> Vec<Timestamp> {
+        core::mem::take(&mut self.unseen)
     }
 
     /// Requests under way.
@@ -140,7 +218,7 @@ impl Connection {
             due,
             secures_since: None,
         };
-        self.reader.reset();
+        self.speech.reset();
         self.flow = None;
         self.requests = 0;
         self.setup = None;
@@ -180,6 +258,12 @@ impl Connection {
             return None;
         };
         self.state = State::Open;
+        if let Speech::Http2 {
+            request, session, ..
+        } = &mut self.speech
+        {
+            *session = Some(Box::new(Session::new(Arc::clone(request))));
+        }
         self.flow = flow;
         self.setup = Some(now.since(since));
         due
@@ -195,6 +279,7 @@ impl Connection {
             longest_gap: Duration::ZERO,
             received_bytes: 0,
             is_sent: false,
+            stream: 0,
         });
     }
 
@@ -204,6 +289,13 @@ impl Connection {
         if let Some(in_flight) = waiting.next() {
             (in_flight.sent, in_flight.last_read) = (now, now);
             in_flight.is_sent = true;
+            if let Speech::Http2 {
+                session: Some(session),
+                ..
+            } = &mut self.speech
+            {
+                in_flight.stream = session.ask();
+            }
             if !is_open_loop {
                 in_flight.due = now;
             }
@@ -213,6 +305,118 @@ impl Connection {
     /// Takes bytes that were read at `now`; the records of what they complete
     /// are appended to `done`.
     pub(super) fn received(
+        &mut self,
+        now: Timestamp,
+        bytes: &[u8],
+        done: &mut Vec<Record>,
+    ) -> Received {
+        match self.speech {
+            Speech::Http1(_) => self.received_in_order(now, bytes, done),
+            Speech::Http2 { .. } => self.received_by_stream(now, bytes, done),
+        }
+    }
+
+    fn received_by_stream(
+        &mut self,
+        now: Timestamp,
+        bytes: &[u8],
+        done: &mut Vec<Record>,
+    ) -> Received {
+        let mut events = Vec::new();
+        let Speech::Http2 {
+            session: Some(session),
+            ..
+        } = &mut self.speech
+        else {
+            return Received::Garbage;
+        };
+        let fed = session.feed(bytes, &mut events);
+        for event in events {
+            self.happened(now, event, done);
+        }
+        if fed.is_err() {
+            return Received::Garbage;
+        }
+        let leaves = matches!(self.speech, Speech::Http2 { leaves: true, .. });
+        match leaves && self.in_flight.is_empty() {
+            true => Received::Over,
+            false => Received::Open,
+        }
+    }
+
+    fn happened(&mut self, now: Timestamp, event: http2::Event, done: &mut Vec<Record>) {
+        use http2::Event;
+        let (id, outcome) = match event {
+            Event::Bytes(id, count) => {
+                let of_stream = |request: &&mut InFlight| request.stream == id;
+                if let Some(request) = self.in_flight.iter_mut().find(of_stream) {
+                    request.note_read(now);
+                    request.received_bytes += count;
+                }
+                return;
+            }
+            Event::Leaves(last) => {
+                if let Speech::Http2 { leaves, .. } = &mut self.speech {
+                    *leaves = true;
+                }
+                let unseen = &mut self.unseen;
+                self.in_flight.retain(|request| {
+                    let is_seen = request.stream <= last;
+                    unseen.extend((!is_seen).then_some(request.due));
+                    is_seen
+                });
+                return;
+            }
+            Event::Unseen(id) => (id, None),
+            Event::Done(id, status) => (id, Some(Ok(status))),
+            Event::Reset(id) => (id, Some(Err(RequestFailure::Reset))),
+        };
+        let at = self
+            .in_flight
+            .iter()
+            .position(|request| request.stream == id);
+        let Some(request) = at.and_then(|at| self.in_flight.remove(at)) else {
+            return;
+        };
+        match outcome {
+            None => self.unseen.push(request.due),
+            Some(outcome) => {
+                if outcome.is_ok() {
+                    self.failures_in_a_row = 0;
+                }
+                let record = self.record(request, now, outcome);
+                done.push(record);
+            }
+        }
+    }
+
+    /// Gives up the streams that have taken longer than `timeout` at `now`,
+    /// while the others go on; false where that cannot be.
+    pub(super) fn cancel_overdue(
+        &mut self,
+        now: Timestamp,
+        timeout: Duration,
+        failed: &mut Vec<Record>,
+    ) -> bool {
+        while let Some(oldest) = self.in_flight.front().copied() {
+            if now.since(oldest.sent) < timeout {
+                break;
+            }
+            let Speech::Http2 {
+                session: Some(session),
+                ..
+            } = &mut self.speech
+            else {
+                return false;
+            };
+            session.cancel(oldest.stream);
+            self.in_flight.pop_front();
+            failed.push(self.record(oldest, now, Err(RequestFailure::Timeout)));
+        }
+        true
+    }
+
+    fn received_in_order(
         &mut self,
         now: Timestamp,
         bytes: &[u8],
@@ -230,8 +434,11 @@ impl Connection {
                     Received::Garbage
                 };
             };
+            let Speech::Http1(reader) = &mut self.speech else {
+                return Received::Garbage;
+            };
             in_flight.note_read(now);
-            let progress = self.reader.feed(rest);
+            let progress = reader.feed(rest);
             let used = match progress {
                 Ok(Progress::Complete { used, .. }) => used,
                 _ => rest.len(),
@@ -261,7 +468,10 @@ impl Connection {
         if self.in_flight.is_empty() {
             return Ok(None);
         }
-        match self.reader.close() {
+        let Speech::Http1(reader) = &mut self.speech else {
+            return Err(RequestFailure::Closed);
+        };
+        match reader.close() {
             Ok(Some(head)) => {
                 self.failures_in_a_row = 0;
                 let answered = self.in_flight.pop_front();
@@ -380,6 +590,7 @@ impl InFlight {
             longest_gap: Duration::ZERO,
             received_bytes: 0,
             is_sent: true,
+            stream: 0,
         }
     }
 

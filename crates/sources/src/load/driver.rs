@@ -8,6 +8,7 @@ mod next;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use core::time::Duration;
 
@@ -16,7 +17,8 @@ use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
 use super::cadence::{Cadence, Share};
-use super::connection::{Connection, Received};
+use super::connection::{Connection, Dialect, Received};
+use super::http2::Request;
 use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
@@ -81,13 +83,17 @@ impl Driver {
                 bound(numbers.end) - bound(numbers.start)
             });
             lanes.push(LaneState::new(cadence, lane.experiment, left));
-            let is_head = lane.target.method == Method::Head;
+            let dialect = match plan.http2 {
+                true => Dialect::Http2(Arc::new(Request::of(lane))),
+                false => Dialect::Http1 {
+                    is_head_request: lane.target.method == Method::Head,
+                },
+            };
             let at_once = plan.at_once as usize;
-            connections.extend(
-                numbers.map(|n| {
-                    Connection::new(number, group_of(n, lane.connections), is_head, at_once)
-                }),
-            );
+            connections.extend(numbers.map(|n| {
+                let group = group_of(n, lane.connections);
+                Connection::new(number, group, dialect.clone(), at_once)
+            }));
         }
         Self {
             lanes,
@@ -239,11 +245,24 @@ impl Driver {
         let received = connection.received(now, bytes, &mut self.batch.records);
         let done = self.batch.records.len() - before;
         self.pending -= done;
+        let unseen = connection.take_unseen();
+        let is_moved = done > 0 || !unseen.is_empty();
+        self.pending -= unseen.len();
+        if let Some(lane) = self.lanes.get_mut(connection.lane) {
+            unseen.into_iter().for_each(|due| lane.give_back(due));
+        }
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
             Received::Over => self.finished(slot, now, false),
-            Received::Open if done > 0 => self.finished(slot, now, true),
+            Received::Open if is_moved => self.finished(slot, now, true),
             Received::Open => {}
+        }
+    }
+
+    /// Moves what a connection's protocol itself wants to send to the end of `to`.
+    pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.take_output(to);
         }
     }
 
@@ -370,14 +389,31 @@ impl Driver {
             .is_some_and(|lane| lane.cadence.is_open_loop())
     }
 
+    /// A response takes too long: its stream ends, or the connection with it.
+    fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
+        let before = self.batch.records.len();
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let records = &mut self.batch.records;
+        let goes_on = connection.cancel_overdue(now, self.timeout, records);
+        self.pending -= records.len() - before;
+        match goes_on {
+            true => self.finished(slot, now, true),
+            false => self.failed(slot, now, RequestFailure::Timeout),
+        }
+    }
+
     fn check_limits(&mut self, now: Timestamp) {
         for slot in 0..self.connections.len() {
             let overdue = self
                 .connections
                 .get(slot)
                 .and_then(|connection| connection.overdue(now, self.timeout));
-            if let Some(failure) = overdue {
-                self.failed(slot, now, failure);
+            match overdue {
+                Some(RequestFailure::Timeout) => self.request_overdue(slot, now),
+                Some(failure) => self.failed(slot, now, failure),
+                None => {}
             }
         }
     }

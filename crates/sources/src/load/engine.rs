@@ -68,6 +68,8 @@ pub(super) struct Engine<'a> {
     sockets: Vec<Option<Socket>>,
     /// Connections with bytes left to read, as no new event will tell.
     unread: Vec<Slot>,
+    /// Connections of HTTP/2 that may have something to send.
+    talkative: Vec<Slot>,
     buffer: Vec<u8>,
     /// What TLS made of it.
     plain: Vec<u8>,
@@ -85,6 +87,7 @@ pub(super) struct LaneSockets {
     pub(super) request: Vec<u8>,
     /// Whom to speak TLS with, if its URL says so.
     peer: Option<TlsPeer>,
+    is_http2: bool,
 }
 
 impl LaneSockets {
@@ -95,6 +98,7 @@ impl LaneSockets {
                 plan: SocketPlan::new(plan, lane),
                 request: request_bytes(lane),
                 peer: plan.peer(lane)?,
+                is_http2: plan.http2,
             })
         });
         lanes.collect()
@@ -109,6 +113,8 @@ struct Socket {
     is_connected: bool,
     /// Bytes of the request that neither TLS nor the kernel has taken yet.
     unsent: usize,
+    /// What HTTP/2 wants to send, not taken yet either.
+    outbox: Vec<u8>,
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
@@ -117,7 +123,7 @@ struct Socket {
 impl Socket {
     /// Whether something waits for the kernel to take it.
     fn has_unsent(&self) -> bool {
-        self.unsent > 0 || !self.wire.is_empty()
+        self.unsent > 0 || !self.outbox.is_empty() || !self.wire.is_empty()
     }
 }
 
@@ -138,6 +144,7 @@ impl<'a> Engine<'a> {
             lanes: LaneSockets::of(plan)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
+            talkative: Vec::new(),
             buffer: vec![0; READ_LEN],
             plain: Vec::new(),
             generation: 0,

@@ -42,7 +42,10 @@ pub struct Plan {
     /// How many requests each lane makes at most, answered or not; `None`: as
     /// many as there is time for.
     pub requests: Option<u64>,
-    /// How many requests a connection may have under way at once (pipelining).
+    /// HTTP/2, by prior knowledge or as agreed within TLS (ALPN).
+    pub http2: bool,
+    /// How many requests a connection may have under way at once: pipelined,
+    /// or streams of HTTP/2.
     pub at_once: u32,
     /// What our sockets are like.
     pub sockets: SocketOptions,
@@ -71,6 +74,7 @@ impl Plan {
             timeout: Duration::from_secs(2),
             threads: 0,
             requests: None,
+            http2: false,
             at_once: 1,
             sockets: SocketOptions::default(),
             nodelay: true,

@@ -27,7 +27,7 @@ pub(super) fn of(plan: &Plan, lane: &Lane) -> LoadTransport {
     ];
     LoadTransport {
         target: lane.target.id,
-        protocol: "HTTP/1.1".to_owned(),
+        protocol: if plan.http2 { "HTTP/2" } else { "HTTP/1.1" }.to_owned(),
         at_once: plan.at_once,
         unix_socket: unix.as_ref().map(|path| path.display().to_string()),
         options: options.into_iter().flatten().collect(),

@@ -4,9 +4,13 @@ use crate::load::testing::{at, ms};
 const RESPONSE: &[u8] =
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
 
+const HTTP1: Dialect = Dialect::Http1 {
+    is_head_request: false,
+};
+
 /// A connection that was opened at 5 and asked at 10.
 fn asked() -> Connection {
-    let mut connection = Connection::new(1, 7, false, 1);
+    let mut connection = Connection::new(1, 7, HTTP1, 1);
     connection.connect(at(2), None);
     assert_eq!(connection.opened(at(5), None), None);
     connection.send(at(10), at(8));
@@ -121,7 +125,7 @@ fn a_body_may_end_with_the_connection_but_not_short_of_its_length() {
 
 #[test]
 fn limits_run_from_connect_and_from_send() {
-    let mut connection = Connection::new(0, 0, false, 1);
+    let mut connection = Connection::new(0, 0, HTTP1, 1);
     connection.connect(at(0), Some(at(0)));
     assert_eq!(connection.overdue(at(99), ms(100)), None);
     assert_eq!(
@@ -140,7 +144,7 @@ fn limits_run_from_connect_and_from_send() {
 
 #[test]
 fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
-    let mut connection = Connection::new(0, 0, false, 1);
+    let mut connection = Connection::new(0, 0, HTTP1, 1);
     let mut waits = Vec::new();
     for _ in 0..8 {
         connection.connect(at(0), Some(at(0)));
@@ -157,7 +161,7 @@ fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
 
 /// A connection that was asked thrice at once: at 10, 20 and 30.
 fn asked_thrice() -> Connection {
-    let mut connection = Connection::new(0, 0, false, 3);
+    let mut connection = Connection::new(0, 0, HTTP1, 3);
     connection.connect(at(0), None);
     connection.opened(at(0), None);
     for millis in [10, 20, 30] {

@@ -17,6 +17,17 @@ pub(in crate::load) const MAX_TIME_WAITS: u32 = 5_000;
 impl Engine<'_> {
     /// Does what the driver wants, in order.
     pub(super) fn carry_out(&mut self, now: Timestamp) {
+        loop {
+            self.carry_out_commands(now);
+            // What one connection asks in a row goes out together.
+            let Some(slot) = self.talkative.pop() else {
+                return;
+            };
+            self.flush(slot, now);
+        }
+    }
+
+    fn carry_out_commands(&mut self, now: Timestamp) {
         let mut is_fresh = true;
         while let Some(command) = self.driver.next_command() {
             match command {
@@ -60,6 +71,7 @@ impl Engine<'_> {
                         generation,
                         is_connected: false,
                         unsent: 0,
+                        outbox: Vec::new(),
                         tls: None,
                         wire: Vec::new(),
                     });

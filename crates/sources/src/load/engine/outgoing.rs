@@ -22,6 +22,9 @@ impl Engine<'_> {
         else {
             return;
         };
+        if lane.is_http2 {
+            return self.note_talkative(slot);
+        }
         let unsent = socket.unsent.div_ceil(lane.request.len().max(1));
         if unsent >= in_flight.max(1) {
             // One was answered before it was heard out: a new request would be
@@ -29,6 +32,29 @@ impl Engine<'_> {
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
         socket.unsent += lane.request.len();
+        if let Err(error) = socket.push(lane) {
+            self.driver.failed(slot, now, failure_of(error));
+        }
+    }
+
+    /// A connection of HTTP/2 may have something to send.
+    pub(super) fn note_talkative(&mut self, slot: Slot) {
+        if self.talkative.last() != Some(&slot) {
+            self.talkative.push(slot);
+        }
+    }
+
+    /// Sends what HTTP/2 has to say on a connection.
+    pub(super) fn flush(&mut self, slot: Slot, now: Timestamp) {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return;
+        };
+        self.driver.take_output(slot, &mut socket.outbox);
+        if socket.outbox.is_empty() {
+            return;
+        }
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
         }
@@ -57,19 +83,33 @@ impl Socket {
             let len = lane.request.len().max(1);
             let left = self.unsent - self.unsent.saturating_sub(1) / len * len;
             let from = lane.request.len().saturating_sub(left);
-            let rest = lane.request.get(from..).unwrap_or_default();
-            let Some(tls) = &mut self.tls else {
-                let sent = send(&self.fd, rest)?;
-                self.unsent -= sent;
-                if sent < rest.len() || self.unsent == 0 {
+            let is_boxed = !self.outbox.is_empty();
+            let rest = match is_boxed {
+                true => self.outbox.as_slice(),
+                false => lane.request.get(from..).unwrap_or_default(),
+            };
+            let (taken, is_all) = match &mut self.tls {
+                None => {
+                    let sent = send(&self.fd, rest)?;
+                    (sent, sent == rest.len())
+                }
+                Some(tls) if self.wire.is_empty() && !rest.is_empty() => {
+                    let chunk = rest.get(..TLS_CHUNK).unwrap_or(rest);
+                    let taken = tls.give(chunk);
+                    tls.drain(&mut self.wire);
+                    (taken, true)
+                }
+                Some(_) => (0, true),
+            };
+            match is_boxed {
+                true => drop(self.outbox.drain(..taken)),
+                false => self.unsent -= taken,
+            }
+            if self.tls.is_none() {
+                if !is_all || (self.unsent == 0 && self.outbox.is_empty()) {
                     return Ok(());
                 }
                 continue;
-            };
-            if self.wire.is_empty() && !rest.is_empty() {
-                let chunk = rest.get(..TLS_CHUNK).unwrap_or(rest);
-                self.unsent -= tls.give(chunk);
-                tls.drain(&mut self.wire);
             }
             if self.wire.is_empty() {
                 return Ok(());

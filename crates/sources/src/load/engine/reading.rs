@@ -11,6 +11,7 @@ use super::{Engine, READ_LEN};
 use crate::load::driver::Slot;
 use crate::load::secure::Secure;
 use crate::load::socket::failure_of;
+use crate::tls::TlsFault;
 
 /// Reads of one connection in a row before others have their turn.
 const MAX_READS: usize = 16;
@@ -50,6 +51,9 @@ impl Engine<'_> {
                 let bytes = self.buffer.get(..len).unwrap_or_default();
                 self.driver.received(slot, now, bytes);
             }
+            if self.lanes.get(lane).is_some_and(|lane| lane.is_http2) {
+                self.note_talkative(slot);
+            }
             self.carry_out(now);
             let is_same = matches!(self.sockets.get(slot), Some(Some(socket)) if socket.generation == generation);
             if !is_same || (len < READ_LEN && !is_ended) {
@@ -78,6 +82,11 @@ impl Engine<'_> {
         }
         if !matches!(self.sockets.get(slot), Some(Some(_))) {
             return;
+        }
+        let lane = self.driver.lane_of(slot);
+        let wants_http2 = self.lanes.get(lane).is_some_and(|lane| lane.is_http2);
+        if outcome.is_some_and(|secured| wants_http2 && !secured.is_http2) {
+            return self.driver.tls_failed(slot, now, TlsFault::no_http2());
         }
         if let Some(secured) = outcome {
             self.driver.secured(slot, now, secured);

@@ -1,0 +1,406 @@
+//! HTTP/2 on one connection of a lane (RFC 9113): frames in and out, no I/O
+//! and no time.
+//!
+//! Of a response its status, its length and its end are of interest. We allow
+//! the server no dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so that each
+//! field section can be read for itself, and begin with windows as large as
+//! there are, so that it is never ours that a response waits for.
+
+mod frame;
+mod request;
+mod status;
+
+use frame::{Frame, Frames};
+pub(super) use request::Request;
+
+/// What a client sends first (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Longest frame that either side sends here: the least that all must take.
+const MAX_FRAME: usize = 16_384;
+/// The largest window (RFC 9113 §6.9.1), and the one before anything is said.
+const MAX_WINDOW: i64 = (1 << 31) - 1;
+const FIRST_WINDOW: i64 = 65_535;
+/// Answers to the server's own questions that may wait to be sent: one that
+/// asks more and reads nothing has no response in mind.
+const MAX_WAITING: usize = 64 * 1024;
+
+/// Frame types and flags (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+/// Settings (RFC 9113 §6.5.2).
+const HEADER_TABLE_SIZE: u16 = 1;
+const ENABLE_PUSH: u16 = 2;
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+/// Error codes (RFC 9113 §7).
+const REFUSED_STREAM: u32 = 7;
+const CANCEL: u32 = 8;
+
+/// The peer does not speak HTTP/2, or not as it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotHttp2;
+
+/// What a frame means for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// So many bytes belong to a stream's response.
+    Bytes(u32, u64),
+    /// A stream's response is whole, with its status.
+    Done(u32, u16),
+    /// The server gave a stream up.
+    Reset(u32),
+    /// The server did not look at this stream's request: it may be sent again.
+    Unseen(u32),
+    /// Nothing above this stream was looked at, and nothing more will be.
+    Leaves(u32),
+}
+
+/// A stream of ours.
+#[derive(Debug)]
+struct Stream {
+    id: u32,
+    /// What the server lets us send on it.
+    window: i64,
+    /// Bytes of the body sent.
+    sent: usize,
+    /// Bytes it took of the window that we gave.
+    taken: i64,
+    status: Option<u16>,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    request: std::sync::Arc<Request>,
+    frames: Frames,
+    streams: Vec<Stream>,
+    next_id: u32,
+    /// The server's limits.
+    most_streams: u32,
+    first_window: i64,
+    /// What we may send in all, and what it took of the window we gave.
+    window: i64,
+    taken: i64,
+    /// A field section is in progress: whose, and whether it ends the stream.
+    section: Option<(u32, bool)>,
+    out: Vec<u8>,
+    has_settings: bool,
+}
+
+impl Session {
+    /// A connection that is about to begin, on which `request` is asked.
+    pub(super) fn new(request: std::sync::Arc<Request>) -> Self {
+        let mut session = Self {
+            request,
+            frames: Frames::default(),
+            streams: Vec::new(),
+            next_id: 1,
+            most_streams: u32::MAX,
+            first_window: FIRST_WINDOW,
+            window: FIRST_WINDOW,
+            taken: 0,
+            section: None,
+            out: PREFACE.to_vec(),
+            has_settings: false,
+        };
+        let mut settings = Vec::new();
+        for (name, value) in [
+            (HEADER_TABLE_SIZE, 0),
+            (ENABLE_PUSH, 0),
+            (INITIAL_WINDOW_SIZE, MAX_WINDOW as u32),
+        ] {
+            settings.extend_from_slice(&u16::to_be_bytes(name));
+            settings.extend_from_slice(&u32::to_be_bytes(value));
+        }
+        session.frame(SETTINGS, 0, 0, &settings);
+        session.widen(0, MAX_WINDOW - FIRST_WINDOW);
+        session
+    }
+
+    /// How many streams may be open.
+    pub(super) fn most_streams(&self) -> usize {
+        self.most_streams as usize
+    }
+
+    /// Whether no further stream can be opened, as their numbers are used up.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.next_id > i32::MAX as u32
+    }
+
+    /// Opens a stream with the request; its number.
+    pub(super) fn ask(&mut self) -> u32 {
+        let id = self.next_id;
+        self.next_id += 2;
+        let request = std::sync::Arc::clone(&self.request);
+        let ends = if request.body.is_empty() {
+            END_STREAM
+        } else {
+            0
+        };
+        let mut parts = request.section.chunks(MAX_FRAME).peekable();
+        let mut kind = (HEADERS, ends);
+        while let Some(part) = parts.next() {
+            let last = if parts.peek().is_none() {
+                END_HEADERS
+            } else {
+                0
+            };
+            self.frame(kind.0, kind.1 | last, id, part);
+            kind = (CONTINUATION, 0);
+        }
+        self.streams.push(Stream {
+            id,
+            window: self.first_window,
+            sent: 0,
+            taken: 0,
+            status: None,
+        });
+        self.send_bodies();
+        id
+    }
+
+    /// Gives a stream up.
+    pub(super) fn cancel(&mut self, id: u32) {
+        self.forget(id);
+        self.frame(RST_STREAM, 0, id, &CANCEL.to_be_bytes());
+    }
+
+    /// Moves what is to be sent to the end of `to`.
+    pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
+        to.append(&mut self.out);
+    }
+
+    /// Takes bytes; what they mean is appended to `events`.
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), NotHttp2> {
+        while !bytes.is_empty() {
+            if let Some((frame, body)) = self.frames.step(&mut bytes)? {
+                self.take(frame, &body, events)?;
+                self.frames.recycle(body);
+            }
+            if self.out.len() > MAX_WAITING + self.request.body.len() {
+                return Err(NotHttp2);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Frame, body: &[u8], events: &mut Vec<Event>) -> Result<(), NotHttp2> {
+        // The first frame is SETTINGS (RFC 9113 §3.4), and nothing comes within
+        // a field section but the rest of it (§6.10).
+        let is_first = !core::mem::replace(&mut self.has_settings, true);
+        let is_rest = frame.kind == CONTINUATION;
+        if (is_first && frame.kind != SETTINGS) || is_rest != self.section.is_some() {
+            return Err(NotHttp2);
+        }
+        let id = frame.stream;
+        if matches!(frame.kind, DATA | HEADERS | CONTINUATION) {
+            events.push(Event::Bytes(id, u64::from(frame.length) + 9));
+        }
+        match frame.kind {
+            DATA => self.take_data(frame, events),
+            HEADERS => {
+                let ends_stream = frame.has(END_STREAM);
+                if let Some(stream) = self.stream(id) {
+                    // Interim responses come before the final one; trailers
+                    // behind it have no status.
+                    let is_final = stream.status.is_some_and(|status| status >= 200);
+                    if !is_final {
+                        let section = frame.section(body).ok_or(NotHttp2)?;
+                        stream.status = Some(status::of(section).ok_or(NotHttp2)?);
+                    }
+                }
+                self.section = Some((id, ends_stream));
+                self.end_section(frame, events);
+            }
+            CONTINUATION if self.section.is_some_and(|(of, _)| of == id) => {
+                self.end_section(frame, events);
+            }
+            CONTINUATION | PUSH_PROMISE => return Err(NotHttp2),
+            RST_STREAM => {
+                let code = word(body).ok_or(NotHttp2)?;
+                if self.forget(id) {
+                    events.push(match code {
+                        REFUSED_STREAM => Event::Unseen(id),
+                        _ => Event::Reset(id),
+                    });
+                }
+            }
+            SETTINGS if !frame.has(ACK) => self.take_settings(body)?,
+            PING if !frame.has(ACK) => self.frame(PING, ACK, 0, body),
+            GOAWAY => {
+                let last = word(body).ok_or(NotHttp2)? & 0x7fff_ffff;
+                self.streams.retain(|stream| stream.id <= last);
+                events.push(Event::Leaves(last));
+            }
+            WINDOW_UPDATE => {
+                let more = i64::from(word(body).ok_or(NotHttp2)? & 0x7fff_ffff);
+                self.take_window(id, more)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end_section(&mut self, frame: Frame, events: &mut Vec<Event>) {
+        if !frame.has(END_HEADERS) {
+            return;
+        }
+        if let Some((id, true)) = self.section.take() {
+            self.end_stream(id, events);
+        }
+    }
+
+    fn end_stream(&mut self, id: u32, events: &mut Vec<Event>) {
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        let status = stream.status;
+        let has_unsent = stream.sent < self.request.body.len();
+        if has_unsent {
+            // Answered before it was heard out: the rest is not wanted.
+            self.cancel(id);
+        } else {
+            self.forget(id);
+        }
+        events.push(match status {
+            Some(status) => Event::Done(id, status),
+            None => Event::Reset(id),
+        });
+    }
+
+    fn take_data(&mut self, frame: Frame, events: &mut Vec<Event>) {
+        let length = i64::from(frame.length);
+        self.taken += length;
+        if self.taken > MAX_WINDOW / 2 {
+            let taken = core::mem::take(&mut self.taken);
+            self.widen(0, taken);
+        }
+        if frame.has(END_STREAM) {
+            return self.end_stream(frame.stream, events);
+        }
+        let Some(stream) = self.stream(frame.stream) else {
+            return;
+        };
+        stream.taken += length;
+        if stream.taken > MAX_WINDOW / 2 {
+            let taken = core::mem::take(&mut stream.taken);
+            self.widen(frame.stream, taken);
+        }
+    }
+
+    fn take_settings(&mut self, body: &[u8]) -> Result<(), NotHttp2> {
+        if body.len() % 6 != 0 {
+            return Err(NotHttp2);
+        }
+        for setting in body.chunks_exact(6) {
+            let &[a, b, c, d, e, f] = setting else {
+                return Err(NotHttp2);
+            };
+            let value = u32::from_be_bytes([c, d, e, f]);
+            match u16::from_be_bytes([a, b]) {
+                MAX_CONCURRENT_STREAMS => self.most_streams = value,
+                INITIAL_WINDOW_SIZE => {
+                    let first = i64::from(value);
+                    if first > MAX_WINDOW {
+                        return Err(NotHttp2);
+                    }
+                    // Also for streams that are open; they may go below zero (§6.9.2).
+                    let more = first - self.first_window;
+                    self.streams.iter_mut().for_each(|s| s.window += more);
+                    self.first_window = first;
+                }
+                _ => {}
+            }
+        }
+        self.frame(SETTINGS, ACK, 0, &[]);
+        self.send_bodies();
+        Ok(())
+    }
+
+    fn take_window(&mut self, id: u32, more: i64) -> Result<(), NotHttp2> {
+        let window = match id {
+            0 => Some(&mut self.window),
+            _ => self.stream(id).map(|stream| &mut stream.window),
+        };
+        if let Some(window) = window {
+            *window += more;
+            if *window > MAX_WINDOW || more == 0 {
+                return Err(NotHttp2);
+            }
+        }
+        self.send_bodies();
+        Ok(())
+    }
+
+    /// Sends as much of the bodies as the server's windows let us.
+    fn send_bodies(&mut self) {
+        let request = std::sync::Arc::clone(&self.request);
+        if request.body.is_empty() {
+            return;
+        }
+        for at in 0..self.streams.len() {
+            while let Some(stream) = self.streams.get_mut(at) {
+                let rest = request.body.get(stream.sent..).unwrap_or_default();
+                let room = stream.window.min(self.window).max(0);
+                let len = rest
+                    .len()
+                    .min(MAX_FRAME)
+                    .min(usize::try_from(room).unwrap_or(0));
+                let part = rest.get(..len).unwrap_or_default();
+                if part.is_empty() {
+                    break;
+                }
+                stream.sent += len;
+                stream.window -= len as i64;
+                self.window -= len as i64;
+                let id = stream.id;
+                let flags = if len == rest.len() { END_STREAM } else { 0 };
+                self.frame(DATA, flags, id, part);
+            }
+        }
+    }
+
+    fn stream(&mut self, id: u32) -> Option<&mut Stream> {
+        self.streams.iter_mut().find(|stream| stream.id == id)
+    }
+
+    /// Whether it was known.
+    fn forget(&mut self, id: u32) -> bool {
+        let at = self.streams.iter().position(|stream| stream.id == id);
+        at.map(|at| self.streams.swap_remove(at)).is_some()
+    }
+
+    fn widen(&mut self, id: u32, more: i64) {
+        let more = u32::try_from(more).unwrap_or(0);
+        self.frame(WINDOW_UPDATE, 0, id, &more.to_be_bytes());
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, id: u32, body: &[u8]) {
+        let [_, a, b, c] = (body.len() as u32).to_be_bytes();
+        self.out.extend_from_slice(&[a, b, c, kind, flags]);
+        self.out.extend_from_slice(&id.to_be_bytes());
+        self.out.extend_from_slice(body);
+    }
+}
+
+/// The first four bytes as a number.
+fn word(body: &[u8]) -> Option<u32> {
+    body.first_chunk().copied().map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Where frames begin and end (RFC 9113 §4.1).
+
+use super::{
+    CONTINUATION, DATA, GOAWAY, HEADERS, MAX_FRAME, NotHttp2, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE,
+};
+
+/// Bytes of a frame's header.
+const HEADER: usize = 9;
+/// Flags of HEADERS.
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) length: u32,
+    pub(super) kind: u8,
+    flags: u8,
+    pub(super) stream: u32,
+}
+
+impl Frame {
+    fn parse(bytes: [u8; HEADER]) -> Self {
+        let [a, b, c, kind, flags, s, t, u, v] = bytes;
+        Self {
+            length: u32::from_be_bytes([0, a, b, c]),
+            kind,
+            flags,
+            stream: u32::from_be_bytes([s & 0x7f, t, u, v]),
+        }
+    }
+
+    pub(super) fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The field section of a HEADERS frame, its padding excluded.
+    pub(super) fn section(self, body: &[u8]) -> Option<&[u8]> {
+        let (padding, rest) = match self.has(PADDED) {
+            true => (usize::from(*body.first()?), body.get(1..)?),
+            false => (0, body),
+        };
+        let rest = match self.has(PRIORITY) {
+            true => rest.get(5..)?,
+            false => rest,
+        };
+        rest.get(..rest.len().checked_sub(padding)?)
+    }
+
+    /// Refuses lengths and streams that its type cannot have.
+    fn check(self) -> Result<(), NotHttp2> {
+        let is_of_connection = matches!(self.kind, SETTINGS | PING | GOAWAY);
+        let is_of_stream = matches!(self.kind, DATA | HEADERS | RST_STREAM | CONTINUATION);
+        let is_right = match self.kind {
+            RST_STREAM | WINDOW_UPDATE => self.length == 4,
+            PING => self.length == 8,
+            GOAWAY => self.length >= 8,
+            _ => true,
+        };
+        let has_right_stream = match self.stream {
+            0 => !is_of_stream,
+            _ => !is_of_connection,
+        };
+        let is_short = self.length as usize <= MAX_FRAME;
+        (is_right && has_right_stream && is_short)
+            .then_some(())
+            .ok_or(NotHttp2)
+    }
+}
+
+/// The frames of the server.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    header: [u8; HEADER],
+    /// Bytes of the header that are there.
+    have: usize,
+    /// The frame whose body is in progress, and how much of it is to come.
+    current: Option<(Frame, usize)>,
+    /// Its body, where it is of interest.
+    body: Vec<u8>,
+}
+
+impl Frames {
+    /// Takes bytes off the front of `bytes`, which is not empty; a frame that
+    /// they complete, with its body unless it is DATA.
+    pub(super) fn step(&mut self, bytes: &mut &[u8]) -> Result<Option<(Frame, Vec<u8>)>, NotHttp2> {
+        let (frame, left) = match self.current {
+            Some(current) => current,
+            None => {
+                let room = self.header.get_mut(self.have..).unwrap_or_default();
+                let len = room.len().min(bytes.len());
+                let (taken, rest) = bytes.split_at(len);
+                room.iter_mut()
+                    .zip(taken)
+                    .for_each(|(to, from)| *to = *from);
+                *bytes = rest;
+                self.have += len;
+                if self.have < HEADER {
+                    return Ok(None);
+                }
+                self.have = 0;
+                let frame = Frame::parse(self.header);
+                frame.check()?;
+                (frame, frame.length as usize)
+            }
+        };
+        let (taken, rest) = bytes.split_at(left.min(bytes.len()));
+        *bytes = rest;
+        if frame.kind != DATA {
+            self.body.extend_from_slice(taken);
+        }
+        let left = left - taken.len();
+        self.current = (left > 0).then_some((frame, left));
+        Ok((left == 0).then(|| (frame, core::mem::take(&mut self.body))))
+    }
+
+    /// Takes a body back, to spare the next one its memory.
+    pub(super) fn recycle(&mut self, mut body: Vec<u8>) {
+        if self.body.capacity() == 0 {
+            body.clear();
+            self.body = body;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The request of a lane as a field section (RFC 7541): the same bytes each
+//! time, as nothing is put into the dynamic table.
+
+use crate::load::plan::{Lane, Method};
+
+/// A request's fields and body.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::load) struct Request {
+    pub(super) section: Vec<u8>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Fields that speak of a connection, not of a request (RFC 9113 §8.2.2), and
+/// the one that `:authority` takes the place of.
+const LEFT_OUT: [&str; 6] = [
+    "connection",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Request {
+    /// That of `lane`.
+    pub(in crate::load) fn of(lane: &Lane) -> Self {
+        let target = &lane.target;
+        let given: Vec<(String, &str)> = target
+            .fields
+            .iter()
+            .filter_map(|field| field.split_once(':'))
+            .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim()))
+            .collect();
+        let value_of = |name: &str| {
+            given
+                .iter()
+                .find(|(n, _)| n == name)
+                .map(|(_, value)| *value)
+        };
+        let own_authority = target.url.authority();
+        let authority = value_of("host").unwrap_or(&own_authority);
+        let mut section = Vec::new();
+        match target.method {
+            Method::Get => section.push(0x82),
+            Method::Post => section.push(0x83),
+            other => literal(&mut section, ":method", other.as_str()),
+        }
+        section.push(if target.url.is_tls() { 0x87 } else { 0x86 });
+        literal(&mut section, ":authority", authority);
+        literal(&mut section, ":path", target.url.path());
+        let length = target.body.len().to_string();
+        let own = [
+            (
+                "user-agent",
+                Some(concat!("lagtrace/", env!("CARGO_PKG_VERSION"))),
+            ),
+            ("accept", Some("*/*")),
+            (
+                "content-length",
+                (!target.body.is_empty()).then_some(length.as_str()),
+            ),
+        ];
+        for (name, value) in own {
+            if let (Some(value), None) = (value, value_of(name)) {
+                literal(&mut section, name, value);
+            }
+        }
+        for (name, value) in &given {
+            if !LEFT_OUT.contains(&name.as_str()) {
+                literal(&mut section, name, value);
+            }
+        }
+        Self {
+            section,
+            body: target.body.clone(),
+        }
+    }
+}
+
+/// A field without indexing, its name spelled out, nothing compressed (§6.2.2).
+fn literal(section: &mut Vec<u8>, name: &str, value: &str) {
+    section.push(0);
+    for text in [name, value] {
+        length(section, text.len());
+        section.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A length of seven bits and more (§5.1).
+fn length(section: &mut Vec<u8>, length: usize) {
+    if length < 127 {
+        return section.push(length as u8);
+    }
+    section.push(127);
+    let mut rest = length - 127;
+    while rest >= 128 {
+        section.push((rest % 128) as u8 | 128);
+        rest /= 128;
+    }
+    section.push(rest as u8);
+}

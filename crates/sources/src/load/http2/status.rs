@@ -1,0 +1,107 @@
+//! The status of a response, from the beginning of its field section: pseudo
+//! fields come first (RFC 9113 §8.3), and there is no dynamic table.
+
+/// Statuses of the static table, from index 8 on (RFC 7541, appendix A).
+const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+/// Its first entry of this name.
+const STATUS: u8 = 8;
+
+/// The status that a field section begins with.
+pub(super) fn of(section: &[u8]) -> Option<u16> {
+    let mut rest = section;
+    // The table's new size, zero, may be told first, more than once (§4.2).
+    while let Some((&first, behind)) = rest.split_first() {
+        if first & 0xe0 != 0x20 || first & 0x1f == 0x1f {
+            break;
+        }
+        rest = behind;
+    }
+    let (&first, behind) = rest.split_first()?;
+    if first & 0x80 != 0 {
+        return STATIC
+            .get(usize::from((first & 0x7f).checked_sub(STATUS)?))
+            .copied();
+    }
+    // Literals: with indexing 6 bits of name, without and never 4.
+    let name = if first & 0x40 != 0 {
+        first & 0x3f
+    } else {
+        first & 0x0f
+    };
+    if !(STATUS..STATUS + STATIC.len() as u8).contains(&name) {
+        return None;
+    }
+    // The value: whether it is compressed, its length, itself (§5.2).
+    let (&length, value) = behind.split_first()?;
+    let digits = value.get(..usize::from(length & 0x7f))?;
+    let status = match length & 0x80 {
+        0 => number(digits.iter().map(|digit| digit.checked_sub(b'0')))?,
+        _ => huffman(digits)?,
+    };
+    (100..=999).contains(&status).then_some(status)
+}
+
+/// Three digits.
+fn number(digits: impl ExactSizeIterator<Item = Option<u8>>) -> Option<u16> {
+    if digits.len() != 3 {
+        return None;
+    }
+    digits
+        .map(|digit| digit.filter(|&digit| digit < 10))
+        .try_fold(0, |sum, digit| Some(sum * 10 + u16::from(digit?)))
+}
+
+/// Three digits, compressed (RFC 7541, appendix B): 0 to 2 are the five bits
+/// 0 to 2, the others the six bits from 0x19 on; ones fill the last byte.
+fn huffman(bytes: &[u8]) -> Option<u16> {
+    if bytes.is_empty() || bytes.len() > 3 {
+        return None;
+    }
+    let filled = bytes
+        .iter()
+        .fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
+    let mut bits = filled << (32 - 8 * bytes.len());
+    let mut digits = [None; 3];
+    for digit in &mut digits {
+        let (five, six) = ((bits >> 27) as u8, (bits >> 26) as u8);
+        let length;
+        (*digit, length) = match five {
+            0..=2 => (Some(five), 5),
+            _ => (six.checked_sub(0x19).map(|above| above + 3), 6),
+        };
+        bits <<= length;
+    }
+    number(digits.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_write_a_status() {
+        for (section, status) in [
+            (&b"\x88\x5f"[..], Some(200)),
+            (b"\x20\x8e", Some(500)),
+            (b"\x20\x20\x8d rest", Some(404)),
+            (b"\x48\x03301", Some(301)),
+            (b"\x08\x03503\x00", Some(503)),
+            (b"\x18\x03599", Some(599)),
+            // RFC 7541, C.6.1: 302 compressed; C.6.2: 307.
+            (b"\x48\x82\x64\x02", Some(302)),
+            (b"\x48\x83\x64\x0e\xff", Some(307)),
+            // Another field, the dynamic table, no number, cut short.
+            (b"\x82", None),
+            (b"\xbe", None),
+            (b"\x48\x0330x", None),
+            (b"\x48\x0430", None),
+            (b"\x48\x03099", None),
+            (b"\x48\x85\xff\xff\xff\xff\xff", None),
+            (b"\x48", None),
+            (b"\x20", None),
+            (b"", None),
+        ] {
+            assert_eq!(of(section), status, "{}", section.escape_ascii());
+        }
+    }
+}
