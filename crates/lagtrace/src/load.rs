@@ -80,12 +80,15 @@ Examples:
   lagtrace load http://10.0.0.5/ --rate 500 --hdr latencies.hlog
   lagtrace load http://10.0.0.5/ --format json | jq .load.latency_ns.p99
 
-Coming from wrk, wrk2, ab and oha:
+Coming from wrk, wrk2, ab, oha, hey and h2load:
   wrk -t2 -c100 -d10s URL        load URL -t 2 -c 100 -d 10s
   wrk2 -R 500 URL                load URL --rate 500
   ab -k -c 10 -t 10 URL          load URL -c 10 -d 10s
   ab -k -c 10 -n 1000 URL        load URL -c 10 -n 1000
   oha -z 10s -c 50 -q 500 URL    load URL -d 10s -c 50 --rate 500
+  hey -z 10s -c 50 URL           load URL -d 10s -c 50
+  h2load --h1 -D 10 -c 100 URL   load URL -d 10s -c 100
+  --warm-up-time (h2load)        --warm-up
   h2load -n N -c C -m M URL      load URL -n N -c C --http2 --streams M
   -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
 pub(crate) struct Options {

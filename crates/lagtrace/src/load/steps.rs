@@ -19,12 +19,12 @@ pub(super) struct Steps {
     /// Find the knee: ever more connections, each time as many times more; -d
     /// is for all steps together
     #[arg(long, value_name = "FROM..TO", value_parser = connections)]
-    #[arg(conflicts_with_all = ["rate", "ramp", "hdr"])]
+    #[arg(conflicts_with_all = ["rate", "ramp", "hdr", "requests"])]
     sweep: Option<(u32, u32)>,
     /// Find the knee: an ever higher rate, each time as much higher; -d is for
     /// all steps together
     #[arg(long, value_name = "FROM..TO", value_parser = rates)]
-    #[arg(conflicts_with_all = ["rate", "hdr"])]
+    #[arg(conflicts_with_all = ["rate", "hdr", "requests"])]
     ramp: Option<(f64, f64)>,
     /// Steps of --sweep and --ramp
     #[arg(long, value_name = "N", default_value_t = 8)]
