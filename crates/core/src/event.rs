@@ -357,6 +357,9 @@ pub enum RequestFailure {
     Tls,
     /// The TLS handshake was not over in the time allowed.
     TlsTimeout,
+    /// The server took no request on its connections (HTTP/2's GOAWAY and
+    /// REFUSED_STREAM), however often it was asked.
+    TurnedAway,
     /// Our own side failed (out of descriptors or ports).
     Local,
     /// The run ended first, after a grace: it was in flight or overdue.
@@ -377,6 +380,7 @@ impl RequestFailure {
             Self::Certificate => "certificate not accepted",
             Self::Tls => "TLS failed",
             Self::TlsTimeout => "TLS timeout",
+            Self::TurnedAway => "turned away",
             Self::Local => "failed on our side",
             Self::Cut => "cut by the end of the run",
         }

@@ -251,11 +251,16 @@ impl Driver {
         if let Some(lane) = self.lanes.get_mut(connection.lane) {
             unseen.into_iter().for_each(|due| lane.give_back(due));
         }
+        let is_barren = connection.is_unused();
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
+            Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
+            // The next one is made after a wait.
+            Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
             Received::Over => self.finished(slot, now, false),
             Received::Open if is_moved => self.finished(slot, now, true),
-            Received::Open => {}
+            // Its settings may have made room.
+            Received::Open => self.go_on(slot, now),
         }
     }
 

@@ -28,6 +28,7 @@ use super::socket::SocketPlan;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::{TlsError, TlsPeer};
+use outgoing::Outbox;
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -113,8 +114,8 @@ struct Socket {
     is_connected: bool,
     /// Bytes of the request that neither TLS nor the kernel has taken yet.
     unsent: usize,
-    /// What HTTP/2 wants to send, not taken yet either.
-    outbox: Vec<u8>,
+    /// What HTTP/2 wants to send next, not taken yet either.
+    outbox: Outbox,
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
