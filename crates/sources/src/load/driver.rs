@@ -82,7 +82,12 @@ impl Driver {
                 };
                 bound(numbers.end) - bound(numbers.start)
             });
-            lanes.push(LaneState::new(cadence, lane.experiment, left));
+            lanes.push(LaneState::new(
+                cadence,
+                lane.experiment,
+                left,
+                numbers.start,
+            ));
             let dialect = match plan.http2 {
                 true => Dialect::Http2(Arc::new(Request::of(lane))),
                 false => Dialect::Http1 {
@@ -122,6 +127,11 @@ impl Driver {
         self.connections
             .get(slot)
             .map_or(0, |connection| connection.lane)
+    }
+
+    /// How many connections of a lane workers before this one have.
+    pub(super) fn connections_before(&self, lane: usize) -> u32 {
+        self.lanes.get(lane).map_or(0, |lane| lane.before)
     }
 
     /// How many connections it has.

@@ -67,8 +67,9 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections with bytes left to read, as no new event will tell.
-    unread: Vec<Slot>,
+    /// Connections with bytes left to read, as no new event will tell: their
+    /// generation, and whether the peer's end comes behind those bytes.
+    unread: Vec<(Slot, u32, bool)>,
     /// Connections of HTTP/2 that may have something to send.
     talkative: Vec<Slot>,
     buffer: Vec<u8>,
@@ -92,11 +93,11 @@ pub(super) struct LaneSockets {
 }
 
 impl LaneSockets {
-    /// Those of all lanes of `plan`.
-    pub(super) fn of(plan: &Plan) -> Result<Vec<Self>, TlsError> {
-        let lanes = plan.lanes.iter().map(|lane| {
+    /// Those of all lanes of `plan` for the worker with `driver`.
+    pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
+        let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
-                plan: SocketPlan::new(plan, lane),
+                plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
                 request: request_bytes(lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
@@ -142,7 +143,7 @@ impl<'a> Engine<'a> {
             epoll: epoll.map_err(|error| LoadError::Epoll {
                 source: error.into(),
             })?,
-            lanes: LaneSockets::of(plan)?,
+            lanes: LaneSockets::of(plan, &driver)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
             talkative: Vec::new(),
@@ -219,8 +220,11 @@ impl<'a> Engine<'a> {
 
     /// Handles what happened on the sockets.
     fn react(&mut self, events: &[Readiness]) {
-        for slot in core::mem::take(&mut self.unread) {
-            self.read(slot, false);
+        for (slot, generation, is_ended) in core::mem::take(&mut self.unread) {
+            let socket = self.sockets.get(slot).and_then(Option::as_ref);
+            if socket.is_some_and(|socket| socket.generation == generation) {
+                self.read(slot, is_ended);
+            }
         }
         for &Readiness { events, u64: token } in events {
             let flags = epoll::EventFlags::from_bits_retain(events);

@@ -151,7 +151,7 @@ impl<'a> RingEngine<'a> {
     ) -> Result<Self, LoadError> {
         Ok(Self {
             queue,
-            lanes: LaneSockets::of(plan)?,
+            lanes: LaneSockets::of(plan, &driver)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unsent: Vec::new(),
             alarm: None,
