@@ -58,6 +58,8 @@ pub(super) struct Driver {
     next_check: Timestamp,
     /// Requests that are in flight or wait for their connection.
     pending: usize,
+    /// When a request was sent last.
+    last_start: Option<Timestamp>,
 }
 
 impl Driver {
@@ -112,7 +114,13 @@ impl Driver {
             end: start + plan.warm_up_in_rounds() + plan.duration,
             next_check: start,
             pending: 0,
+            last_start: None,
         }
+    }
+
+    /// When a request was sent last.
+    pub(super) fn last_start(&self) -> Option<Timestamp> {
+        self.last_start
     }
 
     /// Opens all connections that are kept, and begins.

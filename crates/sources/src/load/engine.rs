@@ -53,6 +53,8 @@ pub(super) struct WorkerReport {
     pub(super) cpu: Duration,
     /// How long it ran.
     pub(super) wall: Duration,
+    /// When it sent a request last.
+    pub(super) last_start: Option<Timestamp>,
     /// How late it started requests although a connection was free.
     pub(super) start_lag: LagMeter,
     /// How long it was busy between two waits: how late a read may have been.
@@ -191,6 +193,7 @@ impl<'a> Engine<'a> {
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
+            last_start: self.driver.last_start(),
             start_lag: self.driver.lag().clone(),
             turn: self.turn,
         })

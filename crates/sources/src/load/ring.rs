@@ -189,6 +189,7 @@ impl<'a> RingEngine<'a> {
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
+            last_start: self.driver.last_start(),
             start_lag: self.driver.lag().clone(),
             turn: self.turn.clone(),
         })

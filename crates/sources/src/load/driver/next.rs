@@ -130,6 +130,7 @@ impl Driver {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
+        self.last_start = Some(now);
         connection.send(now, if is_open_loop { due } else { now });
         self.pending += 1;
         self.commands.push_back(Command::Send(slot));
