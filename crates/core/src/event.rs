@@ -204,12 +204,28 @@ pub enum ProbeAnswer {
     NotHttp,
     /// A TLS handshake that succeeded.
     Secured,
-    /// A TLS handshake that did not.
+    /// A TLS handshake that did not, for another reason than the next three.
     TlsFailed,
+    /// A certificate that was not accepted.
+    NotTrusted,
+    /// Bytes that are no TLS where a handshake was asked for.
+    NotTls,
+    /// No whole TLS handshake within the time allowed.
+    TlsTimeout,
     /// An ICMP echo reply.
     Echo,
     /// A UDP datagram.
     Datagram,
+}
+
+impl ProbeAnswer {
+    /// Whether a TLS handshake was asked for and did not succeed.
+    pub const fn is_tls_failure(self) -> bool {
+        matches!(
+            self,
+            Self::TlsFailed | Self::NotTrusted | Self::NotTls | Self::TlsTimeout
+        )
+    }
 }
 
 /// Who stamped a time.

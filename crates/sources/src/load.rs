@@ -21,7 +21,6 @@ mod recent;
 mod record;
 mod ring;
 mod sample;
-mod secure;
 mod socket;
 mod summary;
 mod tally;

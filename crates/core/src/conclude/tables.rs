@@ -248,6 +248,9 @@ pub(super) fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::NotHttp => "not HTTP".to_owned(),
         ProbeAnswer::Secured => "secured".to_owned(),
         ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
+        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
+        ProbeAnswer::NotTls => "no TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
     }

@@ -23,8 +23,8 @@ use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
 use super::record::{Batch, Opened};
-use super::secure::Secured;
 use crate::tls::TlsFault;
+use crate::tls::secure::Secured;
 
 /// How often limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);

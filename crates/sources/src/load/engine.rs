@@ -23,10 +23,10 @@ use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
 use super::plan::{Plan, request_bytes};
 use super::record::Batch;
-use super::secure::Secure;
 use super::socket::SocketPlan;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
+use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
 use outgoing::Outbox;
 

@@ -9,9 +9,9 @@ use rustix::net::{RecvFlags, sockopt};
 
 use super::{Engine, READ_LEN};
 use crate::load::driver::Slot;
-use crate::load::secure::Secure;
 use crate::load::socket::failure_of;
 use crate::tls::TlsFault;
+use crate::tls::secure::Secure;
 
 /// Reads of one connection in a row before others have their turn.
 const MAX_READS: usize = 16;
