@@ -96,6 +96,8 @@ pub enum EventBody {
     Load(LoadCluster),
     /// How the connections of a load run were made, when it is over.
     Transport(LoadTransport),
+    /// What came of one of several URLs of a load run, when it is over.
+    LoadUrl(LoadUrl),
     /// What a load generator itself needed.
     Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
@@ -432,6 +434,23 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// What came of one of several URLs that a load run asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadUrl {
+    /// The target.
+    pub target: TargetId,
+    /// What was asked for.
+    pub url: String,
+    /// How often beside the others.
+    pub weight: u32,
+    /// As of a [`LoadCluster`].
+    pub latency: Distribution,
+    /// Failures by kind.
+    pub failures: Vec<(RequestFailure, u64)>,
+    /// Whole responses by HTTP status.
+    pub statuses: Vec<(u16, u64)>,
 }
 
 /// How the connections of one load run were made, and what they carried.

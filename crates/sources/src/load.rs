@@ -8,6 +8,7 @@
 //! A connection is a state machine without I/O, a worker's policy is another;
 //! the engine moves bytes between them and the sockets.
 
+mod by_url;
 mod cadence;
 mod collector;
 mod connection;
@@ -16,6 +17,7 @@ mod engine;
 mod http2;
 mod lane;
 mod meter;
+mod mix;
 mod plan;
 mod recent;
 mod record;
@@ -38,7 +40,7 @@ use core::time::Duration;
 use lagtrace_core::event::{Event, RequestFailure};
 use lagtrace_core::time::Timestamp;
 
-pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target, WeightedUrl};
 pub use recent::Recent;
 pub use socket::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
@@ -106,6 +108,24 @@ pub enum LoadError {
     #[error("from 1 to {most} requests may be under way on a connection")]
     AtOnce {
         /// How many are possible.
+        most: u32,
+    },
+    /// More URLs than are supported.
+    #[error("at most {most} URLs can be asked for in one run")]
+    TooManyUrls {
+        /// How many are possible.
+        most: usize,
+    },
+    /// A URL that another server answers.
+    #[error("{url} is of another scheme, host or port than the first URL")]
+    OtherOrigin {
+        /// The URL.
+        url: String,
+    },
+    /// A weight that is none.
+    #[error("the weight of a URL is a number from 1 to {most}")]
+    Weight {
+        /// The highest.
         most: u32,
     },
     /// Our sockets cannot be made as the plan wants them.

@@ -54,11 +54,31 @@ pub struct LoadRun {
     /// seconds and groups of connections again; `None` for too few of them.
     #[serde(default)]
     pub intervals: Option<Intervals>,
+    /// What came of each URL, as they were given; empty where there was one.
+    #[serde(default)]
+    pub urls: Vec<UrlRun>,
     /// Seconds at the beginning that are not counted.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// What the generator itself needed.
     pub generator: Option<Generator>,
+}
+
+/// What came of one of several URLs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UrlRun {
+    /// What was asked for.
+    pub url: String,
+    /// How often beside the others.
+    pub weight: u32,
+    /// Whole responses.
+    pub responses: u64,
+    /// Requests without a whole response.
+    pub failed: u64,
+    /// Responses by status, failures by kind.
+    pub outcomes: Vec<StatusCount>,
+    /// As the run's `latency_ns`.
+    pub latency_ns: Figures,
 }
 
 /// The 95 % intervals of a run's quantiles.

@@ -9,6 +9,7 @@ use lagtrace_core::event::{
 };
 use lagtrace_core::time::Timestamp;
 
+use super::by_url::ByUrl;
 use super::plan::Plan;
 use super::recent::{Recent, RecentRequests};
 use super::record::{Batch, Opened, Record};
@@ -42,6 +43,7 @@ pub(super) struct Collector<'a, S> {
     /// What failed during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
+    by_url: ByUrl,
     recent: RecentRequests,
     next_flush: Timestamp,
 }
@@ -69,6 +71,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             last_failed_connect: None,
             early_failures: BTreeMap::new(),
             tls_fault: None,
+            by_url: ByUrl::new(plan),
             recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
@@ -174,6 +177,11 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             let body = EventBody::Transport(lane.transport.clone());
             (self.sink)(Event::here(ended, lane.phase, body));
         }
+        for (lane, url) in self.by_url.finish(self.plan) {
+            let phase = self.plan.lanes.get(lane).map(|lane| lane.phase);
+            let body = EventBody::LoadUrl(url);
+            (self.sink)(Event::here(ended, phase.unwrap_or_default(), body));
+        }
         let body = EventBody::Generator(generator.sample());
         (self.sink)(Event::here(ended, Phase::Baseline, body));
         self.lanes
@@ -262,6 +270,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
         if let Some(tally) = self.tally(record.due, record.lane, record.group) {
             tally.add(record);
+            self.by_url.add(record);
         }
     }
 

@@ -14,6 +14,7 @@ use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
 use super::http2::{self, Request, Session};
+use super::mix::Start;
 use super::record::Record;
 use crate::http::{Progress, ResponseReader};
 
@@ -63,8 +64,8 @@ pub(super) enum Dialect {
         /// Whether responses have no body whatever they say.
         is_head_request: bool,
     },
-    /// HTTP/2, asking this.
-    Http2(Arc<Request>),
+    /// HTTP/2, asking one of these.
+    Http2(Arc<[Request]>),
 }
 
 /// How far that is.
@@ -72,7 +73,7 @@ pub(super) enum Dialect {
 enum Speech {
     Http1(ResponseReader),
     Http2 {
-        request: Arc<Request>,
+        requests: Arc<[Request]>,
         session: Option<Box<Session>>,
         /// Whether the server takes no further requests.
         leaves: bool,
@@ -83,8 +84,8 @@ impl Speech {
     fn new(dialect: Dialect) -> Self {
         match dialect {
             Dialect::Http1 { is_head_request } => Self::Http1(ResponseReader::new(is_head_request)),
-            Dialect::Http2(request) => Self::Http2 {
-                request,
+            Dialect::Http2(requests) => Self::Http2 {
+                requests,
                 session: None,
                 leaves: false,
             },
@@ -106,8 +107,8 @@ enum State {
     Closed,
     Connecting {
         since: Timestamp,
-        /// The intended start of the request that waits for it.
-        due: Option<Timestamp>,
+        /// The request that waits for it.
+        due: Option<Start>,
         /// When TCP's handshake was over and that of TLS began.
         secures_since: Option<Timestamp>,
     },
@@ -117,6 +118,8 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     due: Timestamp,
+    /// Which of the plan's URLs it asks for.
+    part: u16,
     sent: Timestamp,
     first_byte: Option<Timestamp>,
     last_read: Timestamp,
@@ -186,10 +189,10 @@ impl Connection {
         }
     }
 
-    /// The intended starts of requests that the server never looked at.
-    pub(super) fn take_unseen(&mut self) -> Vec<Timestamp> {
+    /// The requests that the server never looked at.
+    pub(super) fn take_unseen(&mut self) -> Vec<Start> {
         let unseen = core::mem::take(&mut self.unseen);
-        unseen.into_iter().map(|request| request.due).collect()
+        unseen.iter().map(InFlight::start).collect()
     }
 
     /// Requests under way.
@@ -221,8 +224,8 @@ impl Connection {
         self.requests == 0
     }
 
-    /// `connect` is called at `now`, for a request that was due at `due` or for none.
-    pub(super) fn connect(&mut self, now: Timestamp, due: Option<Timestamp>) {
+    /// `connect` is called at `now`, for the request `due` or for none.
+    pub(super) fn connect(&mut self, now: Timestamp, due: Option<Start>) {
         self.state = State::Connecting {
             since: now,
             due,
@@ -262,27 +265,34 @@ impl Connection {
         }
     }
 
-    /// The handshakes are done: the intended start of the request that waits.
-    pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Timestamp> {
+    /// The handshakes are done: the request that waits.
+    pub(super) fn opened(&mut self, now: Timestamp, flow: Option<FlowKey>) -> Option<Start> {
         let State::Connecting { since, due, .. } = self.state else {
             return None;
         };
         self.state = State::Open;
         if let Speech::Http2 {
-            request, session, ..
+            requests, session, ..
         } = &mut self.speech
         {
-            *session = Some(Box::new(Session::new(Arc::clone(request))));
+            *session = Some(Box::new(Session::new(Arc::clone(requests))));
         }
         self.flow = flow;
         self.setup = Some(now.since(since));
         due
     }
 
-    /// `send` is called at `now` for a request that was due at `due`.
-    pub(super) fn send(&mut self, now: Timestamp, due: Timestamp) {
+    /// Which of the plan's URLs the oldest request asks for that was not sent yet.
+    pub(super) fn part_to_send(&self) -> u16 {
+        let mut waiting = self.in_flight.iter().filter(|request| !request.is_sent);
+        waiting.next().map_or(0, |request| request.part)
+    }
+
+    /// `send` is called at `now` for the request `start`.
+    pub(super) fn send(&mut self, now: Timestamp, start: Start) {
         self.in_flight.push_back(InFlight {
-            due,
+            due: start.due,
+            part: start.part,
             sent: now,
             first_byte: None,
             last_read: now,
@@ -304,7 +314,7 @@ impl Connection {
                 ..
             } = &mut self.speech
             {
-                in_flight.stream = session.ask();
+                in_flight.stream = session.ask(in_flight.part);
             }
             if !is_open_loop {
                 in_flight.due = now;
@@ -521,19 +531,20 @@ impl Connection {
         }
     }
 
-    /// Takes back a request that will not be answered here: its intended start.
-    pub(super) fn take_back(&mut self) -> Option<Timestamp> {
-        self.in_flight.pop_front().map(|request| request.due)
+    /// Takes back a request that will not be answered here.
+    pub(super) fn take_back(&mut self) -> Option<Start> {
+        let request = self.in_flight.pop_front();
+        request.as_ref().map(InFlight::start)
     }
 
     /// The record of a request that found no connection.
     pub(super) fn record_unsent(
         &mut self,
         now: Timestamp,
-        (since, due): (Timestamp, Timestamp),
+        (since, start): (Timestamp, Start),
         failure: RequestFailure,
     ) -> Record {
-        self.record(InFlight::unsent(since, due), now, Err(failure))
+        self.record(InFlight::unsent(since, start), now, Err(failure))
     }
 
     /// The connection is closed by us.
@@ -583,6 +594,7 @@ impl Connection {
             count: 1,
             flow: self.flow,
             ordinal,
+            part: in_flight.part,
             due: in_flight.due,
             sent: Some(in_flight.sent),
             first_byte: in_flight.first_byte,
@@ -596,9 +608,17 @@ impl Connection {
 }
 
 impl InFlight {
-    fn unsent(since: Timestamp, due: Timestamp) -> Self {
+    fn start(&self) -> Start {
+        Start {
+            due: self.due,
+            part: self.part,
+        }
+    }
+
+    fn unsent(since: Timestamp, Start { due, part }: Start) -> Self {
         Self {
             due,
+            part,
             sent: since,
             first_byte: None,
             last_read: since,

@@ -8,7 +8,6 @@ mod next;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
 use core::time::Duration;
 
@@ -21,6 +20,7 @@ use super::connection::{Connection, Dialect, Received};
 use super::http2::Request;
 use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
+use super::mix::Mix;
 use super::plan::{Method, Plan};
 use super::record::{Batch, Opened};
 use crate::tls::TlsFault;
@@ -84,14 +84,16 @@ impl Driver {
                 };
                 bound(numbers.end) - bound(numbers.start)
             });
+            let mix = Mix::of(plan.urls.iter().map(|url| url.weight));
             lanes.push(LaneState::new(
                 cadence,
                 lane.experiment,
                 left,
                 numbers.start,
+                mix,
             ));
             let dialect = match plan.http2 {
-                true => Dialect::Http2(Arc::new(Request::of(lane))),
+                true => Dialect::Http2(Request::all_of(plan, lane)),
                 false => Dialect::Http1 {
                     is_head_request: lane.target.method == Method::Head,
                 },
@@ -236,7 +238,7 @@ impl Driver {
             // It failed before this could be told.
             return;
         }
-        let due = connection.opened(now, flow);
+        let start = connection.opened(now, flow);
         let (lane, group) = (connection.lane, connection.group);
         self.batch.opened.push(Opened {
             lane,
@@ -245,10 +247,10 @@ impl Driver {
             at: now,
             tls,
         });
-        match due {
-            Some(due) => {
+        match start {
+            Some(start) => {
                 self.pending -= 1;
-                self.send(slot, now, due);
+                self.send(slot, now, start);
             }
             None => self.offer(slot, now),
         }
@@ -267,7 +269,7 @@ impl Driver {
         let is_moved = done > 0 || !unseen.is_empty();
         self.pending -= unseen.len();
         if let Some(lane) = self.lanes.get_mut(connection.lane) {
-            unseen.into_iter().for_each(|due| lane.give_back(due));
+            unseen.into_iter().for_each(|start| lane.give_back(start));
         }
         let is_barren = connection.is_unused();
         match received {
@@ -292,6 +294,13 @@ impl Driver {
     /// Requests under way on a connection.
     pub(super) fn in_flight(&self, slot: Slot) -> usize {
         self.connections.get(slot).map_or(0, Connection::in_flight)
+    }
+
+    /// Which of the plan's URLs the next request to be sent on a connection
+    /// asks for.
+    pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
+        let connection = self.connections.get(slot);
+        connection.map_or(0, Connection::part_to_send)
     }
 
     /// `send` is called later than its command was given.
@@ -392,9 +401,9 @@ impl Driver {
         let Some(lane) = self.lanes.get_mut(connection.lane) else {
             return;
         };
-        while let Some(due) = connection.take_back() {
+        while let Some(start) = connection.take_back() {
             self.pending -= 1;
-            lane.give_back(due);
+            lane.give_back(start);
         }
     }
 

@@ -6,6 +6,7 @@ mod reading;
 
 pub(super) use commands::MAX_TIME_WAITS;
 
+use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -21,7 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::LoadError;
 use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
-use super::plan::{Plan, request_bytes};
+use super::plan::{Lane, Plan, request_bytes};
 use super::record::Batch;
 use super::socket::SocketPlan;
 use super::wait::{NOTHING, Readiness, Waiter};
@@ -88,7 +89,8 @@ pub(super) struct Engine<'a> {
 #[derive(Debug)]
 pub(super) struct LaneSockets {
     pub(super) plan: SocketPlan,
-    pub(super) request: Vec<u8>,
+    /// What is sent, for each of the plan's URLs.
+    pub(super) requests: Vec<Vec<u8>>,
     /// Whom to speak TLS with, if its URL says so.
     peer: Option<TlsPeer>,
     is_http2: bool,
@@ -100,7 +102,7 @@ impl LaneSockets {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
                 plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
-                request: request_bytes(lane),
+                requests: requests(plan, lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
             })
@@ -109,14 +111,22 @@ impl LaneSockets {
     }
 }
 
+fn requests(plan: &Plan, lane: &Lane) -> Vec<Vec<u8>> {
+    let urls = plan.urls_of(lane).into_iter();
+    urls.map(|url| request_bytes(lane, url)).collect()
+}
+
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
     /// Tells events of this socket from those of its predecessors.
     generation: u32,
     is_connected: bool,
-    /// Bytes of the request that neither TLS nor the kernel has taken yet.
-    unsent: usize,
+    /// Requests, by their parts, that neither TLS nor the kernel has taken to
+    /// their end …
+    queued: VecDeque<u16>,
+    /// … and how much of the first of them was.
+    taken: usize,
     /// What HTTP/2 wants to send next, not taken yet either.
     outbox: Outbox,
     tls: Option<Box<Secure>>,
@@ -127,7 +137,7 @@ struct Socket {
 impl Socket {
     /// Whether something waits for the kernel to take it.
     fn has_unsent(&self) -> bool {
-        self.unsent > 0 || !self.outbox.is_empty() || !self.wire.is_empty()
+        !self.queued.is_empty() || !self.outbox.is_empty() || !self.wire.is_empty()
     }
 }
 

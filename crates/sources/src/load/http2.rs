@@ -71,6 +71,8 @@ pub(super) enum Event {
 #[derive(Debug)]
 struct Stream {
     id: u32,
+    /// Which request it carries.
+    part: u16,
     /// What the server lets us send on it.
     window: i64,
     /// Bytes of the body sent.
@@ -83,7 +85,7 @@ struct Stream {
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    request: std::sync::Arc<Request>,
+    requests: std::sync::Arc<[Request]>,
     frames: Frames,
     streams: Vec<Stream>,
     next_id: u32,
@@ -100,10 +102,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A connection that is about to begin, on which `request` is asked.
-    pub(super) fn new(request: std::sync::Arc<Request>) -> Self {
+    /// A connection that is about to begin, on which any of `requests` is asked.
+    pub(super) fn new(requests: std::sync::Arc<[Request]>) -> Self {
         let mut session = Self {
-            request,
+            requests,
             frames: Frames::default(),
             streams: Vec::new(),
             next_id: 1,
@@ -139,11 +141,14 @@ impl Session {
         self.next_id > i32::MAX as u32
     }
 
-    /// Opens a stream with the request; its number.
-    pub(super) fn ask(&mut self) -> u32 {
+    /// Opens a stream with a request, that of this number; the stream's.
+    pub(super) fn ask(&mut self, part: u16) -> u32 {
         let id = self.next_id;
         self.next_id += 2;
-        let request = std::sync::Arc::clone(&self.request);
+        let requests = std::sync::Arc::clone(&self.requests);
+        let Some(request) = requests.get(usize::from(part)) else {
+            return id;
+        };
         let ends = if request.body.is_empty() {
             END_STREAM
         } else {
@@ -162,6 +167,7 @@ impl Session {
         }
         self.streams.push(Stream {
             id,
+            part,
             window: self.first_window,
             sent: 0,
             taken: 0,
@@ -203,7 +209,8 @@ impl Session {
 
     /// How long the heads of all open streams are.
     fn heads_len(&self) -> usize {
-        let section = self.request.section.len();
+        let sections = self.requests.iter().map(|request| request.section.len());
+        let section = sections.max().unwrap_or(0);
         self.streams.len() * (section + 9 * section.div_ceil(MAX_FRAME))
     }
 
@@ -277,8 +284,9 @@ impl Session {
         let Some(stream) = self.stream(id) else {
             return;
         };
-        let status = stream.status;
-        let has_unsent = stream.sent < self.request.body.len();
+        let (status, part, sent) = (stream.status, stream.part, stream.sent);
+        let request = self.requests.get(usize::from(part));
+        let has_unsent = request.is_some_and(|request| sent < request.body.len());
         if has_unsent {
             // Answered before it was heard out: the rest is not wanted.
             self.cancel(id);
@@ -355,8 +363,8 @@ impl Session {
 
     /// Sends as much of the bodies as the server's windows let us.
     fn send_bodies(&mut self) {
-        let request = std::sync::Arc::clone(&self.request);
-        if request.body.is_empty() {
+        let requests = std::sync::Arc::clone(&self.requests);
+        if requests.iter().all(|request| request.body.is_empty()) {
             return;
         }
         for at in 0..self.streams.len() {
@@ -364,7 +372,9 @@ impl Session {
                 if self.out.len() >= BODIES_LEN {
                     return;
                 }
-                let rest = request.body.get(stream.sent..).unwrap_or_default();
+                let request = requests.get(usize::from(stream.part));
+                let body = request.map_or(&[][..], |request| request.body.as_slice());
+                let rest = body.get(stream.sent..).unwrap_or_default();
                 let room = stream.window.min(self.window).max(0);
                 let len = rest
                     .len()

@@ -14,6 +14,10 @@ use crate::url::Url;
 
 /// Most connections of one run.
 const MAX_CONNECTIONS: u32 = 60_000;
+/// Most URLs of one run.
+pub(super) const MAX_URLS: usize = 1_000;
+/// Highest weight of one of them.
+const MAX_WEIGHT: u32 = 1_000_000;
 /// Most requests under way on one connection.
 const MAX_AT_ONCE: u32 = 1_000;
 /// Highest rate of one lane, in requests per second.
@@ -26,6 +30,9 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 pub struct Plan {
     /// What is asked of whom, on which connections.
     pub lanes: Vec<Lane>,
+    /// What is asked instead of the lanes' own URLs, in turn by weight, of the
+    /// same origin; empty: those.
+    pub urls: Vec<WeightedUrl>,
     /// How the lanes share the time.
     pub arrangement: Arrangement,
     /// When requests start.
@@ -67,6 +74,7 @@ impl Plan {
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
+            urls: Vec::new(),
             arrangement: Arrangement::SideBySide,
             pace: Pace::ClosedLoop,
             duration: Duration::from_secs(10),
@@ -90,6 +98,14 @@ impl Plan {
         let url = &lane.target.url;
         let client = self.tls.as_ref().filter(|_| url.is_tls());
         client.map(|client| client.to(url.host())).transpose()
+    }
+
+    /// What a lane's requests ask for, by the number of their part.
+    pub(super) fn urls_of<'a>(&'a self, lane: &'a Lane) -> Vec<&'a Url> {
+        match self.urls.is_empty() {
+            true => vec![&lane.target.url],
+            false => self.urls.iter().map(|weighted| &weighted.url).collect(),
+        }
     }
 
     /// Connections of all lanes.
@@ -166,6 +182,7 @@ impl Plan {
         if self.at_once == 0 || self.at_once > MAX_AT_ONCE {
             return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
         }
+        self.check_urls()?;
         self.sockets.check(&self.lanes)?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {
@@ -203,6 +220,35 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+impl Plan {
+    fn check_urls(&self) -> Result<(), LoadError> {
+        if self.urls.len() > MAX_URLS {
+            return Err(LoadError::TooManyUrls { most: MAX_URLS });
+        }
+        for WeightedUrl { url, weight } in &self.urls {
+            let origin = |url: &Url| (url.is_tls(), url.authority());
+            let is_of = |lane: &Lane| origin(&lane.target.url) == origin(url);
+            if !self.lanes.iter().all(is_of) {
+                let url = url.to_string();
+                return Err(LoadError::OtherOrigin { url });
+            }
+            if *weight == 0 || *weight > MAX_WEIGHT {
+                return Err(LoadError::Weight { most: MAX_WEIGHT });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One of several URLs that are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightedUrl {
+    /// What is asked for.
+    pub url: Url,
+    /// How often beside the others.
+    pub weight: u32,
 }
 
 /// Connections of one kind to one target; no connection is in two lanes.
@@ -338,13 +384,13 @@ pub enum Arrangement {
     },
 }
 
-/// The request of a lane, byte by byte.
-pub(super) fn request_bytes(lane: &Lane) -> Vec<u8> {
+/// The request of a lane for `url`, byte by byte.
+pub(super) fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
     let target = &lane.target;
     let closes = lane.experiment == Some(Experiment::ConnectionClose);
     let has_content = !target.body.is_empty() || target.method.has_content();
     let own = [
-        Some(("Host", target.url.authority().to_string())),
+        Some(("Host", url.authority().to_string())),
         Some((
             "User-Agent",
             format!("lagtrace/{}", env!("CARGO_PKG_VERSION")),
@@ -359,11 +405,7 @@ pub(super) fn request_bytes(lane: &Lane) -> Vec<u8> {
             given.eq_ignore_ascii_case(name)
         })
     };
-    let mut head = format!(
-        "{} {} HTTP/1.1\r\n",
-        target.method.as_str(),
-        target.url.path()
-    );
+    let mut head = format!("{} {} HTTP/1.1\r\n", target.method.as_str(), url.path());
     for (name, value) in own
         .into_iter()
         .flatten()
@@ -400,7 +442,7 @@ mod tests {
             experiment: None,
             connections: 1,
         };
-        String::from_utf8(request_bytes(&lane)).expect("text")
+        String::from_utf8(request_bytes(&lane, &lane.target.url)).expect("text")
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Record {
     /// When `send` was called, or `connect` where it was never sent; `None` if
     /// no connection was free for it.
     pub(super) sent: Option<Timestamp>,
+    /// Which of the plan's URLs it asked for, from 0.
+    pub(super) part: u16,
     /// When the first response byte was read.
     pub(super) first_byte: Option<Timestamp>,
     /// When its last byte was read, or it was given up.

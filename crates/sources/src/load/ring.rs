@@ -296,13 +296,17 @@ impl<'a> RingEngine<'a> {
         if socket.generation != generation {
             return Ok(());
         }
-        let is_short = lane.request.len() <= SHORT_REQUEST;
+        let part = usize::from(self.driver.part_to_send(slot));
+        let Some(request) = lane.requests.get(part) else {
+            return Ok(());
+        };
+        let is_short = request.len() <= SHORT_REQUEST;
         socket.is_sending = !is_short;
         let token = Asked::Send.token(slot, generation);
         // SAFETY: requests are never changed and live longer than the queue.
         #[allow(unsafe_code)]
         unsafe {
-            self.queue.send(slot, &lane.request, is_short, token)
+            self.queue.send(slot, request, is_short, token)
         }
     }
 

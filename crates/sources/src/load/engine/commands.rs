@@ -37,8 +37,9 @@ impl Engine<'_> {
                         true => now,
                         false => self.clock.now(),
                     };
+                    let part = self.driver.part_to_send(slot);
                     self.driver.sent(slot, now);
-                    self.send(slot, now);
+                    self.send(slot, now, part);
                 }
                 Command::Connect(slot) => self.connect(slot, now),
                 Command::Close(slot) => self.close(slot),
@@ -70,7 +71,8 @@ impl Engine<'_> {
                         fd,
                         generation,
                         is_connected: false,
-                        unsent: 0,
+                        queued: std::collections::VecDeque::new(),
+                        taken: 0,
                         outbox: super::Outbox::default(),
                         tls: None,
                         wire: Vec::new(),

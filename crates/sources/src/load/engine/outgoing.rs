@@ -14,8 +14,8 @@ use crate::load::socket::failure_of;
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due.
-    pub(super) fn send(&mut self, slot: Slot, now: Timestamp) {
+    /// Sends a request that is due, the one of this part.
+    pub(super) fn send(&mut self, slot: Slot, now: Timestamp, part: u16) {
         let lane = self.driver.lane_of(slot);
         let in_flight = self.driver.in_flight(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
@@ -25,13 +25,12 @@ impl Engine<'_> {
         if lane.is_http2 {
             return self.note_talkative(slot);
         }
-        let unsent = socket.unsent.div_ceil(lane.request.len().max(1));
-        if unsent >= in_flight.max(1) {
+        if socket.queued.len() >= in_flight.max(1) {
             // One was answered before it was heard out: a new request would be
             // taken for its end.
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
-        socket.unsent += lane.request.len();
+        socket.queued.push_back(part);
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
         }
@@ -111,15 +110,13 @@ impl Socket {
     /// Gives the kernel as much as it takes.
     fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
         loop {
-            // Requests of a lane are alike: what is left are the rest of one
-            // and, behind it, whole ones.
-            let len = lane.request.len().max(1);
-            let left = self.unsent - self.unsent.saturating_sub(1) / len * len;
-            let from = lane.request.len().saturating_sub(left);
+            let part = self.queued.front().copied().map(usize::from);
+            let request = part.and_then(|part| lane.requests.get(part));
+            let request = request.map_or(&[][..], Vec::as_slice);
             let is_boxed = !self.outbox.is_empty();
             let rest = match is_boxed {
                 true => self.outbox.rest(),
-                false => lane.request.get(from..).unwrap_or_default(),
+                false => request.get(self.taken..).unwrap_or_default(),
             };
             let (taken, is_all) = match &mut self.tls {
                 None => {
@@ -136,10 +133,15 @@ impl Socket {
             };
             match is_boxed {
                 true => self.outbox.taken += taken,
-                false => self.unsent -= taken,
+                false => {
+                    self.taken += taken;
+                    if self.taken == request.len() && self.queued.pop_front().is_some() {
+                        self.taken = 0;
+                    }
+                }
             }
             if self.tls.is_none() {
-                if !is_all || (self.unsent == 0 && self.outbox.is_empty()) {
+                if !is_all || (self.queued.is_empty() && self.outbox.is_empty()) {
                     return Ok(());
                 }
                 continue;
