@@ -91,7 +91,7 @@ fn checksum(segment: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
 pub(super) struct Reply {
     from: IpAddr,
     /// The port of ours that it came to.
-    port: u16,
+    pub(super) port: u16,
     /// Its header.
     pub(super) segment: ReplySegment,
     /// Its time to live; `None` where the IP header was not read (IPv6).
