@@ -188,7 +188,7 @@ mod tests {
         let pace = |address: &str, count| {
             let plan = SteadyPlan {
                 target: TargetId::Subject,
-                address: address.parse().unwrap(),
+                address: address.parse().expect("an address"),
                 method: SteadyMethod::Icmp,
                 count,
                 turn: Turn::ByTheClock,

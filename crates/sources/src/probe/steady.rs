@@ -132,6 +132,17 @@ impl SteadyPlan {
         [flags, sizes, ports].into_iter().find(|count| *count > 1)
     }
 
+    /// Bytes before the payload of the probe of this number.
+    fn headers(&self, number: u32) -> u16 {
+        let ip = if self.address.is_ipv4() { 20 } else { 40 };
+        match self.method {
+            SteadyMethod::Syn => ip + u16::from(segment::header_len(self.packet.flags(number))),
+            SteadyMethod::Connect => 0,
+            // Both have the same.
+            SteadyMethod::Icmp | SteadyMethod::Udp => ip + 8,
+        }
+    }
+
     /// What the probe of this number differs in.
     fn step(&self, number: u32) -> Option<ProbeStep> {
         self.steps()?;

@@ -333,6 +333,7 @@ impl<'a> Series<'a> {
             noticed: None,
             queued: None,
             step: self.plan.step(number),
+            headers: self.plan.headers(number),
             reply: None,
         }
     }
