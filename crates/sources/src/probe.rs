@@ -207,7 +207,7 @@ fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
 fn is_answered(sample: &ProbeSample) -> bool {
     !matches!(
         sample.answer,
-        ProbeAnswer::Silence | ProbeAnswer::Unreachable(..)
+        ProbeAnswer::Silence | ProbeAnswer::TlsTimeout | ProbeAnswer::Unreachable(..)
     )
 }
 

@@ -83,6 +83,9 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "closed" => ProbeAnswer::Closed,
         "not-http" => ProbeAnswer::NotHttp,
         "tls-failed" => ProbeAnswer::TlsFailed,
+        "not-trusted" => ProbeAnswer::NotTrusted,
+        "not-tls" => ProbeAnswer::NotTls,
+        "tls-timeout" => ProbeAnswer::TlsTimeout,
         "status" => ProbeAnswer::Status(words.count("status")? as u16),
         "unreachable" => {
             let word = words.operand("unreachable")?;

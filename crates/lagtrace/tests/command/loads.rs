@@ -59,6 +59,18 @@ fn a_service_that_falls_behind_shows_in_what_users_wait() {
 }
 
 #[test]
+fn a_number_of_requests_at_a_rate_that_is_kept_is_kept_up_with() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(150), answer));
+    let counted = ["load", &server.url(), "-n", "20", "--rate", "50"];
+    let run = lagtrace(counted.iter().chain(&["-c", "20"])).expect(0);
+    assert!(!run.stdout.contains("did not keep up"), "{run:#?}");
+    // One connection answers seven a second.
+    let run = lagtrace(counted.iter().chain(&["-c", "1"])).expect(0);
+    assert!(run.stdout.contains("did not keep up"), "{run:#?}");
+}
+
+#[test]
 fn errors_and_refusals_are_found() {
     let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     let server = Server::start(Manner::Answers(busy));
