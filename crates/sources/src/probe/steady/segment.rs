@@ -40,6 +40,14 @@ pub(super) struct Syn {
     pub(super) payload: u16,
 }
 
+/// Bytes of the header of a segment with these control bits, with its options.
+pub(super) fn header_len(flags: TcpFlags) -> u8 {
+    match flags.contains(TcpFlags::SYN) {
+        true => LEN,
+        false => HEADER,
+    }
+}
+
 impl Syn {
     /// The segment with its checksum, without an IP header.
     pub(super) fn to_bytes(self) -> Vec<u8> {
@@ -48,7 +56,7 @@ impl Syn {
             SocketAddr::V6(_) => 1440,
         });
         let has_options = self.flags.contains(TcpFlags::SYN);
-        let len = if has_options { LEN } else { HEADER };
+        let len = header_len(self.flags);
         let mut bytes = vec![0; usize::from(len) + usize::from(self.payload)];
         let mut put = |at: usize, field: &[u8]| {
             for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
@@ -91,7 +99,7 @@ fn checksum(segment: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
 pub(super) struct Reply {
     from: IpAddr,
     /// The port of ours that it came to.
-    port: u16,
+    pub(super) port: u16,
     /// Its header.
     pub(super) segment: ReplySegment,
     /// Its time to live; `None` where the IP header was not read (IPv6).
@@ -240,6 +248,23 @@ mod tests {
             let bytes = syn.to_bytes();
             assert_ne!(bytes[16..18], [0, 0]);
             assert_eq!(checksum(&bytes, syn.source.ip(), syn.destination.ip()), 0);
+        }
+    }
+
+    #[test]
+    fn what_lies_before_the_payload_is_as_long_as_told() {
+        for (flags, len) in [(SYN, 40), (SYN.with(ACK), 40), (ACK, 20)] {
+            let payload = 7;
+            let syn = Syn {
+                flags,
+                payload,
+                ..syn(true)
+            };
+            assert_eq!(header_len(flags), len);
+            assert_eq!(
+                syn.to_bytes().len(),
+                usize::from(payload) + usize::from(len)
+            );
         }
     }
 
