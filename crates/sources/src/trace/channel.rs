@@ -15,9 +15,9 @@ use socket2::{Protocol, Socket, Type};
 use super::connect::Connects;
 use super::form::Form;
 use super::held::Held;
-use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl, source};
 use super::{Dress, TraceError, TracePlan};
+use crate::headers::Ends;
 use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 

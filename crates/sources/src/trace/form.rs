@@ -4,9 +4,10 @@ use core::net::SocketAddr;
 
 use lagtrace_core::route::{HopAnswer, Translation};
 
-use super::header::{self, Header};
-use super::packet::{self, Ends};
+use super::header;
+use super::packet;
 use super::socket::Kind;
+use crate::headers::{Ends, Ipv4Header, UDP};
 use crate::stamped::queue::{Icmp, Reply};
 
 /// Ports in use where the port changes from probe to probe.
@@ -68,10 +69,10 @@ impl Form {
     }
 
     /// The IP header, where it is ours too.
-    pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Header> {
+    pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Ipv4Header> {
         let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
-        is_ours.then(|| Header {
-            protocol: packet::UDP,
+        is_ours.then(|| Ipv4Header {
+            protocol: UDP,
             id: header::id(number),
             ttl,
             tos,

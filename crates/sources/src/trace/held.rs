@@ -21,9 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, answered};
-use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl};
 use super::{Dress, TraceError};
+use crate::headers::Ends;
 use crate::stamped::queue::{Reply, Stage};
 use crate::stamped::{Came, StampedSocket};
 
@@ -275,12 +275,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
         local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     };
     let local = address(&connection)?;
-    let ends = Ends {
-        source: local.ip(),
-        destination: target.ip(),
-        source_port: local.port(),
-        destination_port: target.port(),
-    };
+    let ends = Ends::between(local, target);
     let handshake = handshake(&raw, &ends)?;
     let begun = match took < REPEATED {
         true => sent,
