@@ -83,6 +83,14 @@ pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
 }
 
+/// The probe whose datagram comes back as it was sent, by the half of its
+/// payload's number that makes up for no checksum.
+pub(super) fn udp_echoed(datagram: &[u8], last: u32) -> Option<u32> {
+    let payload = datagram.get(UDP_HEADER..)?;
+    let rest = word(payload.strip_prefix(&MAGIC)?, 2)?;
+    recall(last, rest.into(), 1 << 16)
+}
+
 /// A SYN whose sequence number names the probe.
 pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     let mss: u16 = if ends.destination.is_ipv4() {
@@ -257,6 +265,7 @@ mod tests {
             let _ = syn_reply(&ends, last, &bytes, last);
             let _ = echo_number(None, 8, &bytes, last);
             let _ = payload_number(&bytes);
+            let _ = udp_echoed(&bytes, last);
             let _ = behind_v4(&bytes);
         }
     }

@@ -2,7 +2,7 @@
 //! ICMP errors.
 
 use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -395,6 +395,45 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
             .all(|(outcome, bytes)| *outcome == Ok(0) && bytes.is_empty()),
         "{ends:?}"
     );
+}
+
+/// A program that answers datagrams after a while, and says nothing of theirs:
+/// meanwhile others were sent, to hops before it.
+#[test]
+fn a_slow_answer_of_an_open_port_is_none_to_a_probe_that_expired() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    for family in ["icmp", "icmpv6"] {
+        chain.filter(2, "output", &format!("{family} type time-exceeded drop"));
+    }
+    let target = chain.all.last().expect("there is one");
+    let socket = target.visit(|| UdpSocket::bind(("::", 5353)).expect("it is free there"));
+    let server = std::thread::spawn(move || {
+        let wait = Duration::from_secs(3);
+        socket.set_read_timeout(Some(wait)).expect("an option");
+        while let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
+            std::thread::sleep(Duration::from_millis(12));
+            socket.send_to(b"what?", from).expect("it is sent");
+        }
+    });
+    for (is_v4, method, is_raw) in [
+        (true, RouteMethod::Paris, false),
+        (true, RouteMethod::Dublin, true),
+        (false, RouteMethod::Paris, true),
+    ] {
+        let plan = TracePlan {
+            is_raw,
+            ..plan(chain.target(is_v4), 5353, method)
+        };
+        let (route, hops) = chain.trace(&plan);
+        let mut expected = expected(4, is_v4);
+        "*".clone_into(&mut expected[1]);
+        assert_eq!(addresses(&hops), expected, "{method:?} {hops:#?}");
+        assert_eq!((route.outcome.as_str(), route.distance), ("open", Some(4)));
+    }
+    server.join().expect("the server ends");
 }
 
 #[test]
