@@ -164,8 +164,9 @@ impl Lane {
 
     fn collect(&mut self, target: SocketAddr, seen: &mut Vec<Seen>) {
         let (ends, last) = (self.ends, self.last);
+        let (raw, under_way) = (&self.raw, &mut self.under_way);
         let mut said = Vec::new();
-        self.raw.collect(|came| match came {
+        raw.collect(|came| match came {
             Came::Sent { number, stage, at } => {
                 if stage == Stage::Device {
                     seen.push(Seen::Sent { number, at });
@@ -173,7 +174,12 @@ impl Lane {
             }
             Came::Icmp(icmp) => {
                 let number = segment::quoted(&ends, &icmp.quoted, last);
-                seen.extend(number.and_then(|number| answered(number, icmp, false, None)));
+                seen.extend(number.and_then(|number| {
+                    let answer = answered(number, icmp, false, None)?;
+                    // The target did not see it.
+                    under_way.remove(&number);
+                    Some(answer)
+                }));
             }
             Came::Reply(reply) => said.push(reply),
         });
@@ -206,17 +212,24 @@ impl Lane {
         }))
     }
 
-    /// By the time stamp that it echoes; without one the first of those that can
-    /// have come so far.
     fn which(&self, said: &Said) -> Option<u32> {
         let echoed = said.echo.filter(|_| !said.is_reset);
-        let is_it = |waiting: &Waiting| match echoed {
-            Some(echo) => waiting.stamp == echo,
-            None => waiting.ttl >= self.handshake.hops,
-        };
-        let mut all = self.under_way.iter();
-        all.find(|(_, waiting)| is_it(waiting)).map(|(&n, _)| n)
+        which(&self.under_way, echoed, self.handshake.hops)
     }
+}
+
+/// The probe that is answered, by the time stamp `echoed`: of several that bear
+/// it the one that was to go farthest, as the others may have expired. Without
+/// one the first of those that can have come `hops` far.
+fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> Option<u32> {
+    let mut all = under_way.iter();
+    let found = match echoed {
+        Some(echo) => all
+            .filter(|(_, waiting)| waiting.stamp == echo)
+            .max_by_key(|(_, waiting)| waiting.ttl),
+        None => all.find(|(_, waiting)| waiting.ttl >= hops),
+    };
+    found.map(|(&number, _)| number)
 }
 
 impl Drop for Lane {
@@ -331,5 +344,23 @@ fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
     match ends.destination {
         IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),
         IpAddr::V6(_) => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_probes_with_one_stamp_the_farthest_was_answered() {
+        let waiting = |(number, ttl, stamp)| (number, Waiting { ttl, stamp });
+        let probes = [(7, 2, 50), (8, 9, 50), (9, 3, 51), (10, 4, 52)];
+        let mut under_way: BTreeMap<u32, Waiting> = probes.map(waiting).into();
+        assert_eq!(which(&under_way, Some(50), 4), Some(8));
+        under_way.remove(&8);
+        assert_eq!(which(&under_way, Some(53), 4), None);
+        // Without stamps only as far as the target can be.
+        assert_eq!(which(&under_way, None, 4), Some(10));
+        assert_eq!(which(&under_way, None, 5), None);
     }
 }

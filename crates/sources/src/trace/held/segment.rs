@@ -37,6 +37,8 @@ pub(super) struct Handshake {
 /// What a segment of the target amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
+    /// A reset in answer to a segment of ours. What resets of its own accord
+    /// acknowledges something besides (RFC 9293 §3.10.7.1, §3.10.5).
     pub(super) is_reset: bool,
     /// An acknowledgement without anything else.
     pub(super) is_pure: bool,
@@ -120,7 +122,7 @@ pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
     let flags = segment.get(13)?;
     let is_empty = segment.len() == data_at(segment)?;
     is_ours.then(|| Said {
-        is_reset: flags & RST != 0,
+        is_reset: flags & (RST | ACK) == RST,
         is_pure: is_empty && flags & (SYN | RST | FIN | ACK) == ACK,
         echo: stamps(segment).map(|(_, echo)| echo),
     })
@@ -227,6 +229,9 @@ mod tests {
         assert_eq!(handshake.own_stamp(Duration::from_micros(12_900)), 89);
         segment[13] = RST;
         assert!(read(&ends, &segment).is_some_and(|said| said.is_reset));
+        segment[13] = RST | ACK;
+        let said = read(&ends, &segment).expect("it is ours");
+        assert!(!said.is_reset && !said.is_pure, "of its own accord");
         assert_eq!(read(&its, &segment), None);
     }
 
