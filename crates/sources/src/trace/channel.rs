@@ -46,6 +46,8 @@ pub(super) enum Seen {
     Sent { number: u32, at: Timestamp },
     /// It was answered.
     Answered(Answered),
+    /// If nothing answers it, that says nothing.
+    Doubtful { number: u32 },
 }
 
 /// An answer to a probe.
@@ -68,6 +70,10 @@ pub(super) struct Answered {
 
 /// A way to send probes.
 pub(super) trait Channel {
+    /// Makes ready what probes of a flow need. It may take a while.
+    fn prepare(&mut self, _flow: u16) -> io::Result<()> {
+        Ok(())
+    }
     /// Sends one.
     fn send(&mut self, probe: Outgoing) -> io::Result<()>;
     /// Collects what came since.

@@ -64,6 +64,8 @@ struct Flight {
     /// When the kernel handed it to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
+    /// Whether its silence would say nothing.
+    is_doubtful: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -193,6 +195,8 @@ impl<'a> Engine<'a> {
     }
 
     fn send(&mut self, flow: u16, ttl: u8) -> Result<(), TraceError> {
+        let failed = failure("sending a probe", self.plan.target);
+        self.channel.prepare(flow).map_err(&failed)?;
         let begun = self.clock.now();
         let probe = Outgoing {
             number: self.number,
@@ -200,9 +204,7 @@ impl<'a> Engine<'a> {
             ttl,
             size: 0,
         };
-        self.channel
-            .send(probe)
-            .map_err(failure("sending a probe", self.plan.target))?;
+        self.channel.send(probe).map_err(failed)?;
         self.number = self.number.wrapping_add(1);
         if flow != SCOUT {
             self.pace.sent(flow, ttl, begun);
@@ -214,6 +216,7 @@ impl<'a> Engine<'a> {
             begun,
             sent: None,
             is_overdue: false,
+            is_doubtful: false,
         });
         Ok(())
     }
@@ -263,16 +266,21 @@ impl<'a> Engine<'a> {
         let now = self.clock.now();
         for seen in seen {
             match seen {
-                Seen::Sent { number, at } => {
-                    let flight = self.under_way.iter_mut().rev().find(|f| f.number == number);
-                    if let Some(flight) = flight {
-                        flight.sent = Some(at);
-                    }
+                Seen::Sent { number, at } => self.change(number, |flight| flight.sent = Some(at)),
+                Seen::Doubtful { number } => {
+                    self.change(number, |flight| flight.is_doubtful = true);
                 }
                 Seen::Answered(answered) => self.answered(answered, now),
             }
         }
         self.expire(now);
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Flight)) {
+        let mut flights = self.under_way.iter_mut().rev();
+        if let Some(flight) = flights.find(|flight| flight.number == number) {
+            change(flight);
+        }
     }
 
     fn answered(&mut self, answered: Answered, now: Timestamp) {
@@ -371,7 +379,7 @@ impl<'a> Engine<'a> {
             .pace
             .distance()
             .is_some_and(|distance| flight.ttl > distance);
-        if flight.flow == SCOUT || is_beyond {
+        if flight.flow == SCOUT || is_beyond || flight.is_doubtful {
             return;
         }
         self.tell(

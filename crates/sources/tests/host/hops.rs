@@ -397,6 +397,41 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
     );
 }
 
+/// A server that closes what it is not asked in at once loses nothing by that:
+/// neither its own hop nor one before it does.
+#[test]
+fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    let server = chain.listen(8080);
+    chain.filter(2, "output", "icmp type time-exceeded drop");
+    // Keep-alives that come after the first few are not answered.
+    let rule = "meta length 53 tcp dport 8080 limit rate over 1/hour burst 3 packets drop";
+    chain.filter(3, "input", rule);
+    std::thread::spawn(move || {
+        for connection in server.incoming().take(12).flatten() {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(connection);
+        }
+    });
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(8),
+            interval: Duration::from_millis(150),
+        }),
+        ..plan(chain.target(true), 8080, RouteMethod::InConnection)
+    };
+    let (route, hops) = chain.trace(&plan);
+    let last = hops.last().expect("there are hops");
+    assert_eq!((last.ttl, route.distance), (3, Some(3)), "{hops:#?}");
+    assert!(last.received > 0, "{last:#?}");
+    assert_eq!((last.state, last.sent), (HopState::Answers, last.received));
+    // One that keeps silent has been asked all the same.
+    assert!(hops[1].state == HopState::Silent && hops[1].sent > 0);
+}
+
 /// A program that answers datagrams after a while, and says nothing of theirs:
 /// meanwhile others were sent, to hops before it.
 #[test]
