@@ -9,9 +9,11 @@ use std::time::Duration;
 use lagtrace_core::event::{EventBody, Stamp};
 use lagtrace_core::report::{Hop, HopState, Route};
 use lagtrace_core::route::{RouteMethod, RouteTally};
+use socket2::{Domain, Protocol, Socket, Type};
+
 use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
 
-use crate::world::{Namespace, can_run, run_without_rights, skip};
+use crate::world::{Namespace, can_run, run, run_without_rights, skip};
 
 /// Runs in a row in which no hop may be missed.
 const RUNS: usize = 5;
@@ -395,6 +397,97 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
             .all(|(outcome, bytes)| *outcome == Ok(0) && bytes.is_empty()),
         "{ends:?}"
     );
+}
+
+/// A target that answers later and later: late is not lost, though the trace has
+/// nothing else to wait for.
+#[test]
+fn what_comes_late_in_the_end_is_not_lost() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(1);
+    let target = &chain.all[1];
+    target.run("sysctl -qw net.ipv4.icmp_echo_ignore_all=1");
+    let socket = target.visit(|| Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)));
+    let mut socket = socket.expect("root may");
+    let wait = Duration::from_secs(2);
+    socket.set_read_timeout(Some(wait)).expect("an option");
+    let server = std::thread::spawn(move || {
+        let mut packet = [0; 128];
+        for count in 0.. {
+            let Ok(len) = socket.read(&mut packet) else {
+                return;
+            };
+            // An echo request becomes its reply, and the checksum follows.
+            let mut message = packet[20..len].to_vec();
+            let sum = u32::from(u16::from_be_bytes([message[2], message[3]])) + 0x0800;
+            let sum = (sum & 0xffff) + (sum >> 16);
+            message[0] = 0;
+            message[2..4].copy_from_slice(&(sum as u16).to_be_bytes());
+            let to = SocketAddr::from(([10, 99, 1, 1], 0)).into();
+            let socket = socket.try_clone().expect("a descriptor");
+            let pause = Duration::from_millis(if count < 3 { 2 } else { 900 });
+            std::thread::spawn(move || {
+                std::thread::sleep(pause);
+                socket.send_to(&message, &to).expect("it is sent");
+            });
+        }
+    });
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(5),
+            interval: Duration::from_millis(50),
+        }),
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Icmp)
+    };
+    let (_, hops) = chain.trace(&plan);
+    assert_eq!(hops[0].state, HopState::Answers, "{hops:#?}");
+    assert!(hops[0].rtt_ns.max > 800_000_000, "{hops:#?}");
+    server.join().expect("the server ends");
+}
+
+/// A device that goes down for a while: what was measured before and after it
+/// stands, and that some probes could not be sent is told.
+#[test]
+fn what_cannot_be_sent_ends_no_trace() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(1);
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(25),
+            interval: Duration::from_millis(100),
+        }),
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Icmp)
+    };
+    let client = chain.client();
+    let (mut tally, mut told) = (RouteTally::default(), 0);
+    let outcome = client.visit(|| {
+        trace(&plan, &AtomicBool::new(false), |event| match event.body {
+            EventBody::Trace(start) => tally.begin(start),
+            EventBody::Hop(sample) => {
+                tally.observe(&sample);
+                told += 1;
+                if told == 3 {
+                    client.run("ip route add unreachable 10.99.1.2/32");
+                    let again = format!("ip netns exec {} ip route del", client.name);
+                    let again = format!("{again} unreachable 10.99.1.2/32");
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_millis(500));
+                        run(&again);
+                    });
+                }
+            }
+            other => panic!("{other:?}"),
+        })
+    });
+    let hops = tally.hops();
+    assert_eq!(hops[0].sent, hops[0].received, "{hops:#?}");
+    assert!(told > 3, "it went on afterwards");
+    let error = outcome.expect_err("some were not sent").to_string();
+    assert!(error.contains(" to 10.99.1.2 could not be sent"), "{error}");
 }
 
 /// A server that closes what it is not asked in at once loses nothing by that:
