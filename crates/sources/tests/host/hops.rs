@@ -20,12 +20,12 @@ const RUNS: usize = 5;
 
 /// Namespaces in a row, the client first and the target last: link N from the
 /// client has 10.99.N.0/24 and fd99:N::/64, and the far end of each the 2.
-struct Chain {
-    all: Vec<Namespace>,
+pub(crate) struct Chain {
+    pub(crate) all: Vec<Namespace>,
 }
 
 impl Chain {
-    fn new(hops: usize) -> Self {
+    pub(crate) fn new(hops: usize) -> Self {
         let all: Vec<_> = (0..=hops).map(|_| Namespace::new()).collect();
         for (n, pair) in (1..).zip(all.windows(2)) {
             let (near, far) = (&pair[0], &pair[1]);
@@ -56,11 +56,11 @@ impl Chain {
         Self { all }
     }
 
-    fn client(&self) -> &Namespace {
+    pub(crate) fn client(&self) -> &Namespace {
         &self.all[0]
     }
 
-    fn target(&self, is_v4: bool) -> IpAddr {
+    pub(crate) fn target(&self, is_v4: bool) -> IpAddr {
         let last = self.all.len() - 1;
         let address = match is_v4 {
             true => format!("10.99.{last}.2"),
@@ -70,13 +70,13 @@ impl Chain {
     }
 
     /// Something listens on this port of the target, of both families.
-    fn listen(&self, port: u16) -> TcpListener {
+    pub(crate) fn listen(&self, port: u16) -> TcpListener {
         let target = self.all.last().expect("there is one");
         target.visit(|| TcpListener::bind(("::", port)).expect("it is free there"))
     }
 
     /// A filter of namespace `at`.
-    fn filter(&self, at: usize, hook: &str, rule: &str) {
+    pub(crate) fn filter(&self, at: usize, hook: &str, rule: &str) {
         let namespace = &self.all[at];
         namespace.run("nft add table inet t");
         let chain =
@@ -85,7 +85,7 @@ impl Chain {
         namespace.run(&format!("nft add rule inet t {hook} {rule}"));
     }
 
-    fn trace(&self, plan: &TracePlan) -> (Route, Vec<Hop>) {
+    pub(crate) fn trace(&self, plan: &TracePlan) -> (Route, Vec<Hop>) {
         self.client().visit(|| traced(plan))
     }
 }
@@ -110,7 +110,7 @@ fn traced(plan: &TracePlan) -> (Route, Vec<Hop>) {
     (tally.route().expect("it was begun"), tally.hops())
 }
 
-fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
+pub(crate) fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
     TracePlan {
         timeout: Duration::from_millis(1_500),
         ..TracePlan::new(SocketAddr::new(target, port), method)
