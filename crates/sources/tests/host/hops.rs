@@ -653,9 +653,13 @@ fn without_rights_the_way_to_this_host_is_found() {
         ] {
             let plan = TracePlan {
                 is_raw: false,
+                mtu: method == RouteMethod::Paris,
                 ..plan(here, port, method)
             };
             let (route, hops) = traced(&plan);
+            // Loopback takes the largest packet that there is.
+            let mtu = route.mtu.and_then(|mtu| mtu.mtu_bytes);
+            assert_eq!(mtu, plan.mtu.then_some(u16::MAX));
             assert_eq!(
                 (addresses(&hops), route.distance),
                 (vec!["127.0.0.1"], Some(1))
