@@ -162,12 +162,14 @@ impl Packets {
         let kind = self.form.kind();
         let mut dress = self.dress.clone();
         dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
-        if !self.form.is_connected() && self.form.has_port() {
-            // A socket bound to an address hears nothing of translated ones.
+        let has_header = self.form.header(target.is_ipv4(), 0, 0, 0).is_some();
+        if has_header {
+            // A socket bound to an address hears nothing of translated ones; the
+            // header bears it all the same.
             dress.source = None;
         }
         let socket = open(kind, target, &dress)?;
-        if self.form.header(target.is_ipv4(), 0, 0, 0).is_some() {
+        if has_header {
             socket
                 .set_header_included_v4(true)
                 .map_err(failed("preparing a socket"))?;

@@ -399,6 +399,37 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
     );
 }
 
+#[test]
+fn probes_leave_from_the_address_that_was_asked_for() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(2);
+    let _server = chain.listen(8080);
+    chain
+        .client()
+        .run("ip addr add fd99:1::9/64 dev f1 nodad preferred_lft 0");
+    chain.client().run("ip addr add 10.99.1.9/24 dev f1");
+    for (is_v4, source) in [(true, "10.99.1.9"), (false, "fd99:1::9")] {
+        for (method, is_raw, outcome) in ALL {
+            if method == RouteMethod::Icmp && !is_raw {
+                continue;
+            }
+            let port = if method.is_tcp() { 8080 } else { UDP_PORT };
+            let mut plan = TracePlan {
+                is_raw,
+                probes: 1,
+                ..plan(chain.target(is_v4), port, method)
+            };
+            plan.dress.source = Some(source.parse().expect("an address"));
+            let (route, hops) = chain.trace(&plan);
+            assert_eq!(route.source.as_deref(), Some(source));
+            let found = (route.outcome.as_str(), route.distance);
+            assert_eq!(found, (outcome, Some(2)), "{method:?} {hops:#?}");
+        }
+    }
+}
+
 /// A target that answers later and later: late is not lost, though the trace has
 /// nothing else to wait for.
 #[test]
