@@ -271,6 +271,9 @@ pub struct ProbeSample {
     pub queued: Option<Duration>,
     /// What it differs in from the others of its series, if in something.
     pub step: Option<ProbeStep>,
+    /// Bytes of its packet before the payload, IP's header included; 0 where
+    /// the kernel makes all of it.
+    pub headers: u16,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
 }

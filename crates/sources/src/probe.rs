@@ -78,6 +78,7 @@ impl ProbePlan {
             noticed: None,
             queued: None,
             step: None,
+            headers: 0,
             reply: None,
         }
     }

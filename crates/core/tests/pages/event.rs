@@ -119,6 +119,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         noticed: None,
         queued: None,
         step: None,
+        headers: 0,
         reply: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));
