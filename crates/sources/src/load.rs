@@ -24,6 +24,7 @@ mod record;
 mod ring;
 mod sample;
 mod socket;
+mod stages;
 mod summary;
 mod tally;
 #[cfg(test)]
@@ -128,6 +129,9 @@ pub enum LoadError {
         /// The highest.
         most: u32,
     },
+    /// The kernel stamps no such requests.
+    #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
+    Stamps,
     /// Our sockets cannot be made as the plan wants them.
     #[error("{operation} failed")]
     Socket {

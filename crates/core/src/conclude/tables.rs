@@ -7,14 +7,15 @@ use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::compare;
 use crate::event::{
-    CounterScope, LoadUrl, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId,
+    CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId,
 };
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
 use crate::report::{
     Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe,
-    ProbeFigures, Remark, Setting, SocketGroup, StatusCount, Tally, TlsUse, Transport, UrlRun,
+    ProbeFigures, Remark, Setting, SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse,
+    Transport, UrlRun,
 };
 use crate::time::Timestamp;
 
@@ -71,6 +72,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         first_byte_ns: Figures::from(&sum.first_byte),
         even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
         intervals: compare::intervals(&subject_clusters(facts)),
+        stages: facts.loads.stages.as_ref().map(stages),
         urls: urls(facts),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
@@ -99,6 +101,28 @@ fn even_pace(
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
+}
+
+/// Where requests' time went, and where most of it.
+fn stages(told: &LoadStages) -> Stages {
+    let sum = |(_, times): &&(String, Distribution)| times.sum_ns();
+    let largest = told.stages.iter().max_by_key(sum);
+    Stages {
+        requests: told.requests,
+        without: told.without,
+        acknowledged_apart: told.acknowledged_apart,
+        stages: told
+            .stages
+            .iter()
+            .map(|(name, times)| Stage {
+                name: name.clone(),
+                time_ns: Figures::from(times),
+            })
+            .collect(),
+        largest: largest
+            .filter(|_| told.requests > 0)
+            .map(|(name, _)| name.clone()),
+    }
 }
 
 /// What came of each of the subject's URLs.

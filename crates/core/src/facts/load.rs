@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    GeneratorSample, LoadCluster, LoadTransport, LoadUrl, Phase, PhaseStart, RequestFailure,
-    RequestSample, TargetId,
+    GeneratorSample, LoadCluster, LoadStages, LoadTransport, LoadUrl, Phase, PhaseStart,
+    RequestFailure, RequestSample, TargetId,
 };
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
@@ -38,6 +38,8 @@ pub(crate) struct Loads {
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
     /// What the generator needed in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
+    /// Where the time of the subject's baseline went, where that was asked.
+    pub(crate) stages: Option<LoadStages>,
     /// What came of each of the baseline's URLs, where there are several.
     pub(crate) urls: Vec<LoadUrl>,
 }
@@ -152,6 +154,12 @@ impl Loads {
                 known.resumed.merge(&more.resumed);
             }
             (known, more) => *known = known.take().or(more),
+        }
+    }
+
+    pub(crate) fn stages(&mut self, phase: Phase, stages: LoadStages) {
+        if phase == Phase::Baseline && stages.target == TargetId::Subject {
+            self.stages = Some(stages);
         }
     }
 

@@ -32,6 +32,7 @@ Examples:
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
   lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
   lagtrace load 8@http://10.0.0.5/ 2@/search?q=x /cart -b 'session=4711'
+  lagtrace load http://10.0.0.5/slow --stamps            where did the time go?
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
   lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
   lagtrace load http://10.0.0.5/ --pipeline 8
@@ -75,6 +76,11 @@ pub(crate) struct Options {
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests: Option<u64>,
+    /// Say where requests' time went, by the kernel's stamps: own queue, path,
+    /// server, response, own wake-up (HTTP/1.1 in clear text; up to a thousand
+    /// requests a second on each thread)
+    #[arg(long, conflicts_with_all = ["http2", "pipeline", "unix_socket"])]
+    pub(super) stamps: bool,
     /// Allow more than 2,000 connections and 20,000 requests a second
     #[arg(long)]
     pub(super) heavy: bool,

@@ -116,6 +116,7 @@ impl Options {
         plan.at_once = self.connection.at_once();
         plan.sockets = self.connection.sockets();
         plan.requests = self.requests;
+        plan.stamps = self.stamps;
         let whole = match (self.requests, self.load.duration) {
             (Some(_), None) => LONGEST_COUNTED,
             (_, duration) => duration.unwrap_or(DURATION),

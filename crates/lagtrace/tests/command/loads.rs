@@ -10,6 +10,8 @@ use std::time::Duration;
 use super::program::{Run, during, lagtrace, notes};
 use super::server::{Manner, OK, Server};
 
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
 fn load(url: &str, options: &[&str]) -> Run {
     let common = ["load", url, "-d", "1s", "--format", "json"];
     lagtrace(common.iter().chain(options))
@@ -244,6 +246,22 @@ fn method_fields_and_body_arrive_as_they_were_given() {
     );
     assert!(head.contains("\r\nUser-Agent: lagtrace/"), "{head}");
     assert_eq!(body, b"{\"n\": 1}");
+}
+
+#[test]
+fn stamps_say_where_the_time_went() {
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), HELLO));
+    let url = server.url();
+    let report = load(&url, &["-c", "2", "--stamps"]).expect(0).json();
+    let stages = &report["load"]["stages"];
+    assert_eq!(stages["largest"], "server", "{stages:#}");
+    assert!(stages["requests"].as_u64() > Some(20), "{stages:#}");
+    let arguments = ["load", &url, "-d", "1s", "-c", "2", "--stamps"];
+    let text = lagtrace(arguments).expect(0).stdout;
+    assert!(text.contains("Most of the time went to: server"), "{text}");
+    let secured = url.replace("http://", "https://");
+    let run = lagtrace(["load", &secured, "-k", "-d", "1s", "--stamps"]).expect(2);
+    assert!(run.stderr.contains("clear text"), "{run:#?}");
 }
 
 #[test]

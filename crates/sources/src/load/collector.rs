@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    Event, EventBody, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+    Event, EventBody, LoadCluster, LoadStages, Phase, PhaseStart, RequestFailure, RequestSample,
+    StageTimes, TargetId,
 };
+use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
 
 use super::by_url::ByUrl;
@@ -44,6 +46,7 @@ pub(super) struct Collector<'a, S> {
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
     by_url: ByUrl,
+    stages: Vec<LoadStages>,
     recent: RecentRequests,
     next_flush: Timestamp,
 }
@@ -72,6 +75,11 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             early_failures: BTreeMap::new(),
             tls_fault: None,
             by_url: ByUrl::new(plan),
+            stages: plan
+                .lanes
+                .iter()
+                .map(|lane| stages_of(lane.target.id))
+                .collect(),
             recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
@@ -125,6 +133,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         for record in &batch.records {
             self.take_record(record);
         }
+        for (lane, due, times) in &batch.stages {
+            let sums = self.stages.get_mut(*lane);
+            if let Some(sums) = sums.filter(|_| *due >= self.counted_from) {
+                add_stages(sums, times.as_ref());
+            }
+        }
         if self.tls_fault.is_none() {
             self.tls_fault.clone_from(&batch.tls_fault);
         }
@@ -176,6 +190,16 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         for lane in &self.lanes {
             let body = EventBody::Transport(lane.transport.clone());
             (self.sink)(Event::here(ended, lane.phase, body));
+        }
+        for (lane, stages) in self
+            .plan
+            .lanes
+            .iter()
+            .zip(core::mem::take(&mut self.stages))
+        {
+            if self.plan.stamps {
+                (self.sink)(Event::here(ended, lane.phase, EventBody::Stages(stages)));
+            }
         }
         for (lane, url) in self.by_url.finish(self.plan) {
             let phase = self.plan.lanes.get(lane).map(|lane| lane.phase);
@@ -337,5 +361,29 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             };
             (self.sink)(Event::here(record.ended, phase, EventBody::Request(sample)));
         }
+    }
+}
+
+/// Stages of no request so far.
+fn stages_of(target: TargetId) -> LoadStages {
+    let names = StageTimes::default().each();
+    LoadStages {
+        target,
+        stages: names
+            .map(|(name, _)| (name.to_owned(), Distribution::default()))
+            .into(),
+        ..LoadStages::default()
+    }
+}
+
+fn add_stages(sums: &mut LoadStages, times: Option<&StageTimes>) {
+    let Some(times) = times else {
+        sums.without += 1;
+        return;
+    };
+    sums.requests += 1;
+    sums.acknowledged_apart += u64::from(times.is_acknowledged_apart);
+    for ((_, all), (_, time)) in sums.stages.iter_mut().zip(times.each()) {
+        all.record(time);
     }
 }

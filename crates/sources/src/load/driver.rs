@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
+use lagtrace_core::event::{RequestFailure, StageTimes};
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
@@ -166,6 +166,11 @@ impl Driver {
     /// Records waiting to be handed over.
     pub(super) fn batch(&self) -> &Batch {
         &self.batch
+    }
+
+    /// Says where the time of a request of `lane` went that was due at `due`.
+    pub(super) fn note_stages(&mut self, lane: usize, due: Timestamp, times: Option<StageTimes>) {
+        self.batch.stages.push((lane, due, times));
     }
 
     /// How late requests were started although a connection was free.

@@ -3,6 +3,7 @@
 mod commands;
 mod outgoing;
 mod reading;
+mod watching;
 
 pub(super) use commands::MAX_TIME_WAITS;
 
@@ -25,6 +26,7 @@ use super::meter::LagMeter;
 use super::plan::{Lane, Plan, request_bytes};
 use super::record::Batch;
 use super::socket::SocketPlan;
+use super::stages::Watched;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::secure::Secure;
@@ -80,6 +82,8 @@ pub(super) struct Engine<'a> {
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
+    /// From when on the next request is stamped.
+    next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,
     turn: LagMeter,
@@ -94,6 +98,8 @@ pub(super) struct LaneSockets {
     /// Whom to speak TLS with, if its URL says so.
     peer: Option<TlsPeer>,
     is_http2: bool,
+    /// Whether the kernel stamps some of its requests.
+    has_stamps: bool,
 }
 
 impl LaneSockets {
@@ -105,6 +111,7 @@ impl LaneSockets {
                 requests: requests(plan, lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
+                has_stamps: plan.stamps,
             })
         });
         lanes.collect()
@@ -132,6 +139,10 @@ struct Socket {
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
+    /// Bytes of plain requests that it took, as it counts them.
+    handed_over: u32,
+    /// The request that is stamped, if the one under way is.
+    watched: Option<Box<Watched>>,
 }
 
 impl Socket {
@@ -163,6 +174,7 @@ impl<'a> Engine<'a> {
             plain: Vec::new(),
             generation: 0,
             closes_by_fin: 0,
+            next_watch: clock.now(),
             turn: LagMeter::default(),
             driver,
             clock,

@@ -65,6 +65,9 @@ pub struct Plan {
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether the kernel stamps requests, up to a thousand a second on each
+    /// thread, to say where their time went.
+    pub stamps: bool,
     /// Whether the kernel's rings (io_uring) may be used where it has them.
     pub uses_rings: bool,
 }
@@ -89,6 +92,7 @@ impl Plan {
             tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            stamps: false,
             uses_rings: true,
         }
     }
@@ -183,6 +187,11 @@ impl Plan {
             return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
         }
         self.check_urls()?;
+        let is_tls = self.lanes.iter().any(|lane| lane.target.url.is_tls());
+        let is_other = is_tls || self.http2 || self.at_once > 1 || self.sockets.unix.is_some();
+        if self.stamps && is_other {
+            return Err(LoadError::Stamps);
+        }
         self.sockets.check(&self.lanes)?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {

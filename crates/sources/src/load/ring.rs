@@ -134,8 +134,11 @@ pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
         );
         !opens && !lane.target.url.is_tls()
     };
-    let suits =
-        plan.uses_rings && plan.at_once == 1 && !plan.http2 && plan.lanes.iter().all(is_plain);
+    let suits = plan.uses_rings
+        && !plan.stamps
+        && plan.at_once == 1
+        && !plan.http2
+        && plan.lanes.iter().all(is_plain);
     suits.then(|| Queue::new(connections).ok()).flatten()
 }
 

@@ -76,6 +76,8 @@ impl Engine<'_> {
                         outbox: super::Outbox::default(),
                         tls: None,
                         wire: Vec::new(),
+                        handed_over: 0,
+                        watched: None,
                     });
                 }
             }

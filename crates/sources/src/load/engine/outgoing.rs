@@ -5,6 +5,7 @@ use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use super::watching::{WATCH_INTERVAL, send_stamped};
 use super::{Engine, LaneSockets, Socket};
 use crate::load::driver::Slot;
 use crate::load::socket::failure_of;
@@ -29,6 +30,11 @@ impl Engine<'_> {
             // One was answered before it was heard out: a new request would be
             // taken for its end.
             return self.driver.failed(slot, now, RequestFailure::Closed);
+        }
+        socket.watched = None;
+        if lane.has_stamps && now >= self.next_watch {
+            self.next_watch = now + WATCH_INTERVAL;
+            socket.watched = Some(Box::default());
         }
         socket.queued.push_back(part);
         if let Err(error) = socket.push(lane) {
@@ -120,7 +126,11 @@ impl Socket {
             };
             let (taken, is_all) = match &mut self.tls {
                 None => {
-                    let sent = send(&self.fd, rest)?;
+                    let sent = match &self.watched {
+                        Some(_) => send_stamped(&self.fd, rest)?,
+                        None => send(&self.fd, rest)?,
+                    };
+                    self.handed_over = self.handed_over.wrapping_add(sent as u32);
                     (sent, sent == rest.len())
                 }
                 Some(tls) if self.wire.is_empty() && !rest.is_empty() => {
@@ -137,6 +147,9 @@ impl Socket {
                     self.taken += taken;
                     if self.taken == request.len() && self.queued.pop_front().is_some() {
                         self.taken = 0;
+                        if let Some(watched) = &mut self.watched {
+                            watched.handed_over(self.handed_over.wrapping_sub(1));
+                        }
                     }
                 }
             }
