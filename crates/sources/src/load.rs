@@ -15,6 +15,7 @@ mod connection;
 mod driver;
 mod engine;
 mod http2;
+mod jar;
 mod lane;
 mod meter;
 mod mix;
@@ -129,6 +130,9 @@ pub enum LoadError {
         /// The highest.
         most: u32,
     },
+    /// Cookies are not kept of such connections.
+    #[error("what servers set as cookies is kept in HTTP/1.1 only")]
+    Jar,
     /// The kernel stamps no such requests.
     #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
     Stamps,

@@ -110,6 +110,10 @@ pub(super) struct Request {
     /// Cookies to send with each request, as NAME=VALUE; NAME=VALUE
     #[arg(short = 'b', long, value_name = "COOKIES", value_parser = cookies)]
     pub(super) cookie: Vec<String>,
+    /// Keep the cookies that the server sets, on each connection its own, and
+    /// send them; those of --cookie are what each begins with (HTTP/1.1)
+    #[arg(long, conflicts_with = "http2")]
+    pub(super) cookies: bool,
     /// Send FILE as the body of each request
     #[arg(long, value_name = "FILE")]
     pub(super) body: Option<PathBuf>,

@@ -117,6 +117,7 @@ impl Options {
         plan.sockets = self.connection.sockets();
         plan.requests = self.requests;
         plan.stamps = self.stamps;
+        plan.keeps_cookies = self.request.cookies;
         let whole = match (self.requests, self.load.duration) {
             (Some(_), None) => LONGEST_COUNTED,
             (_, duration) => duration.unwrap_or(DURATION),

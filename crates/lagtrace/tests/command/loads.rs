@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
@@ -343,6 +344,51 @@ fn several_urls_are_asked_by_weight_and_told_apart() {
         .expect(1)
         .stdout;
     assert!(text.contains("URLs") && text.contains("/slow"), "{text}");
+}
+
+#[test]
+fn each_connection_keeps_the_cookies_that_it_is_given() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let numbers: &'static AtomicU64 = Box::leak(Box::default());
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            thread::spawn(move || {
+                // The first of a connection has no session and is given one.
+                let number = numbers.fetch_add(1, Ordering::SeqCst);
+                let mut expected = "\r\nCookie: seen=0\r\n".to_owned();
+                for count in 0.. {
+                    let Some((head, _)) = next_request(&mut reader) else {
+                        return;
+                    };
+                    let status = match head.contains(&expected) {
+                        true => "200 OK",
+                        false => "403 No",
+                    };
+                    let field = format!("seen={count}.{number}");
+                    expected = format!("\r\nCookie: {field}\r\n");
+                    let answer = format!(
+                        "HTTP/1.1 {status}\r\nset-cookie: {field}; Path=/; HttpOnly\r\n\
+                         Content-Length: 0\r\n\r\n"
+                    );
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let arguments = ["load", &url, "-n", "60", "-c", "3", "-b", "seen=0"];
+    let json = ["--format", "json"];
+    let kept = ["--cookies"];
+    let run = lagtrace(arguments.iter().chain(&json).chain(&kept)).expect(0);
+    let report = run.json();
+    assert_eq!(report["load"]["outcomes"][0]["status"], "200");
+    assert_eq!(report["load"]["responses"], 60);
+    // Without them all but the first of each connection have the wrong one.
+    let report = lagtrace(arguments.iter().chain(&json)).expect(1).json();
+    assert_eq!(report["load"]["outcomes"][1]["status"], "403");
 }
 
 #[test]

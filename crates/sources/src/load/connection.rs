@@ -14,6 +14,7 @@ use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
 use super::http2::{self, Request, Session};
+use super::jar::Jar;
 use super::mix::Start;
 use super::record::Record;
 use crate::http::{Progress, ResponseReader};
@@ -63,6 +64,8 @@ pub(super) enum Dialect {
     Http1 {
         /// Whether responses have no body whatever they say.
         is_head_request: bool,
+        /// The cookies that it begins with, if it keeps those that it is given.
+        jar: Option<Jar>,
     },
     /// HTTP/2, asking one of these.
     Http2(Arc<[Request]>),
@@ -71,7 +74,7 @@ pub(super) enum Dialect {
 /// How far that is.
 #[derive(Debug)]
 enum Speech {
-    Http1(ResponseReader),
+    Http1(ResponseReader, Option<Jar>),
     Http2 {
         requests: Arc<[Request]>,
         session: Option<Box<Session>>,
@@ -83,7 +86,16 @@ enum Speech {
 impl Speech {
     fn new(dialect: Dialect) -> Self {
         match dialect {
-            Dialect::Http1 { is_head_request } => Self::Http1(ResponseReader::new(is_head_request)),
+            Dialect::Http1 {
+                is_head_request,
+                jar,
+            } => {
+                let mut reader = ResponseReader::new(is_head_request);
+                if jar.is_some() {
+                    reader.keep_cookies();
+                }
+                Self::Http1(reader, jar)
+            }
             Dialect::Http2(requests) => Self::Http2 {
                 requests,
                 session: None,
@@ -94,7 +106,7 @@ impl Speech {
 
     fn reset(&mut self) {
         match self {
-            Self::Http1(reader) => reader.reset(),
+            Self::Http1(reader, _) => reader.reset(),
             Self::Http2 {
                 session, leaves, ..
             } => (*session, *leaves) = (None, false),
@@ -168,7 +180,7 @@ impl Connection {
     /// Whether a request can be sent at once.
     pub(super) fn has_room(&self) -> bool {
         let most = match &self.speech {
-            Speech::Http1(_) => self.at_once,
+            Speech::Http1(..) => self.at_once,
             Speech::Http2 { leaves: true, .. } => 0,
             Speech::Http2 { session, .. } => session.as_ref().map_or(0, |session| {
                 let is_usable = usize::from(!session.is_used_up());
@@ -288,6 +300,14 @@ impl Connection {
         waiting.next().map_or(0, |request| request.part)
     }
 
+    /// The cookies of a request of this part; `None` for none.
+    pub(super) fn cookies(&self, part: u16) -> Option<String> {
+        match &self.speech {
+            Speech::Http1(_, Some(jar)) => jar.field(part),
+            _ => None,
+        }
+    }
+
     /// `send` is called at `now` for the request `start`.
     pub(super) fn send(&mut self, now: Timestamp, start: Start) {
         self.in_flight.push_back(InFlight {
@@ -331,7 +351,7 @@ impl Connection {
         done: &mut Vec<Record>,
     ) -> Received {
         match self.speech {
-            Speech::Http1(_) => self.received_in_order(now, bytes, done),
+            Speech::Http1(..) => self.received_in_order(now, bytes, done),
             Speech::Http2 { .. } => self.received_by_stream(now, bytes, done),
         }
     }
@@ -459,11 +479,12 @@ impl Connection {
                     Received::Garbage
                 };
             };
-            let Speech::Http1(reader) = &mut self.speech else {
+            let Speech::Http1(reader, jar) = &mut self.speech else {
                 return Received::Garbage;
             };
             in_flight.note_read(now);
             let progress = reader.feed(rest);
+            fill(jar, reader, in_flight.part);
             let used = match progress {
                 Ok(Progress::Complete { used, .. }) => used,
                 _ => rest.len(),
@@ -493,7 +514,7 @@ impl Connection {
         if self.in_flight.is_empty() {
             return Ok(None);
         }
-        let Speech::Http1(reader) = &mut self.speech else {
+        let Speech::Http1(reader, _) = &mut self.speech else {
             return Err(RequestFailure::Closed);
         };
         match reader.close() {
@@ -604,6 +625,14 @@ impl Connection {
             outcome,
             received_bytes: in_flight.received_bytes,
         }
+    }
+}
+
+/// Puts into the jar what the responses to requests of `part` set.
+fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
+    if let Some(jar) = jar {
+        let cookies = reader.take_cookies();
+        cookies.iter().for_each(|cookie| jar.set(cookie, part));
     }
 }
 

@@ -96,6 +96,7 @@ impl Driver {
                 true => Dialect::Http2(Request::all_of(plan, lane)),
                 false => Dialect::Http1 {
                     is_head_request: lane.target.method == Method::Head,
+                    jar: plan.jar(lane),
                 },
             };
             let at_once = plan.at_once as usize;
@@ -306,6 +307,11 @@ impl Driver {
     pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
         let connection = self.connections.get(slot);
         connection.map_or(0, Connection::part_to_send)
+    }
+
+    /// The cookies of such a request, where the connection keeps any.
+    pub(super) fn cookies_to_send(&self, slot: Slot, part: u16) -> Option<String> {
+        self.connections.get(slot)?.cookies(part)
     }
 
     /// `send` is called later than its command was given.

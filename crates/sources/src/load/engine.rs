@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::LoadError;
 use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
-use super::plan::{Lane, Plan, request_bytes};
+use super::plan::Plan;
 use super::record::Batch;
 use super::socket::SocketPlan;
 use super::stages::Watched;
@@ -31,7 +31,7 @@ use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
-use outgoing::Outbox;
+use outgoing::{Outbox, Queued};
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -103,12 +103,18 @@ pub(super) struct LaneSockets {
 }
 
 impl LaneSockets {
+    /// What is sent for a part; nothing for one that there is not.
+    fn request(&self, part: u16) -> &[u8] {
+        let request = self.requests.get(usize::from(part));
+        request.map_or(&[], Vec::as_slice)
+    }
+
     /// Those of all lanes of `plan` for the worker with `driver`.
     pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
                 plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
-                requests: requests(plan, lane),
+                requests: plan.requests(lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
                 has_stamps: plan.stamps,
@@ -118,20 +124,14 @@ impl LaneSockets {
     }
 }
 
-fn requests(plan: &Plan, lane: &Lane) -> Vec<Vec<u8>> {
-    let urls = plan.urls_of(lane).into_iter();
-    urls.map(|url| request_bytes(lane, url)).collect()
-}
-
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
     /// Tells events of this socket from those of its predecessors.
     generation: u32,
     is_connected: bool,
-    /// Requests, by their parts, that neither TLS nor the kernel has taken to
-    /// their end …
-    queued: VecDeque<u16>,
+    /// Requests that neither TLS nor the kernel has taken to their end …
+    queued: VecDeque<Queued>,
     /// … and how much of the first of them was.
     taken: usize,
     /// What HTTP/2 wants to send next, not taken yet either.

@@ -8,6 +8,7 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 
 use super::LoadError;
+use super::jar::Jar;
 use super::socket::SocketOptions;
 use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
@@ -65,6 +66,9 @@ pub struct Plan {
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether each connection keeps the cookies that the server sets, and
+    /// sends them: the `Cookie` field of the lanes is what it begins with.
+    pub keeps_cookies: bool,
     /// Whether the kernel stamps requests, up to a thousand a second on each
     /// thread, to say where their time went.
     pub stamps: bool,
@@ -92,6 +96,7 @@ impl Plan {
             tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            keeps_cookies: false,
             stamps: false,
             uses_rings: true,
         }
@@ -187,6 +192,9 @@ impl Plan {
             return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
         }
         self.check_urls()?;
+        if self.keeps_cookies && self.http2 {
+            return Err(LoadError::Jar);
+        }
         let is_tls = self.lanes.iter().any(|lane| lane.target.url.is_tls());
         let is_other = is_tls || self.http2 || self.at_once > 1 || self.sockets.unix.is_some();
         if self.stamps && is_other {
@@ -393,8 +401,39 @@ pub enum Arrangement {
     },
 }
 
+impl Plan {
+    /// The cookies that a connection of `lane` begins with, if it keeps any.
+    pub(super) fn jar(&self, lane: &Lane) -> Option<Jar> {
+        let paths = self.urls_of(lane).into_iter();
+        let paths = paths.map(|url| url.path().to_owned()).collect();
+        let given = lane.target.fields.iter().filter(|field| is_cookie(field));
+        let given: Vec<&str> = given
+            .filter_map(|field| Some(field.split_once(':')?.1))
+            .collect();
+        let is_tls = lane.target.url.is_tls();
+        self.keeps_cookies
+            .then(|| Jar::new(paths, is_tls, &given.join(";")))
+    }
+
+    /// What is sent on connections of `lane`, for each URL; but for cookies
+    /// where connections keep them.
+    pub(super) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
+        let mut lane = lane.clone();
+        if self.keeps_cookies {
+            lane.target.fields.retain(|field| !is_cookie(field));
+        }
+        let urls = self.urls_of(&lane).into_iter();
+        urls.map(|url| request_bytes(&lane, url)).collect()
+    }
+}
+
+fn is_cookie(field: &str) -> bool {
+    let name = field.split(':').next().unwrap_or_default();
+    name.trim().eq_ignore_ascii_case("cookie")
+}
+
 /// The request of a lane for `url`, byte by byte.
-pub(super) fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
+fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
     let target = &lane.target;
     let closes = lane.experiment == Some(Experiment::ConnectionClose);
     let has_content = !target.body.is_empty() || target.method.has_content();

@@ -136,6 +136,7 @@ pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
     };
     let suits = plan.uses_rings
         && !plan.stamps
+        && !plan.keeps_cookies
         && plan.at_once == 1
         && !plan.http2
         && plan.lanes.iter().all(is_plain);

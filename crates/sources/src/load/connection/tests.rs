@@ -6,6 +6,7 @@ const RESPONSE: &[u8] =
 
 const HTTP1: Dialect = Dialect::Http1 {
     is_head_request: false,
+    jar: None,
 };
 
 /// A request that is due so many milliseconds after the epoch.

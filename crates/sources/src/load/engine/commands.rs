@@ -38,8 +38,9 @@ impl Engine<'_> {
                         false => self.clock.now(),
                     };
                     let part = self.driver.part_to_send(slot);
+                    let cookies = self.driver.cookies_to_send(slot, part);
                     self.driver.sent(slot, now);
-                    self.send(slot, now, part);
+                    self.send(slot, now, (part, cookies));
                 }
                 Command::Connect(slot) => self.connect(slot, now),
                 Command::Close(slot) => self.close(slot),

@@ -15,8 +15,13 @@ use crate::load::socket::failure_of;
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due, the one of this part.
-    pub(super) fn send(&mut self, slot: Slot, now: Timestamp, part: u16) {
+    /// Sends a request that is due, the one of this part with these cookies.
+    pub(super) fn send(
+        &mut self,
+        slot: Slot,
+        now: Timestamp,
+        (part, cookies): (u16, Option<String>),
+    ) {
         let lane = self.driver.lane_of(slot);
         let in_flight = self.driver.in_flight(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
@@ -36,7 +41,8 @@ impl Engine<'_> {
             self.next_watch = now + WATCH_INTERVAL;
             socket.watched = Some(Box::default());
         }
-        socket.queued.push_back(part);
+        let own = cookies.map(|cookies| with_cookies(lane.request(part), &cookies));
+        socket.queued.push_back(Queued { part, own });
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
         }
@@ -86,6 +92,21 @@ impl Engine<'_> {
     }
 }
 
+/// A request that waits to be taken.
+#[derive(Debug)]
+pub(super) struct Queued {
+    part: u16,
+    /// Its bytes, where it does not look like the others of its part.
+    own: Option<Vec<u8>>,
+}
+
+/// A request with a `Cookie` field behind its first line.
+fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
+    let end = request.windows(2).position(|two| two == b"\r\n");
+    let (line, rest) = request.split_at(end.map_or(0, |end| end + 2));
+    [line, b"Cookie: ", cookies.as_bytes(), b"\r\n", rest].concat()
+}
+
 /// Bytes on their way out.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -116,9 +137,12 @@ impl Socket {
     /// Gives the kernel as much as it takes.
     fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
         loop {
-            let part = self.queued.front().copied().map(usize::from);
-            let request = part.and_then(|part| lane.requests.get(part));
-            let request = request.map_or(&[][..], Vec::as_slice);
+            let request = match self.queued.front() {
+                Some(Queued { own: Some(own), .. }) => own,
+                Some(queued) => lane.request(queued.part),
+                None => &[],
+            };
+            let length = request.len();
             let is_boxed = !self.outbox.is_empty();
             let rest = match is_boxed {
                 true => self.outbox.rest(),
@@ -145,7 +169,7 @@ impl Socket {
                 true => self.outbox.taken += taken,
                 false => {
                     self.taken += taken;
-                    if self.taken == request.len() && self.queued.pop_front().is_some() {
+                    if self.taken == length && self.queued.pop_front().is_some() {
                         self.taken = 0;
                         if let Some(watched) = &mut self.watched {
                             watched.handed_over(self.handed_over.wrapping_sub(1));
