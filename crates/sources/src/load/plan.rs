@@ -1,14 +1,13 @@
 //! What a run is to do.
 
-use core::net::SocketAddr;
+mod asked;
+mod request;
+
 use core::time::Duration;
 
-use lagtrace_core::event::{Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::Endpoint;
+pub use asked::{Lane, Method, Target, WeightedUrl};
 
 use super::LoadError;
-use super::jar::Jar;
 use super::socket::SocketOptions;
 use crate::tls::{TlsClient, TlsError, TlsPeer};
 use crate::url::Url;
@@ -259,109 +258,6 @@ impl Plan {
     }
 }
 
-/// One of several URLs that are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WeightedUrl {
-    /// What is asked for.
-    pub url: Url,
-    /// How often beside the others.
-    pub weight: u32,
-}
-
-/// Connections of one kind to one target; no connection is in two lanes.
-#[derive(Clone, Debug)]
-pub struct Lane {
-    /// Whom it asks.
-    pub target: Target,
-    /// What its requests count as.
-    pub phase: Phase,
-    /// What is different about it.
-    pub experiment: Option<Experiment>,
-    /// Its connections.
-    pub connections: u32,
-}
-
-/// Whom a lane asks, and what.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Subject or twin.
-    pub id: TargetId,
-    /// The address its connections go to.
-    pub address: SocketAddr,
-    /// Names the path and the `Host` field.
-    pub url: Url,
-    /// The request's method.
-    pub method: Method,
-    /// Header fields as `Name: value`; each takes the place of lagtrace's own
-    /// of that name.
-    pub fields: Vec<String>,
-    /// The request's body.
-    pub body: Vec<u8>,
-}
-
-impl Target {
-    /// The endpoint of [`address`](Self::address).
-    pub fn endpoint(&self) -> Endpoint {
-        self.address.into()
-    }
-}
-
-/// A request method (RFC 9110 §9.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// Asks for a representation.
-    #[default]
-    Get,
-    /// The same without its body.
-    Head,
-    /// Has the resource process the body.
-    Post,
-    /// Replaces the resource by the body.
-    Put,
-    /// Changes the resource by the body (RFC 5789).
-    Patch,
-    /// Removes the resource.
-    Delete,
-    /// Asks what may be asked.
-    Options,
-}
-
-impl Method {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Get,
-        Self::Head,
-        Self::Post,
-        Self::Put,
-        Self::Patch,
-        Self::Delete,
-        Self::Options,
-    ];
-
-    /// Whether its requests are expected to have content (RFC 9110 §8.6).
-    const fn has_content(self) -> bool {
-        matches!(self, Self::Post | Self::Put | Self::Patch)
-    }
-
-    /// The method of this name, which is in upper case.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
-    }
-
-    /// As it stands in a request line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-            Self::Options => "OPTIONS",
-        }
-    }
-}
-
 /// When requests start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -399,113 +295,4 @@ pub enum Arrangement {
         /// How long a lane may start requests at a stretch.
         slice: Duration,
     },
-}
-
-impl Plan {
-    /// The cookies that a connection of `lane` begins with, if it keeps any.
-    pub(super) fn jar(&self, lane: &Lane) -> Option<Jar> {
-        let paths = self.urls_of(lane).into_iter();
-        let paths = paths.map(|url| url.path().to_owned()).collect();
-        let given = lane.target.fields.iter().filter(|field| is_cookie(field));
-        let given: Vec<&str> = given
-            .filter_map(|field| Some(field.split_once(':')?.1))
-            .collect();
-        let is_tls = lane.target.url.is_tls();
-        self.keeps_cookies
-            .then(|| Jar::new(paths, is_tls, &given.join(";")))
-    }
-
-    /// What is sent on connections of `lane`, for each URL; but for cookies
-    /// where connections keep them.
-    pub(super) fn requests(&self, lane: &Lane) -> Vec<Vec<u8>> {
-        let mut lane = lane.clone();
-        if self.keeps_cookies {
-            lane.target.fields.retain(|field| !is_cookie(field));
-        }
-        let urls = self.urls_of(&lane).into_iter();
-        urls.map(|url| request_bytes(&lane, url)).collect()
-    }
-}
-
-fn is_cookie(field: &str) -> bool {
-    let name = field.split(':').next().unwrap_or_default();
-    name.trim().eq_ignore_ascii_case("cookie")
-}
-
-/// The request of a lane for `url`, byte by byte.
-fn request_bytes(lane: &Lane, url: &Url) -> Vec<u8> {
-    let target = &lane.target;
-    let closes = lane.experiment == Some(Experiment::ConnectionClose);
-    let has_content = !target.body.is_empty() || target.method.has_content();
-    let own = [
-        Some(("Host", url.authority().to_string())),
-        Some((
-            "User-Agent",
-            format!("lagtrace/{}", env!("CARGO_PKG_VERSION")),
-        )),
-        Some(("Accept", "*/*".to_owned())),
-        has_content.then(|| ("Content-Length", target.body.len().to_string())),
-        closes.then(|| ("Connection", "close".to_owned())),
-    ];
-    let is_given = |name: &str| {
-        target.fields.iter().any(|field| {
-            let given = field.split(':').next().unwrap_or_default();
-            given.eq_ignore_ascii_case(name)
-        })
-    };
-    let mut head = format!("{} {} HTTP/1.1\r\n", target.method.as_str(), url.path());
-    for (name, value) in own
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !is_given(name))
-    {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    for field in &target.fields {
-        head.push_str(field);
-        head.push_str("\r\n");
-    }
-    head.push_str("\r\n");
-    let mut bytes = head.into_bytes();
-    bytes.extend_from_slice(&target.body);
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(method: Method, fields: &[&str], body: &str) -> String {
-        let url: Url = "http://shop.example:8080/a?b=c".parse().expect("a URL");
-        let lane = Lane {
-            target: Target {
-                id: TargetId::Subject,
-                address: ([127, 0, 0, 1], 8080).into(),
-                url,
-                method,
-                fields: fields.iter().map(|&field| field.to_owned()).collect(),
-                body: body.into(),
-            },
-            phase: Phase::Baseline,
-            experiment: None,
-            connections: 1,
-        };
-        String::from_utf8(request_bytes(&lane, &lane.target.url)).expect("text")
-    }
-
-    #[test]
-    fn a_request_identifies_its_sender_and_says_how_long_it_is() {
-        let plain = request(Method::Get, &[], "");
-        assert!(plain.starts_with("GET /a?b=c HTTP/1.1\r\nHost: shop.example:8080\r\n"));
-        assert!(plain.contains("\r\nUser-Agent: lagtrace/"), "{plain}");
-        assert!(!plain.contains("Content-Length") && plain.ends_with("\r\n\r\n"));
-        let order = request(Method::Post, &["host: other", "X-A: 1"], "{}");
-        assert!(order.contains("\r\nContent-Length: 2\r\n"), "{order}");
-        assert!(
-            order.ends_with("\r\nhost: other\r\nX-A: 1\r\n\r\n{}"),
-            "{order}"
-        );
-        assert!(!order.contains("Host: shop.example"), "{order}");
-        assert!(request(Method::Put, &[], "").contains("Content-Length: 0"));
-    }
 }
