@@ -1,14 +1,15 @@
 //! Makes events and totals of what the workers hand over.
 
+mod phases;
+mod stages;
+
 use std::collections::BTreeMap;
 
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    Event, EventBody, LoadCluster, LoadStages, Phase, PhaseStart, RequestFailure, RequestSample,
-    StageTimes, TargetId,
+    Event, EventBody, LoadCluster, LoadStages, Phase, RequestFailure, RequestSample,
 };
-use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
 
 use super::by_url::ByUrl;
@@ -20,6 +21,7 @@ use super::summary::{GeneratorLoad, LaneSummary};
 use super::tally::{Key, Tally};
 use super::transport;
 use crate::tls::TlsFault;
+use stages::{add_stages, stages_of};
 
 /// How long after its second a cluster is handed on; what comes later makes
 /// another event with the same second and group.
@@ -211,54 +213,6 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.lanes
     }
 
-    /// Until when requests could start in a run that `ended` early. At a rate
-    /// each stands for the interval behind it, and what the last one took is
-    /// no time in which others were due.
-    fn started_until(&self, ended: Timestamp, last_start: Option<Timestamp>) -> Timestamp {
-        let interval = self.plan.pace.rate().map(|rate| 1.0 / rate);
-        let Some((last, interval)) = last_start.zip(interval) else {
-            return ended;
-        };
-        let planned = self.plan.duration.as_secs_f64();
-        let until = last + Duration::from_secs_f64(interval.min(planned));
-        until.max(self.counted_from).min(ended)
-    }
-
-    /// Says what the phases are, with their end, and until when requests could
-    /// start.
-    fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
-        let plan = self.plan;
-        let (turns, active) = plan.turns(started_until.since(self.counted_from));
-        if self.counted_from > self.start {
-            let warm_up = PhaseStart {
-                target: TargetId::Subject,
-                end: self.counted_from.min(end),
-                experiment: None,
-                connections: plan.connections(),
-                offered_rate: plan.pace.rate(),
-                turns: 1,
-                active: self.counted_from.min(end).since(self.start),
-                is_observed: plan.is_observed,
-            };
-            let body = EventBody::PhaseStarted(warm_up);
-            (self.sink)(Event::here(self.start, Phase::WarmUp, body));
-        }
-        for lane in &plan.lanes {
-            let phase = PhaseStart {
-                target: lane.target.id,
-                end,
-                experiment: lane.experiment,
-                connections: lane.connections,
-                offered_rate: plan.pace.rate(),
-                turns,
-                active,
-                is_observed: plan.is_observed,
-            };
-            let body = EventBody::PhaseStarted(phase);
-            (self.sink)(Event::here(self.counted_from, lane.phase, body));
-        }
-    }
-
     fn take_opened(&mut self, opened: &Opened) {
         self.opened += 1;
         let Some(lane) = self.plan.lanes.get(opened.lane) else {
@@ -361,29 +315,5 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             };
             (self.sink)(Event::here(record.ended, phase, EventBody::Request(sample)));
         }
-    }
-}
-
-/// Stages of no request so far.
-fn stages_of(target: TargetId) -> LoadStages {
-    let names = StageTimes::default().each();
-    LoadStages {
-        target,
-        stages: names
-            .map(|(name, _)| (name.to_owned(), Distribution::default()))
-            .into(),
-        ..LoadStages::default()
-    }
-}
-
-fn add_stages(sums: &mut LoadStages, times: Option<&StageTimes>) {
-    let Some(times) = times else {
-        sums.without += 1;
-        return;
-    };
-    sums.requests += 1;
-    sums.acknowledged_apart += u64::from(times.is_acknowledged_apart);
-    for ((_, all), (_, time)) in sums.stages.iter_mut().zip(times.each()) {
-        all.record(time);
     }
 }

@@ -49,6 +49,25 @@ pub(super) struct Stops<'a> {
     pub(super) abandoned: &'a AtomicBool,
 }
 
+impl Stops<'_> {
+    /// Has a worker stop if that is asked for.
+    pub(super) fn heed(&self, driver: &mut Driver, now: Timestamp) {
+        if self.abandoned.load(Ordering::Relaxed) {
+            driver.stop(now, Duration::ZERO);
+        } else if self.by_caller.load(Ordering::Relaxed) {
+            driver.stop(now, Duration::MAX);
+        }
+    }
+}
+
+/// Hands over what a worker saw since the last time.
+pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
+    if !driver.batch().is_empty() {
+        // The collector outlives all workers; should it not, nobody listens.
+        let _ = batches.send(driver.take_batch());
+    }
+}
+
 /// What a worker says of itself when it is done.
 #[derive(Debug)]
 pub(super) struct WorkerReport {
@@ -211,7 +230,7 @@ impl<'a> Engine<'a> {
             self.tick(now);
         }
         self.driver.finish(now);
-        self.hand_over();
+        hand_over(&mut self.driver, &self.batches);
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
@@ -225,21 +244,10 @@ impl<'a> Engine<'a> {
         let is_check = self.driver.tick(now);
         self.carry_out(now);
         if is_check {
-            if self.stops.abandoned.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::ZERO);
-            } else if self.stops.by_caller.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::MAX);
-            }
+            self.stops.heed(&mut self.driver, now);
         }
         if is_check || self.driver.batch().records.len() >= BATCH_LEN {
-            self.hand_over();
-        }
-    }
-
-    fn hand_over(&mut self) {
-        if !self.driver.batch().is_empty() {
-            // The collector outlives all workers; should it not, nobody listens.
-            let _ = self.batches.send(self.driver.take_batch());
+            hand_over(&mut self.driver, &self.batches);
         }
     }
 
