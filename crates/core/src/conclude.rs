@@ -4,6 +4,7 @@ mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
+mod live;
 mod particular;
 mod quic;
 mod secured;
@@ -75,6 +76,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
+    notes.extend(live::left_out(&evidence.facts.live));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -96,6 +98,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
+        live: live::sockets(&facts.live),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
+use crate::live::LiveSocket;
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
@@ -102,6 +103,8 @@ pub enum EventBody {
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
+    /// A socket of this host as it is now.
+    LiveSocket(Box<LiveSocket>),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.
