@@ -163,6 +163,8 @@ impl Facts {
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Transport(transport) => self.loads.transport(phase, transport),
+            EventBody::Stages(stages) => self.loads.stages(phase, stages),
+            EventBody::LoadUrl(url) => self.loads.url(phase, url),
             EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),

@@ -29,7 +29,7 @@ pub use connection::{
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
 pub use live::LiveSocket;
-pub use load::{Generator, Interval, Intervals, LoadRun, TlsUse, Transport};
+pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
