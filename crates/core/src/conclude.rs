@@ -5,6 +5,7 @@ mod consequence;
 mod display_filter;
 mod layers;
 mod particular;
+mod probes;
 mod quic;
 mod secured;
 mod sweep;
@@ -92,7 +93,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         load: tables::load(facts),
         sweep: None,
         phases: tables::phases(facts),
-        probes: tables::probes(facts),
+        probes: probes::probes(facts),
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),

@@ -18,7 +18,7 @@ pub(crate) use sweep::{StepTally, Sweep};
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
     FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
-    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
+    ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
@@ -74,6 +74,10 @@ pub(crate) struct ProbeGroup {
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
     pub(crate) sweep: Sweep,
+    /// What the answered ones spent their time on, as [`ProbePhases::NAMES`]
+    /// names it.
+    pub(crate) phases: [Distribution; 6],
+    pub(crate) tls: Option<ProbeTls>,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -116,6 +120,12 @@ impl ProbeGroup {
         }
         if let Some(queued) = sample.queued {
             self.queued.record(queued);
+        }
+        if let Some(phases) = &sample.phases {
+            for (all, took) in self.phases.iter_mut().zip(phases.all()) {
+                took.into_iter().for_each(|took| all.record(took));
+            }
+            self.tls = phases.tls.clone().or(self.tls.take());
         }
         self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));

@@ -12,7 +12,7 @@ use crate::facts::{Facts, ProbeKey, StepTally, Sweep};
 use crate::report::{ProbeStepRow, Remark};
 use crate::segment::TcpFlags;
 
-use super::tables::answer_name;
+use super::probes::answer_name;
 
 /// The rows of one group's sweep.
 pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {

@@ -6,11 +6,16 @@ use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::event::TargetId;
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{
-    LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn,
+    Ask, LEAST_INTERVAL, PacketPlan, ProbePlan, RequestPlan, Sizes, SourcePorts, SteadyMethod,
+    SteadyPlan, Turn,
 };
+
+use lagtrace_sources::tls::TlsClient;
+use lagtrace_sources::url::{Host, Url};
 
 use super::targets::{self, Flags, Ports, Target};
 use crate::arguments::duration;
+use crate::arguments::tls::Tls;
 use crate::failure::{Failure, Result};
 
 /// Probes where none are told: of a series, and of each value of a sweep.
@@ -38,7 +43,8 @@ stamps it as it leaves and its answer as it comes, so that the time is right
 also while this host is busy. Without that right `connect` asks, whose round
 trip the kernel measures too. A target without a port is asked by ICMP echo.
 
-An answer that comes after --timeout counts as late, not as lost.
+An answer that comes after --timeout counts as late, not as lost. Handshakes and
+requests are made one after the other, --interval apart, and given up then.
 
 Examples:
   lagtrace probe shop.example:443
@@ -48,6 +54,8 @@ Examples:
   sudo lagtrace probe 10.0.0.5:80 --matrix               which filter is there
   lagtrace probe 10.0.0.5 --size 1200-1472/8             which sizes pass
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
+  lagtrace probe shop.example -m tls                     handshakes, full and resumed
+  lagtrace probe https://shop.example/cart -m http       where one request's time goes
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
 Coming from hping3 and ping:
@@ -81,12 +89,28 @@ pub(crate) struct Options {
     pub(super) timeout: Duration,
     #[command(flatten)]
     pub(super) packet: Packet,
+    #[command(flatten)]
+    pub(super) request: Request,
+    #[command(flatten)]
+    pub(super) tls: Tls,
     /// Use IPv4 only
     #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
     pub(super) ipv4: bool,
     /// Use IPv6 only
     #[arg(short = '6', action = ArgAction::SetTrue)]
     pub(super) ipv6: bool,
+}
+
+/// What requests ask for.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Requests (--method http)")]
+pub(super) struct Request {
+    /// Path of targets that are no URL
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    pub(super) path: String,
+    /// Ask by HEAD: no body comes
+    #[arg(long)]
+    pub(super) head: bool,
 }
 
 /// What the probes' packets look like.
@@ -138,6 +162,18 @@ impl Packet {
         }
     }
 
+    /// Whether nobody told anything of packets.
+    fn is_usual(&self) -> bool {
+        let is_told = self.source_port.is_some()
+            || self.interface.is_some()
+            || self.size.is_some()
+            || self.dont_fragment
+            || self.ttl.is_some()
+            || self.tos.is_some()
+            || self.mss.is_some();
+        !is_told && !self.has_flags()
+    }
+
     /// Whether somebody told which segments to send.
     pub(super) fn has_flags(&self) -> bool {
         self.matrix || self.flags.is_some()
@@ -158,11 +194,28 @@ pub(super) enum Method {
     Icmp,
     /// A UDP datagram, answered by one or by ICMP port unreachable
     Udp,
+    /// A TLS handshake on a connection of its own; every other one may resume
+    Tls,
+    /// An HTTP request on a connection of its own, over TLS for https URLs
+    Http,
+}
+
+/// A series of probes.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// At a steady pace.
+    Steady(SteadyPlan),
+    /// One handshake or request after the other.
+    Request(RequestPlan),
 }
 
 impl Options {
     /// What the target is asked, and how.
-    pub(super) fn plan(&self, target: &Target) -> Result<SteadyPlan> {
+    pub(super) fn plan(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Plan> {
+        if let Some(url) = &target.url {
+            return self.request_plan(target, url, tls).map(Plan::Request);
+        }
+        self.check_request()?;
         let method = self.method_for(target);
         self.check(method)?;
         let plan = self.plan_by(method, target);
@@ -179,7 +232,67 @@ impl Options {
             let told = format!("{} cannot be swept at once", swept.join(" and "));
             return Err(Failure::new(told).hint("give one of them several values, the others one"));
         }
-        Ok(plan)
+        Ok(Plan::Steady(plan))
+    }
+
+    fn request_plan(
+        &self,
+        target: &Target,
+        url: &Url,
+        tls: Option<&TlsClient>,
+    ) -> Result<RequestPlan> {
+        if !self.packet.is_usual() {
+            let told = "`--method tls` and `--method http` leave their packets to the kernel";
+            return Err(Failure::new(told).hint("leave out the options for packets"));
+        }
+        let ask = match (self.method, self.request.head) {
+            (Method::Tls, _) => {
+                self.check_request()?;
+                Ask::Handshake
+            }
+            (_, true) => Ask::Head,
+            (_, false) => Ask::Get,
+        };
+        let count = self.count.unwrap_or(USUAL_COUNT);
+        let peer = tls.filter(|_| url.is_tls()).map(|tls| tls.to(url.host()));
+        Ok(RequestPlan {
+            probe: ProbePlan {
+                count: if count == 0 { u32::MAX } else { count },
+                interval: self.interval,
+                timeout: self.timeout,
+                silences: u32::MAX,
+                ..ProbePlan::new(TargetId::Subject, target.address)
+            },
+            url: url.clone(),
+            peer: peer.transpose()?,
+            ask,
+            resolved: target.resolved,
+        })
+    }
+
+    /// Refuses what only requests have a use for.
+    fn check_request(&self) -> Result<()> {
+        let request = &self.request;
+        match request.head || request.path != "/" {
+            true => Err(
+                Failure::new("--head and --path are for `--method http` only")
+                    .hint("add `--method http`, or leave them out"),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// What a target is asked for where it takes a request or a handshake.
+    pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
+        let is_url = text.contains("://");
+        let (scheme, path) = match self.method {
+            Method::Http if is_url => return Ok(Some(text.parse()?)),
+            Method::Http => ("http", self.request.path.as_str()),
+            Method::Tls => ("https", "/"),
+            _ => return Ok(None),
+        };
+        let port = port.map_or_else(String::new, |port| format!(":{port}"));
+        Ok(Some(format!("{scheme}://{host}{port}{path}").parse()?))
     }
 
     fn method_for(&self, target: &Target) -> SteadyMethod {
@@ -189,6 +302,8 @@ impl Options {
             (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
             (Method::Connect, _) => SteadyMethod::Connect,
             (Method::Udp, _) => SteadyMethod::Udp,
+            // Their targets have URLs.
+            (Method::Tls | Method::Http, _) => SteadyMethod::Connect,
         }
     }
 
@@ -249,6 +364,13 @@ impl Options {
             .map_or(USUAL_COUNT, |steps| steps.saturating_mul(EACH_STEP));
         plan.count = Some(self.count.unwrap_or(usual)).filter(|count| *count > 0);
         plan
+    }
+}
+
+fn path(text: &str) -> std::result::Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err("must begin with `/`".to_owned()),
     }
 }
 

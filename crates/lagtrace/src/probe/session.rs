@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody};
-use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, steady};
+use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, steady};
 
 use super::line;
-use super::options::Options;
+use super::options::{Options, Plan};
 use crate::arguments::Format;
 use crate::conclusion;
 use crate::console::Console;
@@ -54,14 +54,17 @@ impl<'a> Session<'a> {
         })
     }
 
-    pub(super) fn measure(&mut self, plans: Vec<SteadyPlan>, interrupt: &Interrupt) -> Result<()> {
+    pub(super) fn measure(&mut self, plans: Vec<Plan>, interrupt: &Interrupt) -> Result<()> {
         self.is_crowd = plans.len() > 1;
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let (sender, told) = channel();
             for plan in &plans {
                 let (sender, stop) = (sender.clone(), &stop);
-                let may_stand_in = self.options.may_stand_in(plan);
+                let may_stand_in = match plan {
+                    Plan::Steady(plan) => self.options.may_stand_in(plan),
+                    Plan::Request(_) => false,
+                };
                 scope.spawn(move || series(plan, may_stand_in, stop, &sender));
             }
             drop(sender);
@@ -129,10 +132,17 @@ impl<'a> Session<'a> {
 }
 
 /// One target's series, on a thread of its own.
-fn series(plan: &SteadyPlan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
+fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
     // Nobody listens any more after a failure.
     let send = |event| {
         let _ = sender.send(Told::Event(Box::new(event)));
+    };
+    let plan = match plan {
+        Plan::Steady(plan) => plan,
+        Plan::Request(plan) => {
+            let _ = sender.send(Told::Ended(request(plan, stop, send)));
+            return;
+        }
     };
     let mut outcome = steady(plan, stop, send);
     if let (Err(ProbeError::NotPermitted { needs, .. }), true) = (&outcome, may_stand_in) {

@@ -181,6 +181,15 @@ fn what_it_cannot_probe_is_said() {
             &["probe", "127.0.0.1", "-m", "icmp", "-p", "80,443"],
             "--port",
         ),
+        (&["probe", "127.0.0.1:80", "--head"], "--method http"),
+        (
+            &["probe", "127.0.0.1:80", "-m", "tls", "--head"],
+            "--method http",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "-m", "http", "--ttl", "3"],
+            "to the kernel",
+        ),
         // Which of the two it was could not be told.
         (
             &["probe", "127.0.0.1:80", "--size", "8-9", "-s", "7000-7001"],

@@ -335,6 +335,7 @@ impl<'a> Series<'a> {
             step: self.plan.step(number),
             headers: self.plan.headers(number),
             reply: None,
+            phases: None,
         }
     }
 
