@@ -6,6 +6,7 @@ mod display_filter;
 mod layers;
 mod particular;
 mod probes;
+mod queueing;
 mod quic;
 mod secured;
 mod sweep;
@@ -76,6 +77,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
+    notes.extend(queueing::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);

@@ -59,6 +59,16 @@ pub(crate) struct ProbeKey {
     pub(crate) is_loaded: bool,
 }
 
+impl ProbeKey {
+    /// Whom they ask: an echo has no port.
+    pub(crate) fn target_name(&self) -> String {
+        match self.method {
+            ProbeMethod::Icmp => self.endpoint.addr.to_string(),
+            _ => self.endpoint.to_string(),
+        }
+    }
+}
+
 /// Probes of one kind, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeGroup {

@@ -1,6 +1,7 @@
 //! `lagtrace probe`: round trips to targets, by the kernel's stamps.
 
 mod line;
+mod loaded;
 mod options;
 mod session;
 mod targets;
@@ -31,7 +32,8 @@ const LEAST_ERROR: u16 = 400;
 /// Probes, shows each answer as it comes, and sums up.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let (targets, events) = targets::find(options, console)?;
+    let (targets, mut events) = targets::find(options, console)?;
+    let load = options.load(&mut events)?;
     let urls = targets.iter().filter_map(|target| target.url.as_ref());
     let tls = options.tls.client(urls, Carried::Http1)?;
     let plans = targets
@@ -50,7 +52,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     events
         .into_iter()
         .for_each(|event| session.analyzer.observe(event));
-    session.measure(plans, &interrupt)?;
+    session.measure(&plans, &interrupt)?;
+    if let Some(load) = load.filter(|_| !interrupt.is_requested()) {
+        session.measure_under(&load, &plans, &interrupt)?;
+    }
     if !session.has_measured {
         return Ok(Outcome::Interrupted);
     }

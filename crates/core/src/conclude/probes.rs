@@ -12,10 +12,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
         .iter()
         .map(|(key, group)| Probe {
             method: method_name(key.method).to_owned(),
-            target: match key.method {
-                ProbeMethod::Icmp => key.endpoint.addr.to_string(),
-                _ => key.endpoint.to_string(),
-            },
+            target: key.target_name(),
             during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
             sent: group.sent,
             received: group.rtt.count(),

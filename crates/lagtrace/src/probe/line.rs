@@ -155,13 +155,14 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
 }
 
 /// For programs: one object.
-pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
+pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> String {
     let reply = sample.reply.as_deref();
     let segment = reply.and_then(|reply| reply.segment);
     let mut line = json!({
         "type": "answer",
         "at_ns": at.as_nanos(),
         "target": target(sample),
+        "during": if is_loaded { "loaded" } else { "idle" },
         "number": sample.number,
         "sent_flags": match sample.step {
             Some(ProbeStep::Flags(flags)) => Some(TcpFlags(flags).to_string()),

@@ -13,6 +13,7 @@ use lagtrace_sources::probe::{
 use lagtrace_sources::tls::TlsClient;
 use lagtrace_sources::url::{Host, Url};
 
+use super::loaded::Loaded;
 use super::targets::{self, Flags, Ports, Target};
 use crate::arguments::duration;
 use crate::arguments::tls::Tls;
@@ -56,6 +57,7 @@ Examples:
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
   lagtrace probe shop.example -m tls                     handshakes, full and resumed
   lagtrace probe https://shop.example/cart -m http       where one request's time goes
+  lagtrace probe 10.0.0.5:80 --loaded http://10.0.0.5/   where queues are
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
 Coming from hping3 and ping:
@@ -91,6 +93,8 @@ pub(crate) struct Options {
     pub(super) packet: Packet,
     #[command(flatten)]
     pub(super) request: Request,
+    #[command(flatten)]
+    pub(super) queueing: Loaded,
     #[command(flatten)]
     pub(super) tls: Tls,
     /// Use IPv4 only

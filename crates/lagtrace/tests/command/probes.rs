@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::program::{during, has_root, lagtrace, notes};
+use super::server::{Manner, Server};
 
 #[test]
 fn an_open_port_is_probed_and_summed_up() {
@@ -142,6 +143,53 @@ fn each_answer_is_an_object_a_line() {
 }
 
 #[test]
+fn what_waits_under_load_is_placed_by_the_phases() {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (short, long) = (Duration::from_millis(3), Duration::from_millis(30));
+    for (manner, is_queue) in [
+        (Manner::AnswersInTurn(short, ANSWER), true),
+        // As slow without the load.
+        (Manner::AnswersAfter(long, ANSWER), false),
+    ] {
+        let server = Server::start(manner);
+        let url = server.url();
+        let arguments = ["probe", &url, "-m", "http", "--loaded", &url];
+        let options = ["--connections", "20", "-c", "6", "-i", "10ms", "-W", "10s"];
+        let run = lagtrace(
+            arguments
+                .iter()
+                .chain(&options)
+                .chain(&["--format", "json"]),
+        );
+        let report = run.expect(0).json();
+        let probes = report["probes"].as_array().unwrap();
+        let told: Vec<_> = probes
+            .iter()
+            .map(|probe| {
+                (
+                    probe["during"].as_str().unwrap(),
+                    probe["received"].as_u64(),
+                )
+            })
+            .collect();
+        assert_eq!(told, [("idle", Some(6)), ("loaded", Some(6))], "{report:#}");
+        assert!(
+            report["load"]["responses"].as_u64() > Some(20),
+            "{report:#}"
+        );
+        assert_eq!(
+            notes(&report).contains(&"probe-queueing"),
+            is_queue,
+            "{report:#}"
+        );
+        if is_queue {
+            let text = report["notes"].to_string();
+            assert!(text.contains("wait in the target's program"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn what_it_cannot_probe_is_said() {
     for (arguments, told) in [
         (
@@ -182,6 +230,17 @@ fn what_it_cannot_probe_is_said() {
             "--port",
         ),
         (&["probe", "127.0.0.1:80", "--head"], "--method http"),
+        (
+            &[
+                "probe",
+                "127.0.0.1:80",
+                "-c",
+                "0",
+                "--loaded",
+                "http://127.0.0.1/",
+            ],
+            "--loaded takes an end",
+        ),
         (
             &["probe", "127.0.0.1:80", "-m", "tls", "--head"],
             "--method http",
