@@ -151,12 +151,17 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
         ),
         None => String::new(),
     };
+    let by = match probe.method.as_str() {
+        "tcp-connect" => "TCP_INFO",
+        _ => "its kernel's stamps",
+    };
     format!(
-        "a program of this host saw {} (p99 {}): beside the round trip {queue}its own calls and \
-         wake-up {}",
+        "a program of this host saw {} (p99 {}): its own calls and wake-up {}, {queue}the way and \
+         the peer {} (by {by})",
         quantity::duration(noticed.p50),
         quantity::duration(noticed.p99),
         quantity::duration(own.saturating_sub(queued)),
+        quantity::duration(probe.rtt_ns.p50),
     )
 }
 

@@ -17,7 +17,7 @@ use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, iden
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
-use crate::stamped::{Came, StampedSocket, from_port, reserve, route};
+use crate::stamped::{Came, StampedSocket, answers_from, reserve, route};
 
 /// Probes differ by this much in their sequence numbers: odd, so that each of
 /// 2^32 probes has another one, and far apart for the eye.
@@ -61,7 +61,7 @@ impl<'a> BySyn<'a> {
         let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))
             .map_err(opening("opening a raw socket", address))?;
         socket
-            .attach_filter(&from_port(address))
+            .attach_filter(&answers_from(address))
             .and_then(|()| dress(&socket, address, &plan.packet))
             .map_err(failure("preparing a raw socket", address))?;
         // The kernel chooses route and source address, so this host's own
