@@ -3,6 +3,7 @@
 mod line;
 mod loaded;
 mod options;
+mod packet;
 mod session;
 mod targets;
 
