@@ -13,6 +13,7 @@ mod clock;
 pub mod config;
 pub mod counter;
 pub mod firewall;
+mod headers;
 mod http;
 pub mod load;
 pub mod netlink;

@@ -21,7 +21,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 pub(crate) use filter::{answers_from, from_port};
 
-use queue::{Icmp, Queued, Reply, Stage, take_queued, take_reply};
+use queue::{HEADER_V4, Icmp, Queued, Reply, Stage, take_queued, take_reply};
 
 /// Options of Linux 5.9 that tell where an ICMP error's extension begins
 /// (`include/uapi/linux/in.h`, `in6.h`).
@@ -43,7 +43,7 @@ const MAX_ENTRIES: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,
-    /// Bytes of the transport header that the socket does not show.
+    /// Bytes of a quoted IPv4 packet before those that the socket shows.
     hidden: usize,
     /// Packets sent since the kernel numbers them from 0.
     sent: u32,
@@ -77,9 +77,11 @@ impl StampedSocket {
         socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         prepare(&socket, target)?;
         number_packets(&socket)?;
+        // Whoever makes the IP header is shown it, too.
+        let is_whole = target.is_ipv4() && socket.header_included_v4().unwrap_or(false);
         Ok(Self {
             socket,
-            hidden,
+            hidden: if is_whole { 0 } else { HEADER_V4 + hidden },
             sent: 0,
             numbers: BTreeMap::new(),
         })

@@ -139,6 +139,16 @@ pub enum TraceError {
         /// Why.
         source: io::Error,
     },
+    /// Some probes could not be sent; what became of the others was told.
+    #[error("{count} probes to {target} could not be sent: {source}")]
+    NotSent {
+        /// How many.
+        count: u32,
+        /// The target.
+        target: IpAddr,
+        /// The kernel's word on the last one.
+        source: io::Error,
+    },
     /// The kernel refused something else.
     #[error("{operation} for a trace to {target} failed")]
     Socket {
@@ -154,6 +164,7 @@ pub enum TraceError {
 /// Traces as `plan` says, until it is done or `stop` is set.
 ///
 /// # Errors
+/// What went wrong. Events that were told before stand, whatever it is.
 /// [`TraceError::NotPermitted`] where the method needs a raw socket, or an
 /// unprivileged echo socket, and this user may not have one.
 pub fn trace(
@@ -163,9 +174,9 @@ pub fn trace(
 ) -> Result<(), TraceError> {
     let mut engine = engine::Engine::new(plan, stop, &mut sink)?;
     engine.run()?;
-    let known = engine.known();
+    let (known, unsent) = (engine.known(), engine.unsent());
     if plan.mtu {
         mtu::discover(plan, &known, stop, &mut sink)?;
     }
-    Ok(())
+    unsent.map_or(Ok(()), Err)
 }

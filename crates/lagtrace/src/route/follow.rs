@@ -23,6 +23,8 @@ use crate::lookup::{self, Family};
 
 /// How long the report waits for names that were not told yet.
 const NAMES: Duration = Duration::from_secs(1);
+/// Addresses whose owners are looked up, at most.
+const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.
 pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
@@ -96,6 +98,14 @@ impl<'a> Trip<'a> {
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
+                // What was measured stands.
+                Err(error) if self.has_measured => {
+                    let text = format!("Not all was measured: {}.", Failure::from(error));
+                    self.analyzer
+                        .observe(conclusion::note("route-incomplete", text));
+                    self.explain(options, way);
+                    return Ok(());
+                }
                 Err(error) => return Err(refused(error)),
             }
         }
@@ -109,7 +119,9 @@ impl<'a> Trip<'a> {
                 self.has_measured = true;
                 self.tally.observe(sample);
                 if let Some(from) = sample.from {
-                    self.addresses.insert(from);
+                    if self.addresses.len() < MAX_ADDRESSES {
+                        self.addresses.insert(from);
+                    }
                     if let Some(names) = &mut self.names {
                         names.ask(from);
                     }
@@ -204,7 +216,7 @@ fn refused(error: TraceError) -> Failure {
         TraceError::NotConnected { .. } => Some(
             "--method in-connection needs a port that is open; --method tcp traces to any port",
         ),
-        TraceError::Socket { .. } => None,
+        TraceError::Socket { .. } | TraceError::NotSent { .. } => None,
     };
     let failure = Failure::from(error);
     match hint {

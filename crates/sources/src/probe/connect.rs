@@ -18,7 +18,7 @@ use super::unreachable::unreachable_by;
 use super::{ProbeError, STOP_INTERVAL};
 use crate::clock::Clock;
 use crate::stamped::prepare;
-use crate::stamped::queue::{Queued, take_queued};
+use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
 /// Entries of an error queue that are looked at.
 const MAX_QUEUED: usize = 64;
@@ -129,7 +129,7 @@ pub(super) fn answer_to(
         return Ok(ProbeAnswer::Open);
     };
     // A firewall's ICMP refusal looks like an RST but for this queue.
-    let queued = (0..MAX_QUEUED).map_while(|_| take_queued(&socket, 0));
+    let queued = (0..MAX_QUEUED).map_while(|_| take_queued(&socket, HEADER_V4));
     for queued in queued {
         if let Queued::Icmp(icmp) = queued {
             return Ok(ProbeAnswer::Unreachable(icmp.kind, icmp.code));

@@ -22,7 +22,7 @@ const ROOM: usize = 1_500;
 /// RFC 4884 (§5.5), which do not say so.
 const OLD_QUOTE: usize = 128;
 /// Bytes of an IPv4 header without options, as ours are.
-const HEADER_V4: usize = 20;
+pub(crate) const HEADER_V4: usize = 20;
 
 /// What `ee_info` of a stamp at the queue says (`include/uapi/linux/errqueue.h`).
 const SCM_TSTAMP_SCHED: u32 = 1;
@@ -69,7 +69,8 @@ pub(crate) struct Icmp {
     /// The port that the quoted packet went to (cooked sockets).
     pub(crate) port: u16,
     /// What the quoted packet held: of raw sockets from the transport header
-    /// on, of others from behind it.
+    /// on, or from its own where the user makes that too; of others from behind
+    /// them.
     pub(crate) quoted: Vec<u8>,
     /// When it came, by the kernel.
     pub(crate) at: Option<Timestamp>,
@@ -95,7 +96,7 @@ pub(crate) struct Reply {
 }
 
 /// Takes the next entry of a socket's error queue; `None` when there is none.
-/// `hidden` are the bytes of the transport header that the socket does not show.
+/// `hidden` are the bytes of a quoted IPv4 packet before those that the socket shows.
 pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let (bytes, received) = receive(socket, flags)?;
@@ -151,7 +152,7 @@ pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
 /// The labels in an extension, which begins where the kernel says; from older
 /// routers where they all put it, if what is there looks like one.
 fn labels(quoted: &[u8], told: usize, is_v4: bool, hidden: usize) -> Vec<MplsLabel> {
-    let old = OLD_QUOTE.saturating_sub(HEADER_V4 + hidden);
+    let old = OLD_QUOTE.saturating_sub(hidden);
     let at = match told {
         0 if is_v4 => old,
         0 => return Vec::new(),
@@ -236,11 +237,11 @@ mod tests {
     #[test]
     fn labels_of_old_routers_are_found_where_they_put_them() {
         let extension = [0x20, 0, 0, 0, 0, 8, 1, 1, 0x05, 0xdc, 0x11, 0x01];
-        for hidden in [0, 8] {
-            let mut quoted = vec![0; 108 - hidden];
+        for hidden in [0, HEADER_V4, HEADER_V4 + 8] {
+            let mut quoted = vec![0; OLD_QUOTE - hidden];
             quoted.extend(extension);
             assert_eq!(labels(&quoted, 0, true, hidden).len(), 1);
-            assert_eq!(labels(&quoted, 108 - hidden, false, hidden).len(), 1);
+            assert_eq!(labels(&quoted, OLD_QUOTE - hidden, false, hidden).len(), 1);
             assert!(labels(&quoted, 0, false, hidden).is_empty());
             assert!(labels(&quoted, usize::MAX, true, hidden).is_empty());
         }

@@ -1,6 +1,6 @@
 //! Sending probes and seeing what comes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,11 +13,12 @@ use rustix::event::PollFlags;
 use socket2::{Protocol, Socket, Type};
 
 use super::connect::Connects;
-use super::form::Form;
+use super::engine::hops_of;
+use super::form::{Form, Replied};
 use super::held::Held;
-use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl, source};
 use super::{Dress, TraceError, TracePlan};
+use crate::headers::Ends;
 use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::{Came, StampedSocket, reserve, set_whole};
 
@@ -45,6 +46,8 @@ pub(super) enum Seen {
     Sent { number: u32, at: Timestamp },
     /// It was answered.
     Answered(Answered),
+    /// If nothing answers it, that says nothing.
+    Doubtful { number: u32 },
 }
 
 /// An answer to a probe.
@@ -67,6 +70,10 @@ pub(super) struct Answered {
 
 /// A way to send probes.
 pub(super) trait Channel {
+    /// Makes ready what probes of a flow need. It may take a while.
+    fn prepare(&mut self, _flow: u16) -> io::Result<()> {
+        Ok(())
+    }
     /// Sends one.
     fn send(&mut self, probe: Outgoing) -> io::Result<()>;
     /// Collects what came since.
@@ -117,9 +124,9 @@ pub(super) struct Packets {
 struct Lane {
     socket: StampedSocket,
     ends: Ends,
-    /// The latest probes sent: sockets that are not connected hear of those of
-    /// other flows too.
-    sent: BTreeSet<u32>,
+    /// The latest probes sent that are not answered, and how far: sockets that
+    /// are not connected hear of those of other flows too.
+    sent: BTreeMap<u32, u8>,
     /// Holds the port that a raw socket only claims to use.
     _holder: Option<Socket>,
 }
@@ -155,12 +162,14 @@ impl Packets {
         let kind = self.form.kind();
         let mut dress = self.dress.clone();
         dress.source_port = dress.source_port.map(|port| port.wrapping_add(flow));
-        if !self.form.is_connected() && self.form.has_port() {
-            // A socket bound to an address hears nothing of translated ones.
+        let has_header = self.form.header(target.is_ipv4(), 0, 0, 0).is_some();
+        if has_header {
+            // A socket bound to an address hears nothing of translated ones; the
+            // header bears it all the same.
             dress.source = None;
         }
         let socket = open(kind, target, &dress)?;
-        if self.form.header(target.is_ipv4(), 0, 0, 0).is_some() {
+        if has_header {
             socket
                 .set_header_included_v4(true)
                 .map_err(failed("preparing a socket"))?;
@@ -195,7 +204,7 @@ impl Packets {
                 source_port: port,
                 destination_port: target.port(),
             },
-            sent: BTreeSet::new(),
+            sent: BTreeMap::new(),
             _holder: holder,
         })
     }
@@ -230,7 +239,7 @@ impl Channel for Packets {
         if let Some(header) = form.header(target.is_ipv4(), probe.number, probe.ttl, tos) {
             bytes = header.before(&lane.ends, &bytes);
         }
-        lane.sent.insert(probe.number);
+        lane.sent.insert(probe.number, probe.ttl);
         if lane.sent.len() > SENT {
             lane.sent.pop_first();
         }
@@ -240,7 +249,7 @@ impl Channel for Packets {
     }
 
     fn collect(&mut self, seen: &mut Vec<Seen>) {
-        for lane in self.lanes.values() {
+        for lane in self.lanes.values_mut() {
             lane.collect(self.form, self.target, self.last, seen);
         }
     }
@@ -252,31 +261,40 @@ impl Channel for Packets {
             .collect()
     }
 
-    fn forget(&mut self, _number: u32) {}
+    fn forget(&mut self, number: u32) {
+        for lane in self.lanes.values_mut() {
+            lane.sent.remove(&number);
+        }
+    }
 }
 
 impl Lane {
-    fn collect(&self, form: Form, target: SocketAddr, last: u32, seen: &mut Vec<Seen>) {
-        self.socket.collect(|came| match came {
+    fn collect(&mut self, form: Form, target: SocketAddr, last: u32, seen: &mut Vec<Seen>) {
+        let (socket, sent) = (&self.socket, &mut self.sent);
+        let ends = self.ends;
+        socket.collect(|came| match came {
             Came::Sent { number, stage, at } => {
                 if stage == Stage::Device {
                     seen.push(Seen::Sent { number, at });
                 }
             }
             Came::Icmp(icmp) => {
-                let told = form.quoted(target, &self.ends, &icmp, last);
+                let told = form.quoted(target, &ends, &icmp, last);
                 let is_udp = !matches!(form, Form::Echo { .. } | Form::Syn { .. });
-                let told = told.filter(|(number, _)| self.sent.contains(number));
-                seen.extend(
-                    told.and_then(|(number, translation)| {
-                        answered(number, icmp, is_udp, translation)
-                    }),
-                );
+                let told = told.filter(|(number, _)| sent.contains_key(number));
+                let told = told.and_then(|(number, translation)| {
+                    let answer = answered(number, icmp, is_udp, translation)?;
+                    sent.remove(&number);
+                    Some(answer)
+                });
+                seen.extend(told);
             }
             Came::Reply(reply) => {
-                let told = form.replied(target, &self.ends, &reply, last);
+                let told = form.replied(target, &ends, &reply, last);
+                let told = told.and_then(|replied| whose(replied, sent, reply.ttl));
                 let from = reply.from.map(|from| from.ip());
                 seen.extend(told.map(|(number, answer)| {
+                    sent.remove(&number);
                     Seen::Answered(Answered {
                         number,
                         answer,
@@ -291,6 +309,19 @@ impl Lane {
                 }));
             }
         });
+    }
+}
+
+/// The probe of those `sent` that a reply answers. One that does not say which
+/// answers the first that can have come so far: others expired on their way.
+fn whose(replied: Replied, sent: &BTreeMap<u32, u8>, ttl: Option<u8>) -> Option<(u32, HopAnswer)> {
+    match replied {
+        Replied::Named(number, answer) => sent.contains_key(&number).then_some((number, answer)),
+        Replied::Nameless(answer) => {
+            let hops = ttl.map_or(1, hops_of);
+            let mut able = sent.iter().filter(|(_, ttl)| **ttl >= hops);
+            able.next().map(|(&number, _)| (number, answer))
+        }
     }
 }
 
@@ -329,4 +360,25 @@ pub(super) fn answered(
         mtu: icmp.mtu,
         translation,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_names_no_probe_answers_the_first_that_can_have_come_so_far() {
+        // The scout, then hop after hop; the target is four hops away.
+        let mut sent: BTreeMap<u32, u8> = (1..=6).map(|n| (n, n as u8)).collect();
+        sent.insert(0, 30);
+        let reply = Replied::Nameless(HopAnswer::Open);
+        assert_eq!(whose(reply, &sent, Some(61)), Some((0, HopAnswer::Open)));
+        sent.remove(&0);
+        assert_eq!(whose(reply, &sent, Some(61)), Some((4, HopAnswer::Open)));
+        let named = |number| Replied::Named(number, HopAnswer::Open);
+        assert_eq!(whose(named(2), &sent, None), Some((2, HopAnswer::Open)));
+        assert_eq!(whose(named(9), &sent, None), None, "never sent");
+        sent.retain(|_, ttl| *ttl < 4);
+        assert_eq!(whose(reply, &sent, Some(61)), None);
+    }
 }

@@ -21,7 +21,7 @@ use super::channel::{Answered, Channel, Outgoing, Seen, answered};
 use super::socket::{Kind, open, set_ttl};
 use crate::probe::tcp_info::TcpInfo;
 use crate::stamped;
-use crate::stamped::queue::{Queued, take_queued};
+use crate::stamped::queue::{HEADER_V4, Queued, take_queued};
 
 /// When the kernel repeats a SYN (`TCP_TIMEOUT_INIT`), less a margin.
 pub(super) const LONGEST: Duration = Duration::from_millis(950);
@@ -98,7 +98,7 @@ enum Look {
 }
 
 fn look(socket: &Socket, target: SocketAddr, number: u32) -> Look {
-    while let Some(queued) = take_queued(socket, 0) {
+    while let Some(queued) = take_queued(socket, HEADER_V4) {
         if let Queued::Icmp(icmp) = queued {
             return answered(number, icmp, false, None).map_or(Look::GivenUp, Look::Over);
         }

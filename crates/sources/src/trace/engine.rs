@@ -1,6 +1,7 @@
 //! The loop of a trace: sends when the pace says so, waits, and tells what came.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::net::IpAddr;
@@ -28,6 +29,8 @@ const OVERDUE_GRACE: Duration = Duration::from_millis(200);
 const OVERDUE_LEAST: Duration = Duration::from_millis(300);
 /// The same while nothing was answered yet.
 const OVERDUE_FIRST: Duration = Duration::from_secs(1);
+/// Addresses kept of those who answered.
+const MAX_KNOWN: usize = 4_096;
 /// What systems begin times to live with (RFC 1700; Linux, Windows, routers).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
@@ -43,6 +46,8 @@ pub(super) struct Engine<'a> {
     number: u32,
     longest: Option<Duration>,
     known: Known,
+    /// How many probes could not be sent, and why not the last one.
+    unsent: Option<(u32, io::Error)>,
 }
 
 /// What a trace found out that what follows it needs.
@@ -64,6 +69,8 @@ struct Flight {
     /// When the kernel handed it to the device.
     sent: Option<Timestamp>,
     is_overdue: bool,
+    /// Whether its silence would say nothing.
+    is_doubtful: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -109,6 +116,7 @@ impl<'a> Engine<'a> {
             number: 0,
             longest: None,
             known: Known::default(),
+            unsent: None,
         })
     }
 
@@ -118,6 +126,17 @@ impl<'a> Engine<'a> {
             highest: self.pace.highest(),
             ..self.known.clone()
         }
+    }
+
+    /// What could not be sent.
+    pub(super) fn unsent(&mut self) -> Option<TraceError> {
+        let (count, source) = self.unsent.take()?;
+        let target = self.plan.target.ip();
+        Some(TraceError::NotSent {
+            count,
+            target,
+            source,
+        })
     }
 
     /// Traces to the end, or until stopped.
@@ -144,8 +163,27 @@ impl<'a> Engine<'a> {
             self.pace.add_flows(self.plan.paths.min(MAX_PATHS));
             self.complete()?;
         }
+        self.await_target()?;
         self.give_up();
         Ok(())
+    }
+
+    /// Waits for overdue answers of the target: only there silence is a loss, and
+    /// what is late is not lost. Errors by ICMP it may limit.
+    fn await_target(&mut self) -> Result<(), TraceError> {
+        let is_open = |engine: &Self| {
+            let mut flights = engine.under_way.iter();
+            flights.any(|flight| engine.is_of_target(flight))
+        };
+        while !self.is_stopped() && !self.plan.method.is_udp() && is_open(self) {
+            self.wait(Timestamp::MAX)?;
+            self.listen();
+        }
+        Ok(())
+    }
+
+    fn is_of_target(&self, flight: &Flight) -> bool {
+        flight.flow == 0 && self.pace.distance() == Some(flight.ttl)
     }
 
     /// Goes on until the pace has nothing left to ask.
@@ -193,6 +231,7 @@ impl<'a> Engine<'a> {
     }
 
     fn send(&mut self, flow: u16, ttl: u8) -> Result<(), TraceError> {
+        let prepared = self.channel.prepare(flow);
         let begun = self.clock.now();
         let probe = Outgoing {
             number: self.number,
@@ -200,12 +239,20 @@ impl<'a> Engine<'a> {
             ttl,
             size: 0,
         };
-        self.channel
-            .send(probe)
-            .map_err(failure("sending a probe", self.plan.target))?;
         self.number = self.number.wrapping_add(1);
         if flow != SCOUT {
             self.pace.sent(flow, ttl, begun);
+        }
+        if let Err(error) = prepared.and_then(|()| self.channel.send(probe)) {
+            // At first it is a fault of what was asked for; later this host's
+            // device or route may come and go.
+            if flow == SCOUT {
+                return Err(failure("sending a probe", self.plan.target)(error));
+            }
+            self.pace.overdue(flow, ttl, begun);
+            let count = self.unsent.take().map_or(0, |(count, _)| count);
+            self.unsent = Some((count.saturating_add(1), error));
+            return Ok(());
         }
         self.under_way.push(Flight {
             number: probe.number,
@@ -214,6 +261,7 @@ impl<'a> Engine<'a> {
             begun,
             sent: None,
             is_overdue: false,
+            is_doubtful: false,
         });
         Ok(())
     }
@@ -263,16 +311,21 @@ impl<'a> Engine<'a> {
         let now = self.clock.now();
         for seen in seen {
             match seen {
-                Seen::Sent { number, at } => {
-                    let flight = self.under_way.iter_mut().rev().find(|f| f.number == number);
-                    if let Some(flight) = flight {
-                        flight.sent = Some(at);
-                    }
+                Seen::Sent { number, at } => self.change(number, |flight| flight.sent = Some(at)),
+                Seen::Doubtful { number } => {
+                    self.change(number, |flight| flight.is_doubtful = true);
                 }
                 Seen::Answered(answered) => self.answered(answered, now),
             }
         }
         self.expire(now);
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Flight)) {
+        let mut flights = self.under_way.iter_mut().rev();
+        if let Some(flight) = flights.find(|flight| flight.number == number) {
+            change(flight);
+        }
     }
 
     fn answered(&mut self, answered: Answered, now: Timestamp) {
@@ -311,7 +364,9 @@ impl<'a> Engine<'a> {
             },
         };
         self.pace.answered(flight.flow, flight.ttl, met);
-        if let Some(from) = answered.from {
+        if let Some(from) = answered.from
+            && self.known.addresses.len() < MAX_KNOWN
+        {
             self.known.addresses.entry(from).or_insert(flight.ttl);
         }
         self.tell(
@@ -355,11 +410,12 @@ impl<'a> Engine<'a> {
     }
 
     /// What is still unanswered in the end and overdue stays so. What is under
-    /// way when the user stops says nothing.
+    /// way when the user stops says nothing, nor what the target may answer yet.
     fn give_up(&mut self) {
         let now = self.clock.now();
         for flight in std::mem::take(&mut self.under_way) {
-            if flight.is_overdue {
+            let is_early = self.is_stopped() && self.is_of_target(&flight);
+            if flight.is_overdue && !is_early {
                 self.silent(flight, now);
             }
         }
@@ -371,7 +427,7 @@ impl<'a> Engine<'a> {
             .pace
             .distance()
             .is_some_and(|distance| flight.ttl > distance);
-        if flight.flow == SCOUT || is_beyond {
+        if flight.flow == SCOUT || is_beyond || flight.is_doubtful {
             return;
         }
         self.tell(

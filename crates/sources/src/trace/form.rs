@@ -4,9 +4,10 @@ use core::net::SocketAddr;
 
 use lagtrace_core::route::{HopAnswer, Translation};
 
-use super::header::{self, Header};
-use super::packet::{self, Ends};
+use super::header;
+use super::packet;
 use super::socket::Kind;
+use crate::headers::{Ends, Ipv4Header, UDP};
 use crate::stamped::queue::{Icmp, Reply};
 
 /// Ports in use where the port changes from probe to probe.
@@ -14,6 +15,15 @@ const PORTS: u32 = 128;
 /// Bytes of IP headers.
 const HEADER_V4: usize = 20;
 const HEADER_V6: usize = 40;
+
+/// What a reply of the target says of the probe that it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replied {
+    /// It names it.
+    Named(u32, HopAnswer),
+    /// It answers one of the flow, and does not say which.
+    Nameless(HopAnswer),
+}
 
 /// How probes that are packets of one socket look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +78,10 @@ impl Form {
     }
 
     /// The IP header, where it is ours too.
-    pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Header> {
+    pub(super) fn header(self, is_v4: bool, number: u32, ttl: u8, tos: u8) -> Option<Ipv4Header> {
         let is_ours = is_v4 && matches!(self, Self::Dublin { .. });
-        is_ours.then(|| Header {
-            protocol: packet::UDP,
+        is_ours.then(|| Ipv4Header {
+            protocol: UDP,
             id: header::id(number),
             ttl,
             tos,
@@ -147,38 +157,50 @@ impl Form {
         }
     }
 
-    /// The probe that a reply of the target answers, and how.
+    /// Which probe a reply of the target answers, and how.
     pub(super) fn replied(
         self,
         target: SocketAddr,
         ends: &Ends,
         reply: &Reply,
         last: u32,
-    ) -> Option<(u32, HopAnswer)> {
+    ) -> Option<Replied> {
         let is_raw_v4 = target.is_ipv4() && self.kind() != Kind::Udp && self.kind() != Kind::Ping;
         let bytes = if is_raw_v4 {
             packet::behind_v4(&reply.bytes)?
         } else {
             &reply.bytes
         };
+        // It may say whatever it likes; what it sends back names the probe.
+        let datagram = |echoed: Option<u32>| match echoed {
+            Some(number) => Replied::Named(number, HopAnswer::Open),
+            None => Replied::Nameless(HopAnswer::Open),
+        };
         match self {
             Self::Ports => {
                 let rest = reply.from?.port().wrapping_sub(target.port());
-                Some((port_number(last, rest)?, HopAnswer::Open))
+                Some(Replied::Named(port_number(last, rest)?, HopAnswer::Open))
             }
-            // It may say whatever it likes: nothing names the probe.
-            Self::Payload | Self::Checksum => Some((last, HopAnswer::Open)),
-            Self::Dublin { .. } => {
+            Self::Payload => {
+                let echoed = packet::payload_number(bytes).filter(|&number| number <= last);
+                Some(datagram(echoed))
+            }
+            Self::Checksum | Self::Dublin { .. } => {
+                // Raw sockets hear what comes to other programs' ports too.
                 let is_ours = packet::word(bytes, 2)? == ends.source_port;
                 let is_its = reply.from?.ip() == target.ip();
-                (is_ours && is_its).then_some((last, HopAnswer::Open))
+                let echoed = packet::udp_echoed(bytes, last);
+                (is_ours && is_its).then(|| datagram(echoed))
             }
             Self::Echo { .. } => {
                 let kind = if target.is_ipv4() { 0 } else { 129 };
                 let number = packet::echo_number(self.id(ends), kind, bytes, last)?;
-                Some((number, HopAnswer::Open))
+                Some(Replied::Named(number, HopAnswer::Open))
             }
-            Self::Syn { base } => packet::syn_reply(ends, base, bytes, last),
+            Self::Syn { base } => {
+                let (number, answer) = packet::syn_reply(ends, base, bytes, last)?;
+                Some(Replied::Named(number, answer))
+            }
         }
     }
 
@@ -202,4 +224,49 @@ fn port_number(last: u32, rest: u16) -> Option<u32> {
 /// The type of an echo request.
 fn request(target: SocketAddr) -> u8 {
     if target.is_ipv4() { 8 } else { 128 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_names_its_probe_only_if_it_comes_back_and_others_are_not_ours() {
+        for is_v4 in [true, false] {
+            let ends = Ends::example(is_v4, 53);
+            let target = SocketAddr::new(ends.destination, 53);
+            for form in [Form::Payload, Form::Checksum, Form::Dublin { size: 0 }] {
+                let is_raw = form != Form::Payload;
+                // As an echo server sends it back.
+                let answer = |port: u16, payload: Option<&[u8]>| {
+                    let mut bytes = form.bytes(&ends, 77, 0);
+                    let at = if is_raw { packet::UDP_HEADER } else { 0 };
+                    if let Some(payload) = payload {
+                        bytes.splice(at.., payload.iter().copied());
+                    }
+                    if is_raw {
+                        bytes.splice(2..4, port.to_be_bytes());
+                        let header = if is_v4 { HEADER_V4 } else { 0 };
+                        bytes.splice(..0, [0x45].into_iter().chain([0; 19]).take(header));
+                    }
+                    let reply = Reply {
+                        len: bytes.len(),
+                        bytes,
+                        from: Some(target),
+                        at: None,
+                        ttl: Some(61),
+                    };
+                    form.replied(target, &ends, &reply, 90)
+                };
+                let named = Some(Replied::Named(77, HopAnswer::Open));
+                let nameless = Some(Replied::Nameless(HopAnswer::Open));
+                assert_eq!(answer(40_000, None), named, "{form:?} {is_v4}");
+                assert_eq!(answer(40_000, Some(b"what?")), nameless);
+                assert_eq!(answer(40_000, Some(b"")), nameless);
+                if is_raw {
+                    assert_eq!(answer(40_001, None), None, "another program's");
+                }
+            }
+        }
+    }
 }

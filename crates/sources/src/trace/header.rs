@@ -1,16 +1,17 @@
-//! IP headers of our own, and datagrams that keep one checksum, so that what
-//! quotes them shows whether they were translated on the way.
+//! Datagrams that keep one checksum, so that what quotes them shows whether they
+//! were translated on the way, and what identifications name.
 //!
 //! IPv4: the identification names the probe (RFC 791; it is kept where packets
 //! may be fragmented, RFC 6864 §4), and the quoted header shows the addresses.
 //! IPv6 has none: the length names the probe, and the checksum alone tells of
 //! other addresses.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use lagtrace_core::route::Translation;
 
-use super::packet::{self, Ends, UDP, behind_v4, recall, word};
+use super::packet::{self, behind_v4, recall, word};
+use crate::headers::{Ends, UDP};
 
 /// The checksum of every datagram.
 const CHECKSUM: u16 = 0x6c61;
@@ -18,34 +19,6 @@ const CHECKSUM: u16 = 0x6c61;
 const IDS: u32 = 65_535;
 /// Lengths in use.
 const LENGTHS: u32 = 256;
-
-/// What an IPv4 header of our own says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) protocol: u8,
-    pub(super) id: u16,
-    pub(super) ttl: u8,
-    pub(super) tos: u8,
-}
-
-impl Header {
-    /// The packet; the kernel adds the header's checksum.
-    pub(super) fn before(self, ends: &Ends, message: &[u8]) -> Vec<u8> {
-        let octets = |ip: IpAddr| match ip {
-            IpAddr::V4(ip) => ip.octets(),
-            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED.octets(),
-        };
-        let len = u16::try_from(20 + message.len()).unwrap_or(u16::MAX);
-        let mut packet = vec![0x45, self.tos];
-        packet.extend(len.to_be_bytes());
-        packet.extend(self.id.to_be_bytes());
-        packet.extend([0, 0, self.ttl, self.protocol, 0, 0]);
-        packet.extend(octets(ends.source));
-        packet.extend(octets(ends.destination));
-        packet.extend(message);
-        packet
-    }
-}
 
 /// The identification that stands for a probe's number.
 pub(super) fn id(number: u32) -> u16 {
@@ -126,23 +99,11 @@ mod tests {
 
     use super::*;
     use crate::checksum::{fold, sum};
-
-    fn ends(is_v4: bool) -> Ends {
-        let (source, destination) = match is_v4 {
-            true => ("192.0.2.1", "198.51.100.7"),
-            false => ("2001:db8::1", "2001:db8::7"),
-        };
-        Ends {
-            source: source.parse().expect("an address"),
-            destination: destination.parse().expect("an address"),
-            source_port: 40_000,
-            destination_port: 33_434,
-        }
-    }
+    use crate::headers::Ipv4Header;
 
     fn packet(ends: &Ends, number: u32) -> Vec<u8> {
         let message = datagram(ends, number, 0);
-        let header = Header {
+        let header = Ipv4Header {
             protocol: UDP,
             id: id(number),
             ttl: 3,
@@ -157,7 +118,7 @@ mod tests {
     #[test]
     fn every_probe_is_known_by_its_header_and_has_the_same_checksum() {
         for is_v4 in [true, false] {
-            let ends = ends(is_v4);
+            let ends = Ends::example(is_v4, 33_434);
             let quote = if is_v4 { 28 } else { 8 };
             for number in [0, 1, 255, 256, 65_534, 65_535, 1_000_000] {
                 let packet = packet(&ends, number);
@@ -172,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_a_translator_changed_is_told() {
-        let ends = ends(true);
+        let ends = Ends::example(true, 33_434);
         let mut packet = packet(&ends, 77);
         // Its source becomes 203.0.113.9:50000, and the checksum follows.
         packet[12..16].copy_from_slice(&[203, 0, 113, 9]);
@@ -204,7 +165,7 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let _ = datagram_quoted(&ends(is_v4), &bytes, 0, last);
+            let _ = datagram_quoted(&Ends::example(is_v4, 33_434), &bytes, 0, last);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 mod segment;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -21,9 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use super::channel::{Answered, Channel, Outgoing, SCOUT, Seen, answered};
-use super::packet::Ends;
 use super::socket::{Kind, failure, open, set_ttl};
 use super::{Dress, TraceError};
+use crate::headers::Ends;
 use crate::stamped::queue::{Reply, Stage};
 use crate::stamped::{Came, StampedSocket};
 
@@ -37,6 +37,8 @@ const REPEATED: Duration = Duration::from_millis(900);
 const CLOSING: Duration = Duration::from_millis(100);
 /// Probes of a connection that may still be answered.
 const UNDER_WAY: usize = 1_024;
+/// Connections kept that the target closed, for what still comes of their probes.
+const CLOSED: usize = 16;
 /// Reads of what the target sends unasked.
 const DRAINS: usize = 64;
 
@@ -46,6 +48,10 @@ pub(super) struct Held {
     target: SocketAddr,
     dress: Dress,
     lanes: BTreeMap<u16, Lane>,
+    /// Those that the target closed.
+    closed: VecDeque<Lane>,
+    /// Probes in them that went so far and may not be answered any more.
+    doubtful: Vec<u32>,
 }
 
 /// A connection and the raw socket beside it.
@@ -59,6 +65,8 @@ struct Lane {
     begun: Instant,
     under_way: BTreeMap<u32, Waiting>,
     last: u32,
+    /// When its end of ours was closed.
+    shut: Option<Instant>,
 }
 
 /// A probe that may still be answered.
@@ -77,13 +85,15 @@ impl Held {
             target,
             dress,
             lanes: BTreeMap::from([(0, lane)]),
+            closed: VecDeque::new(),
+            doubtful: Vec::new(),
         })
     }
 
-    /// The lane of a flow; a new one where there is none, or the target closed it.
+    /// The lane of a flow; a new one where there is none.
     fn lane(&mut self, flow: u16) -> io::Result<&mut Lane> {
         let flow = if flow == SCOUT { 0 } else { flow };
-        if !self.lanes.get(&flow).is_some_and(Lane::is_open) {
+        if !self.lanes.contains_key(&flow) {
             let lane = Lane::open(self.target, &self.dress).map_err(io::Error::other)?;
             self.lanes.insert(flow, lane);
         }
@@ -93,27 +103,61 @@ impl Held {
     }
 }
 
+impl Held {
+    /// Puts a connection that the target closed aside: routers may still answer
+    /// probes in it.
+    fn retire(&mut self, flow: u16) {
+        self.closed.retain(|lane| !lane.under_way.is_empty());
+        let Some(lane) = self.lanes.remove(&flow) else {
+            return;
+        };
+        // What routers say of them still comes; the target may say nothing more.
+        let hops = lane.handshake.hops;
+        let lost = lane.under_way.iter().filter(|(_, w)| w.ttl >= hops);
+        self.doubtful.extend(lost.map(|(&number, _)| number));
+        self.closed.push_back(lane);
+        if self.closed.len() > CLOSED {
+            self.closed.pop_front();
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Lane> {
+        self.lanes.values_mut().chain(&mut self.closed)
+    }
+}
+
 impl Channel for Held {
+    fn prepare(&mut self, flow: u16) -> io::Result<()> {
+        self.lane(flow).map(|_| ())
+    }
+
     fn send(&mut self, probe: Outgoing) -> io::Result<()> {
         let tos = self.dress.tos.unwrap_or(0);
         self.lane(probe.flow)?.send(probe, tos)
     }
 
     fn collect(&mut self, seen: &mut Vec<Seen>) {
-        for lane in self.lanes.values_mut() {
-            lane.collect(self.target, seen);
-        }
+        let lanes = self.lanes.iter();
+        let ended: Vec<u16> = lanes
+            .filter(|(_, lane)| !lane.is_open())
+            .map(|(&flow, _)| flow)
+            .collect();
+        ended.into_iter().for_each(|flow| self.retire(flow));
+        let target = self.target;
+        self.all().for_each(|lane| lane.collect(target, seen));
+        let doubtful = self.doubtful.drain(..);
+        seen.extend(doubtful.map(|number| Seen::Doubtful { number }));
     }
 
     fn sockets(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        let lanes = self.lanes.values();
+        let lanes = self.lanes.values().chain(&self.closed);
         lanes
             .map(|lane| (lane.raw.as_fd(), PollFlags::IN))
             .collect()
     }
 
     fn forget(&mut self, number: u32) {
-        for lane in self.lanes.values_mut() {
+        for lane in self.all() {
             lane.under_way.remove(&number);
         }
     }
@@ -141,6 +185,14 @@ impl Lane {
         !matches!(drain(&self.connection), Drained::Ended)
     }
 
+    /// Says that nothing more will be sent.
+    fn shut(&mut self) {
+        if self.shut.is_none() {
+            let _ = self.connection.shutdown(std::net::Shutdown::Write);
+            self.shut = Some(Instant::now());
+        }
+    }
+
     fn send(&mut self, probe: Outgoing, tos: u8) -> io::Result<()> {
         let stamp = self.handshake.own_stamp(self.begun.elapsed());
         let bytes = segment::keep_alive(&self.ends, &self.handshake, stamp, probe.number);
@@ -164,8 +216,9 @@ impl Lane {
 
     fn collect(&mut self, target: SocketAddr, seen: &mut Vec<Seen>) {
         let (ends, last) = (self.ends, self.last);
+        let (raw, under_way) = (&self.raw, &mut self.under_way);
         let mut said = Vec::new();
-        self.raw.collect(|came| match came {
+        raw.collect(|came| match came {
             Came::Sent { number, stage, at } => {
                 if stage == Stage::Device {
                     seen.push(Seen::Sent { number, at });
@@ -173,7 +226,12 @@ impl Lane {
             }
             Came::Icmp(icmp) => {
                 let number = segment::quoted(&ends, &icmp.quoted, last);
-                seen.extend(number.and_then(|number| answered(number, icmp, false, None)));
+                seen.extend(number.and_then(|number| {
+                    let answer = answered(number, icmp, false, None)?;
+                    // The target did not see it.
+                    under_way.remove(&number);
+                    Some(answer)
+                }));
             }
             Came::Reply(reply) => said.push(reply),
         });
@@ -206,24 +264,38 @@ impl Lane {
         }))
     }
 
-    /// By the time stamp that it echoes; without one the first of those that can
-    /// have come so far.
     fn which(&self, said: &Said) -> Option<u32> {
         let echoed = said.echo.filter(|_| !said.is_reset);
-        let is_it = |waiting: &Waiting| match echoed {
-            Some(echo) => waiting.stamp == echo,
-            None => waiting.ttl >= self.handshake.hops,
-        };
-        let mut all = self.under_way.iter();
-        all.find(|(_, waiting)| is_it(waiting)).map(|(&n, _)| n)
+        which(&self.under_way, echoed, self.handshake.hops)
+    }
+}
+
+/// The probe that is answered, by the time stamp `echoed`: of several that bear
+/// it the one that was to go farthest, as the others may have expired. Without
+/// one the first of those that can have come `hops` far.
+fn which(under_way: &BTreeMap<u32, Waiting>, echoed: Option<u32>, hops: u8) -> Option<u32> {
+    let mut all = under_way.iter();
+    let found = match echoed {
+        Some(echo) => all
+            .filter(|(_, waiting)| waiting.stamp == echo)
+            .max_by_key(|(_, waiting)| waiting.ttl),
+        None => all.find(|(_, waiting)| waiting.ttl >= hops),
+    };
+    found.map(|(&number, _)| number)
+}
+
+impl Drop for Held {
+    /// All at once, so that they need not be waited for one after the other.
+    fn drop(&mut self) {
+        self.all().for_each(Lane::shut);
     }
 }
 
 impl Drop for Lane {
     /// Closes as programs do. Closing with something unread would reset.
     fn drop(&mut self) {
-        let _ = self.connection.shutdown(std::net::Shutdown::Write);
-        let end = Instant::now() + CLOSING;
+        self.shut();
+        let end = self.shut.unwrap_or_else(Instant::now) + CLOSING;
         while let Drained::All = drain(&self.connection) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || !is_ready(&self.connection, PollFlags::IN, left) {
@@ -275,12 +347,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
         local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     };
     let local = address(&connection)?;
-    let ends = Ends {
-        source: local.ip(),
-        destination: target.ip(),
-        source_port: local.port(),
-        destination_port: target.port(),
-    };
+    let ends = Ends::between(local, target);
     let handshake = handshake(&raw, &ends)?;
     let begun = match took < REPEATED {
         true => sent,
@@ -300,6 +367,7 @@ fn connected(connection: Socket, raw: StampedSocket, target: SocketAddr) -> io::
         begun,
         under_way: BTreeMap::new(),
         last: 0,
+        shut: None,
     })
 }
 
@@ -336,5 +404,23 @@ fn shown(ends: &Ends, bytes: &[u8]) -> Option<usize> {
     match ends.destination {
         IpAddr::V4(_) => Some(usize::from(bytes.first()? & 0xf) * 4),
         IpAddr::V6(_) => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_probes_with_one_stamp_the_farthest_was_answered() {
+        let waiting = |(number, ttl, stamp)| (number, Waiting { ttl, stamp });
+        let probes = [(7, 2, 50), (8, 9, 50), (9, 3, 51), (10, 4, 52)];
+        let mut under_way: BTreeMap<u32, Waiting> = probes.map(waiting).into();
+        assert_eq!(which(&under_way, Some(50), 4), Some(8));
+        under_way.remove(&8);
+        assert_eq!(which(&under_way, Some(53), 4), None);
+        // Without stamps only as far as the target can be.
+        assert_eq!(which(&under_way, None, 4), Some(10));
+        assert_eq!(which(&under_way, None, 5), None);
     }
 }

@@ -1,19 +1,12 @@
 //! The bytes of probes behind their IP header, and whose probe a quote or a
 //! reply is about.
 
-use core::net::IpAddr;
-
 use lagtrace_core::route::HopAnswer;
+use lagtrace_core::segment::TcpFlags;
 
-use crate::checksum::{fold, pseudo, sum};
+use crate::checksum::{fold, sum};
+use crate::headers::{Ends, TcpSegment, UDP};
 
-/// Protocol numbers.
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
-/// Control bits (RFC 9293 §3.1).
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
 /// What our payloads begin with; the probe's number follows.
 const MAGIC: [u8; 4] = *b"lagt";
 /// The payload's least length.
@@ -22,28 +15,16 @@ pub(super) const PAYLOAD: usize = 8;
 pub(super) const UDP_HEADER: usize = 8;
 pub(super) const ECHO_HEADER: usize = 8;
 pub(super) const SYN_LEN: usize = 24;
+/// The control bits that say what became of a SYN, and what they say.
+const HANDSHAKE: TcpFlags = SYN_ACK.with(TcpFlags::RST);
+const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
+const RST_ACK: TcpFlags = TcpFlags::RST.with(TcpFlags::ACK);
 /// Numbers that a SYN's sequence number can bear, and their distance: a SYN's
 /// answer acknowledges one more.
 const SYN_NUMBERS: u32 = 1 << 20;
 const SYN_STEP: u32 = 1 << 12;
 /// Numbers that a UDP checksum can bear: 0 means that there is none.
 const CHECKSUMS: u32 = 65_535;
-
-/// The ends of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
-}
-
-impl Ends {
-    /// The sum of the pseudo-header.
-    pub(super) fn pseudo(&self, protocol: u8, len: usize) -> u32 {
-        pseudo(self.source, self.destination, protocol, len)
-    }
-}
 
 /// The number of a probe told by what is left of it: the latest one up to
 /// `last` that leaves `rest` when divided by `modulus`.
@@ -102,6 +83,14 @@ pub(super) fn udp_number(ends: &Ends, quoted: &[u8], last: u32) -> Option<u32> {
     is_ours.then(|| recall(last, rest, CHECKSUMS)).flatten()
 }
 
+/// The probe whose datagram comes back as it was sent, by the half of its
+/// payload's number that makes up for no checksum.
+pub(super) fn udp_echoed(datagram: &[u8], last: u32) -> Option<u32> {
+    let payload = datagram.get(UDP_HEADER..)?;
+    let rest = word(payload.strip_prefix(&MAGIC)?, 2)?;
+    recall(last, rest.into(), 1 << 16)
+}
+
 /// A SYN whose sequence number names the probe.
 pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     let mss: u16 = if ends.destination.is_ipv4() {
@@ -109,20 +98,15 @@ pub(super) fn syn(ends: &Ends, base: u32, number: u32, len: usize) -> Vec<u8> {
     } else {
         1440
     };
-    let mut bytes = Vec::with_capacity(len.max(SYN_LEN));
-    bytes.extend(ends.source_port.to_be_bytes());
-    bytes.extend(ends.destination_port.to_be_bytes());
-    bytes.extend(sequence(base, number).to_be_bytes());
-    bytes.extend([0, 0, 0, 0, 6 << 4, SYN]);
-    bytes.extend(64_240_u16.to_be_bytes());
-    bytes.extend([0, 0, 0, 0, 2, 4]);
-    bytes.extend(mss.to_be_bytes());
-    bytes.resize(len.max(SYN_LEN), 0);
-    let checksum = !fold(sum(&bytes) + ends.pseudo(TCP, bytes.len()));
-    if let Some(place) = bytes.get_mut(16..18) {
-        place.copy_from_slice(&checksum.to_be_bytes());
-    }
-    bytes
+    let [high, low] = mss.to_be_bytes();
+    let segment = TcpSegment {
+        sequence: sequence(base, number),
+        acknowledged: 0,
+        flags: TcpFlags::SYN,
+        options: &[2, 4, high, low],
+        payload: &vec![0; len.saturating_sub(SYN_LEN)],
+    };
+    segment.between(ends)
 }
 
 fn sequence(base: u32, number: u32) -> u32 {
@@ -156,9 +140,9 @@ pub(super) fn syn_reply(
     let is_ours =
         word(segment, 0)? == ends.destination_port && word(segment, 2)? == ends.source_port;
     let acknowledged = long(segment, 8)?.wrapping_sub(1);
-    let answer = match segment.get(13)? & (SYN | RST | ACK) {
-        flags if flags == SYN | ACK => HopAnswer::Open,
-        flags if flags == RST | ACK => HopAnswer::Closed,
+    let answer = match TcpFlags(segment.get(13)? & HANDSHAKE.0) {
+        flags if flags == SYN_ACK => HopAnswer::Open,
+        flags if flags == RST_ACK => HopAnswer::Closed,
         _ => return None,
     };
     let number = is_ours.then(|| sequence_number(base, acknowledged, last))??;
@@ -212,20 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn ends(is_v4: bool) -> Ends {
-        let (source, destination) = if is_v4 {
-            ("192.0.2.1", "198.51.100.7")
-        } else {
-            ("2001:db8::1", "2001:db8::7")
-        };
-        Ends {
-            source: source.parse().expect("an address"),
-            destination: destination.parse().expect("an address"),
-            source_port: 40_000,
-            destination_port: 80,
-        }
-    }
+    use crate::headers::TCP;
 
     #[test]
     fn numbers_are_recalled_across_the_turn() {
@@ -241,7 +212,7 @@ mod tests {
     #[test]
     fn every_probe_is_known_by_eight_bytes_of_it() {
         for is_v4 in [true, false] {
-            let ends = ends(is_v4);
+            let ends = Ends::example(is_v4, 80);
             for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
                 let bytes = udp(&ends, udp_tag(number), number, 40);
                 assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
@@ -264,21 +235,21 @@ mod tests {
 
     #[test]
     fn only_answers_to_our_syn_count() {
-        let ends = ends(true);
-        let reply = |flags: u8, acknowledged: u32| {
+        let ends = Ends::example(true, 80);
+        let reply = |flags: TcpFlags, acknowledged: u32| {
             let mut segment = [0; 20];
             segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);
             segment[8..12].copy_from_slice(&acknowledged.to_be_bytes());
-            segment[13] = flags;
+            segment[13] = flags.0;
             syn_reply(&ends, 7, &segment, 9)
         };
         let acknowledged = sequence(7, 4) + 1;
-        assert_eq!(reply(SYN | ACK, acknowledged), Some((4, HopAnswer::Open)));
-        assert_eq!(reply(RST | ACK, acknowledged), Some((4, HopAnswer::Closed)));
+        assert_eq!(reply(SYN_ACK, acknowledged), Some((4, HopAnswer::Open)));
+        assert_eq!(reply(RST_ACK, acknowledged), Some((4, HopAnswer::Closed)));
         // A challenge (RFC 5961 §4) answers no SYN.
-        assert_eq!(reply(ACK, acknowledged), None);
-        assert_eq!(reply(SYN | ACK, acknowledged + 1), None);
-        assert_eq!(reply(SYN | ACK, sequence(7, 10) + 1), None);
+        assert_eq!(reply(TcpFlags::ACK, acknowledged), None);
+        assert_eq!(reply(SYN_ACK, acknowledged + 1), None);
+        assert_eq!(reply(SYN_ACK, sequence(7, 10) + 1), None);
     }
 
     proptest! {
@@ -288,12 +259,13 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let ends = ends(is_v4);
+            let ends = Ends::example(is_v4, 80);
             let _ = udp_number(&ends, &bytes, last);
             let _ = syn_number(&ends, last, &bytes, last);
             let _ = syn_reply(&ends, last, &bytes, last);
             let _ = echo_number(None, 8, &bytes, last);
             let _ = payload_number(&bytes);
+            let _ = udp_echoed(&bytes, last);
             let _ = behind_v4(&bytes);
         }
     }

@@ -2,28 +2,30 @@
 //! ICMP errors.
 
 use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lagtrace_core::event::{EventBody, Stamp};
 use lagtrace_core::report::{Hop, HopState, Route};
 use lagtrace_core::route::{RouteMethod, RouteTally};
+use socket2::{Domain, Protocol, Socket, Type};
+
 use lagtrace_sources::trace::{Rounds, TracePlan, UDP_PORT, trace};
 
-use crate::world::{Namespace, can_run, run_without_rights, skip};
+use crate::world::{Namespace, can_run, run, run_without_rights, skip};
 
 /// Runs in a row in which no hop may be missed.
 const RUNS: usize = 5;
 
 /// Namespaces in a row, the client first and the target last: link N from the
 /// client has 10.99.N.0/24 and fd99:N::/64, and the far end of each the 2.
-struct Chain {
-    all: Vec<Namespace>,
+pub(crate) struct Chain {
+    pub(crate) all: Vec<Namespace>,
 }
 
 impl Chain {
-    fn new(hops: usize) -> Self {
+    pub(crate) fn new(hops: usize) -> Self {
         let all: Vec<_> = (0..=hops).map(|_| Namespace::new()).collect();
         for (n, pair) in (1..).zip(all.windows(2)) {
             let (near, far) = (&pair[0], &pair[1]);
@@ -54,11 +56,11 @@ impl Chain {
         Self { all }
     }
 
-    fn client(&self) -> &Namespace {
+    pub(crate) fn client(&self) -> &Namespace {
         &self.all[0]
     }
 
-    fn target(&self, is_v4: bool) -> IpAddr {
+    pub(crate) fn target(&self, is_v4: bool) -> IpAddr {
         let last = self.all.len() - 1;
         let address = match is_v4 {
             true => format!("10.99.{last}.2"),
@@ -68,13 +70,13 @@ impl Chain {
     }
 
     /// Something listens on this port of the target, of both families.
-    fn listen(&self, port: u16) -> TcpListener {
+    pub(crate) fn listen(&self, port: u16) -> TcpListener {
         let target = self.all.last().expect("there is one");
         target.visit(|| TcpListener::bind(("::", port)).expect("it is free there"))
     }
 
     /// A filter of namespace `at`.
-    fn filter(&self, at: usize, hook: &str, rule: &str) {
+    pub(crate) fn filter(&self, at: usize, hook: &str, rule: &str) {
         let namespace = &self.all[at];
         namespace.run("nft add table inet t");
         let chain =
@@ -83,7 +85,7 @@ impl Chain {
         namespace.run(&format!("nft add rule inet t {hook} {rule}"));
     }
 
-    fn trace(&self, plan: &TracePlan) -> (Route, Vec<Hop>) {
+    pub(crate) fn trace(&self, plan: &TracePlan) -> (Route, Vec<Hop>) {
         self.client().visit(|| traced(plan))
     }
 }
@@ -108,7 +110,7 @@ fn traced(plan: &TracePlan) -> (Route, Vec<Hop>) {
     (tally.route().expect("it was begun"), tally.hops())
 }
 
-fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
+pub(crate) fn plan(target: IpAddr, port: u16, method: RouteMethod) -> TracePlan {
     TracePlan {
         timeout: Duration::from_millis(1_500),
         ..TracePlan::new(SocketAddr::new(target, port), method)
@@ -398,6 +400,202 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
 }
 
 #[test]
+fn probes_leave_from_the_address_that_was_asked_for() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(2);
+    let _server = chain.listen(8080);
+    chain
+        .client()
+        .run("ip addr add fd99:1::9/64 dev f1 nodad preferred_lft 0");
+    chain.client().run("ip addr add 10.99.1.9/24 dev f1");
+    for (is_v4, source) in [(true, "10.99.1.9"), (false, "fd99:1::9")] {
+        for (method, is_raw, outcome) in ALL {
+            if method == RouteMethod::Icmp && !is_raw {
+                continue;
+            }
+            let port = if method.is_tcp() { 8080 } else { UDP_PORT };
+            let mut plan = TracePlan {
+                is_raw,
+                probes: 1,
+                ..plan(chain.target(is_v4), port, method)
+            };
+            plan.dress.source = Some(source.parse().expect("an address"));
+            let (route, hops) = chain.trace(&plan);
+            assert_eq!(route.source.as_deref(), Some(source));
+            let found = (route.outcome.as_str(), route.distance);
+            assert_eq!(found, (outcome, Some(2)), "{method:?} {hops:#?}");
+        }
+    }
+}
+
+/// A target that answers later and later: late is not lost, though the trace has
+/// nothing else to wait for.
+#[test]
+fn what_comes_late_in_the_end_is_not_lost() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(1);
+    let target = &chain.all[1];
+    target.run("sysctl -qw net.ipv4.icmp_echo_ignore_all=1");
+    let socket = target.visit(|| Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)));
+    let mut socket = socket.expect("root may");
+    let wait = Duration::from_secs(2);
+    socket.set_read_timeout(Some(wait)).expect("an option");
+    let server = std::thread::spawn(move || {
+        let mut packet = [0; 128];
+        for count in 0.. {
+            let Ok(len) = socket.read(&mut packet) else {
+                return;
+            };
+            // An echo request becomes its reply, and the checksum follows.
+            let mut message = packet[20..len].to_vec();
+            let sum = u32::from(u16::from_be_bytes([message[2], message[3]])) + 0x0800;
+            let sum = (sum & 0xffff) + (sum >> 16);
+            message[0] = 0;
+            message[2..4].copy_from_slice(&(sum as u16).to_be_bytes());
+            let to = SocketAddr::from(([10, 99, 1, 1], 0)).into();
+            let socket = socket.try_clone().expect("a descriptor");
+            let pause = Duration::from_millis(if count < 3 { 2 } else { 900 });
+            std::thread::spawn(move || {
+                std::thread::sleep(pause);
+                socket.send_to(&message, &to).expect("it is sent");
+            });
+        }
+    });
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(5),
+            interval: Duration::from_millis(50),
+        }),
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Icmp)
+    };
+    let (_, hops) = chain.trace(&plan);
+    assert_eq!(hops[0].state, HopState::Answers, "{hops:#?}");
+    assert!(hops[0].rtt_ns.max > 800_000_000, "{hops:#?}");
+    server.join().expect("the server ends");
+}
+
+/// A device that goes down for a while: what was measured before and after it
+/// stands, and that some probes could not be sent is told.
+#[test]
+fn what_cannot_be_sent_ends_no_trace() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(1);
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(25),
+            interval: Duration::from_millis(100),
+        }),
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Icmp)
+    };
+    let client = chain.client();
+    let (mut tally, mut told) = (RouteTally::default(), 0);
+    let outcome = client.visit(|| {
+        trace(&plan, &AtomicBool::new(false), |event| match event.body {
+            EventBody::Trace(start) => tally.begin(start),
+            EventBody::Hop(sample) => {
+                tally.observe(&sample);
+                told += 1;
+                if told == 3 {
+                    client.run("ip route add unreachable 10.99.1.2/32");
+                    let again = format!("ip netns exec {} ip route del", client.name);
+                    let again = format!("{again} unreachable 10.99.1.2/32");
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_millis(500));
+                        run(&again);
+                    });
+                }
+            }
+            other => panic!("{other:?}"),
+        })
+    });
+    let hops = tally.hops();
+    assert_eq!(hops[0].sent, hops[0].received, "{hops:#?}");
+    assert!(told > 3, "it went on afterwards");
+    let error = outcome.expect_err("some were not sent").to_string();
+    assert!(error.contains(" to 10.99.1.2 could not be sent"), "{error}");
+}
+
+/// A server that closes what it is not asked in at once loses nothing by that:
+/// neither its own hop nor one before it does.
+#[test]
+fn what_a_closed_connection_leaves_unanswered_is_not_lost() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(3);
+    let server = chain.listen(8080);
+    chain.filter(2, "output", "icmp type time-exceeded drop");
+    // Keep-alives that come after the first few are not answered.
+    let rule = "meta length 53 tcp dport 8080 limit rate over 1/hour burst 3 packets drop";
+    chain.filter(3, "input", rule);
+    std::thread::spawn(move || {
+        for connection in server.incoming().take(12).flatten() {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(connection);
+        }
+    });
+    let plan = TracePlan {
+        rounds: Some(Rounds {
+            count: Some(8),
+            interval: Duration::from_millis(150),
+        }),
+        ..plan(chain.target(true), 8080, RouteMethod::InConnection)
+    };
+    let (route, hops) = chain.trace(&plan);
+    let last = hops.last().expect("there are hops");
+    assert_eq!((last.ttl, route.distance), (3, Some(3)), "{hops:#?}");
+    assert!(last.received > 0, "{last:#?}");
+    assert_eq!((last.state, last.sent), (HopState::Answers, last.received));
+    // One that keeps silent has been asked all the same.
+    assert!(hops[1].state == HopState::Silent && hops[1].sent > 0);
+}
+
+/// A program that answers datagrams after a while, and says nothing of theirs:
+/// meanwhile others were sent, to hops before it.
+#[test]
+fn a_slow_answer_of_an_open_port_is_none_to_a_probe_that_expired() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(4);
+    for family in ["icmp", "icmpv6"] {
+        chain.filter(2, "output", &format!("{family} type time-exceeded drop"));
+    }
+    let target = chain.all.last().expect("there is one");
+    let socket = target.visit(|| UdpSocket::bind(("::", 5353)).expect("it is free there"));
+    let server = std::thread::spawn(move || {
+        let wait = Duration::from_secs(3);
+        socket.set_read_timeout(Some(wait)).expect("an option");
+        while let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
+            std::thread::sleep(Duration::from_millis(12));
+            socket.send_to(b"what?", from).expect("it is sent");
+        }
+    });
+    for (is_v4, method, is_raw) in [
+        (true, RouteMethod::Paris, false),
+        (true, RouteMethod::Dublin, true),
+        (false, RouteMethod::Paris, true),
+    ] {
+        let plan = TracePlan {
+            is_raw,
+            ..plan(chain.target(is_v4), 5353, method)
+        };
+        let (route, hops) = chain.trace(&plan);
+        let mut expected = expected(4, is_v4);
+        "*".clone_into(&mut expected[1]);
+        assert_eq!(addresses(&hops), expected, "{method:?} {hops:#?}");
+        assert_eq!((route.outcome.as_str(), route.distance), ("open", Some(4)));
+    }
+    server.join().expect("the server ends");
+}
+
+#[test]
 fn parallel_paths_are_listed() {
     if !can_run(true, &["ip"]) {
         return;
@@ -486,9 +684,13 @@ fn without_rights_the_way_to_this_host_is_found() {
         ] {
             let plan = TracePlan {
                 is_raw: false,
+                mtu: method == RouteMethod::Paris,
                 ..plan(here, port, method)
             };
             let (route, hops) = traced(&plan);
+            // Loopback takes the largest packet that there is.
+            let mtu = route.mtu.and_then(|mtu| mtu.mtu_bytes);
+            assert_eq!(mtu, plan.mtu.then_some(u16::MAX));
             assert_eq!(
                 (addresses(&hops), route.distance),
                 (vec!["127.0.0.1"], Some(1))

@@ -7,20 +7,16 @@ use lagtrace_core::event::{PointId, ProbeAnswer, ProbeReply, ReplySegment};
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_core::time::Timestamp;
 
-use crate::checksum;
+use crate::headers::{Ends, TCP, TcpSegment};
 
-/// A header, in bytes.
+/// The window shift that it offers.
+const WINDOW_SCALE: u8 = 7;
+/// A header without options, in bytes.
 const HEADER: u8 = 20;
 /// Header and options, in bytes.
 const LEN: u8 = 40;
-/// The window that it offers: what Linux begins with.
-const WINDOW: u16 = 64_240;
-/// The window shift that it offers.
-const WINDOW_SCALE: u8 = 7;
 /// An IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
-/// The protocol number of TCP.
-const TCP: u8 = 6;
 
 /// A SYN with the options of a Linux client's, in their order: filters and
 /// servers treat it as they treat those, and its answer shows the target's own.
@@ -55,43 +51,26 @@ impl Syn {
             SocketAddr::V4(_) => 1460,
             SocketAddr::V6(_) => 1440,
         });
-        let has_options = self.flags.contains(TcpFlags::SYN);
-        let len = header_len(self.flags);
-        let mut bytes = vec![0; usize::from(len) + usize::from(self.payload)];
-        let mut put = |at: usize, field: &[u8]| {
-            for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
-                *byte = *value;
-            }
-        };
-        put(0, &self.source.port().to_be_bytes());
-        put(2, &self.destination.port().to_be_bytes());
-        put(4, &self.sequence.to_be_bytes());
-        if self.flags.contains(TcpFlags::ACK) {
-            put(8, &self.sequence.to_be_bytes());
-        }
-        put(12, &[(len / 4) << 4, self.flags.0]);
-        put(14, &WINDOW.to_be_bytes());
-        if has_options {
-            put(20, &[2, 4]);
-            put(22, &mss.to_be_bytes());
+        let mut options = Vec::new();
+        if self.flags.contains(TcpFlags::SYN) {
+            options.extend([2, 4]);
+            options.extend(mss.to_be_bytes());
             // SACK permitted, timestamps (a value that differs by probe, and no
             // echo), no operation, window scale.
-            put(24, &[4, 2, 8, 10]);
-            put(28, &(self.sequence | 1).to_be_bytes());
-            put(36, &[1, 3, 3, WINDOW_SCALE]);
+            options.extend([4, 2, 8, 10]);
+            options.extend((self.sequence | 1).to_be_bytes());
+            options.extend([0, 0, 0, 0, 1, 3, 3, WINDOW_SCALE]);
         }
-        let checksum = checksum(&bytes, self.source.ip(), self.destination.ip());
-        for (byte, value) in bytes.iter_mut().skip(16).zip(checksum.to_be_bytes()) {
-            *byte = value;
-        }
-        bytes
+        let has_ack = self.flags.contains(TcpFlags::ACK);
+        let segment = TcpSegment {
+            sequence: self.sequence,
+            acknowledged: if has_ack { self.sequence } else { 0 },
+            flags: self.flags,
+            options: &options,
+            payload: &vec![0; self.payload.into()],
+        };
+        segment.between(&Ends::between(self.source, self.destination))
     }
-}
-
-/// The checksum of a segment between these addresses.
-fn checksum(segment: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
-    let pseudo = checksum::pseudo(source, destination, TCP, segment.len());
-    !checksum::fold(pseudo + checksum::sum(segment))
 }
 
 /// A segment that came.
@@ -199,6 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::checksum::{fold, sum};
 
     fn syn(is_v4: bool) -> Syn {
         let (source, destination) = if is_v4 {
@@ -247,7 +227,9 @@ mod tests {
             let syn = syn(is_v4);
             let bytes = syn.to_bytes();
             assert_ne!(bytes[16..18], [0, 0]);
-            assert_eq!(checksum(&bytes, syn.source.ip(), syn.destination.ip()), 0);
+            let ends = Ends::between(syn.source, syn.destination);
+            assert_eq!(fold(sum(&bytes) + ends.pseudo(TCP, bytes.len())), 0xffff);
+            assert_eq!(bytes.len(), 40);
         }
     }
 

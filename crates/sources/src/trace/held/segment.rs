@@ -2,24 +2,21 @@
 
 use core::time::Duration;
 
-use super::shown;
-use crate::checksum::{fold, sum};
-use crate::trace::engine::hops_of;
-use crate::trace::header::{self, Header};
-use crate::trace::packet::{Ends, TCP, long, recall, word};
+use lagtrace_core::segment::TcpFlags;
 
-/// Control bits (RFC 9293 §3.1).
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-const FIN: u8 = 0x01;
-/// Bytes of a TCP header without options.
-const HEADER: usize = 20;
+use super::shown;
+use crate::headers::{Ends, Ipv4Header, TCP, TCP_HEADER, TcpSegment};
+use crate::trace::engine::hops_of;
+use crate::trace::header;
+use crate::trace::packet::{long, recall, word};
+
+/// Control bits, as they stand in a header.
+const SYN: u8 = TcpFlags::SYN.0;
+const RST: u8 = TcpFlags::RST.0;
+const ACK: u8 = TcpFlags::ACK.0;
+const FIN: u8 = TcpFlags::FIN.0;
 /// The time stamps option (RFC 7323 §3.2), and its length.
 const TIMESTAMPS: (u8, usize) = (8, 10);
-/// The window that is told: what systems begin with. Neither end looks at it in
-/// an old segment.
-const WINDOW: u16 = 64_240;
 /// Numbers that one octet can bear.
 const OCTETS: u32 = 256;
 
@@ -40,6 +37,8 @@ pub(super) struct Handshake {
 /// What a segment of the target amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
+    /// A reset in answer to a segment of ours. What resets of its own accord
+    /// acknowledges something besides (RFC 9293 §3.10.7.1, §3.10.5).
     pub(super) is_reset: bool,
     /// An acknowledgement without anything else.
     pub(super) is_pure: bool,
@@ -73,31 +72,25 @@ impl Handshake {
 /// A keep-alive: the octet before the first one, its value the probe's number as
 /// far as it goes.
 pub(super) fn keep_alive(ends: &Ends, its: &Handshake, stamp: u32, number: u32) -> Vec<u8> {
-    let words = if its.stamps.is_some() { 8 } else { 5 };
-    let mut bytes = Vec::with_capacity(words * 4 + 1);
-    bytes.extend(ends.source_port.to_be_bytes());
-    bytes.extend(ends.destination_port.to_be_bytes());
-    bytes.extend(its.next.wrapping_sub(1).to_be_bytes());
-    bytes.extend(its.acknowledged.to_be_bytes());
-    bytes.extend([(words as u8) << 4, ACK]);
-    bytes.extend(WINDOW.to_be_bytes());
-    bytes.extend([0, 0, 0, 0]);
+    let mut options = Vec::new();
     if let Some((theirs, _)) = its.stamps {
-        bytes.extend([1, 1, TIMESTAMPS.0, TIMESTAMPS.1 as u8]);
-        bytes.extend(stamp.to_be_bytes());
-        bytes.extend(theirs.to_be_bytes());
+        options.extend([1, 1, TIMESTAMPS.0, TIMESTAMPS.1 as u8]);
+        options.extend(stamp.to_be_bytes());
+        options.extend(theirs.to_be_bytes());
     }
-    bytes.push((number % OCTETS) as u8);
-    let checksum = !fold(sum(&bytes) + ends.pseudo(TCP, bytes.len()));
-    if let Some(place) = bytes.get_mut(16..18) {
-        place.copy_from_slice(&checksum.to_be_bytes());
-    }
-    bytes
+    let segment = TcpSegment {
+        sequence: its.next.wrapping_sub(1),
+        acknowledged: its.acknowledged,
+        flags: TcpFlags::ACK,
+        options: &options,
+        payload: &[(number % OCTETS) as u8],
+    };
+    segment.between(ends)
 }
 
 /// The IPv4 header of a probe.
-pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Header {
-    Header {
+pub(super) fn header(number: u32, ttl: u8, tos: u8) -> Ipv4Header {
+    Ipv4Header {
         protocol: TCP,
         id: header::id(number),
         ttl,
@@ -129,7 +122,7 @@ pub(super) fn read(ends: &Ends, bytes: &[u8]) -> Option<Said> {
     let flags = segment.get(13)?;
     let is_empty = segment.len() == data_at(segment)?;
     is_ours.then(|| Said {
-        is_reset: flags & RST != 0,
+        is_reset: flags & (RST | ACK) == RST,
         is_pure: is_empty && flags & (SYN | RST | FIN | ACK) == ACK,
         echo: stamps(segment).map(|(_, echo)| echo),
     })
@@ -141,12 +134,12 @@ fn is_of(ends: &Ends, segment: &[u8]) -> Option<bool> {
 
 fn data_at(segment: &[u8]) -> Option<usize> {
     let at = usize::from(segment.get(12)? >> 4) * 4;
-    (at >= HEADER).then_some(at)
+    (at >= TCP_HEADER).then_some(at)
 }
 
 /// The time stamps option: the value and the echo.
 fn stamps(segment: &[u8]) -> Option<(u32, u32)> {
-    let mut options = segment.get(HEADER..data_at(segment)?)?;
+    let mut options = segment.get(TCP_HEADER..data_at(segment)?)?;
     // At most 40 bytes, and each turn takes one at least.
     loop {
         let (length, kind) = match options.first()? {
@@ -166,20 +159,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::checksum::{fold, sum};
     use crate::trace::packet::behind_v4;
-
-    fn ends(is_v4: bool) -> Ends {
-        let (source, destination) = match is_v4 {
-            true => ("192.0.2.1", "198.51.100.7"),
-            false => ("2001:db8::1", "2001:db8::7"),
-        };
-        Ends {
-            source: source.parse().expect("an address"),
-            destination: destination.parse().expect("an address"),
-            source_port: 40_000,
-            destination_port: 80,
-        }
-    }
 
     fn turned(ends: &Ends) -> Ends {
         Ends {
@@ -208,7 +189,7 @@ mod tests {
     #[test]
     fn only_the_octet_before_the_first_is_sent_and_its_probe_is_known_again() {
         for is_v4 in [true, false] {
-            let ends = ends(is_v4);
+            let ends = Ends::example(is_v4, 80);
             for number in [0, 1, 255, 256, 65_535, 700_000] {
                 let packet = sent(&ends, number);
                 let segment = if is_v4 {
@@ -229,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_target_s_segments_are_told_apart() {
-        let ends = ends(false);
+        let ends = Ends::example(false, 80);
         let its = turned(&ends);
         let mut segment = keep_alive(&its, &HANDSHAKE, 1_250, 0);
         // Data that it sends of its own accord is no answer.
@@ -248,6 +229,9 @@ mod tests {
         assert_eq!(handshake.own_stamp(Duration::from_micros(12_900)), 89);
         segment[13] = RST;
         assert!(read(&ends, &segment).is_some_and(|said| said.is_reset));
+        segment[13] = RST | ACK;
+        let said = read(&ends, &segment).expect("it is ours");
+        assert!(!said.is_reset && !said.is_pure, "of its own accord");
         assert_eq!(read(&its, &segment), None);
     }
 
@@ -258,7 +242,7 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let ends = ends(is_v4);
+            let ends = Ends::example(is_v4, 80);
             let _ = quoted(&ends, &bytes, last);
             let _ = read(&ends, &bytes);
             let _ = Handshake::read(&ends, &bytes, None);
