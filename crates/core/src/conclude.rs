@@ -78,6 +78,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
     notes.extend(queueing::remarks(&evidence.facts));
+    notes.extend(probes::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);

@@ -2,8 +2,8 @@
 
 use crate::cause::secured::version_name;
 use crate::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
-use crate::facts::{Facts, ProbeGroup};
-use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, StatusCount};
+use crate::facts::{Facts, ProbeGroup, ProbeKey};
+use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount};
 
 /// The rows.
 pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
@@ -96,5 +96,63 @@ pub(super) fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
+    }
+}
+
+/// That silence between ICMP errors is no loss.
+pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
+    let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
+        let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();
+        let errors = count(ProbeAnswer::Unreachable(3, 3)) + count(ProbeAnswer::Unreachable(1, 4));
+        let silent = count(ProbeAnswer::Silence);
+        let is_mixed = key.method == ProbeMethod::Udp && errors > 0 && silent > 0;
+        is_mixed.then(|| Remark {
+            id: "probe-icmp-limited".to_owned(),
+            text: format!(
+                "{}: {silent} of {} datagrams were not answered, others by ICMP port unreachable. \
+                 Hosts limit these errors, Linux to six at once and one a second \
+                 (net.ipv4.icmp_ratelimit): silence between them need not be loss. Ask once a \
+                 second to tell.",
+                key.target_name(),
+                group.sent,
+            ),
+        })
+    };
+    facts.probes.iter().filter_map(limited).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::TargetId;
+
+    #[test]
+    fn silence_between_icmp_errors_is_told_to_be_no_loss() {
+        let refused = ProbeAnswer::Unreachable(3, 3);
+        let (silent, datagram) = (ProbeAnswer::Silence, ProbeAnswer::Datagram);
+        for (method, answers, is_said) in [
+            (ProbeMethod::Udp, [refused, silent], true),
+            (
+                ProbeMethod::Udp,
+                [ProbeAnswer::Unreachable(1, 4), silent],
+                true,
+            ),
+            (ProbeMethod::Udp, [refused, datagram], false),
+            (ProbeMethod::Udp, [datagram, silent], false),
+            // A router's, to a SYN.
+            (ProbeMethod::TcpSyn, [refused, silent], false),
+        ] {
+            let mut facts = Facts::default();
+            let key = ProbeKey {
+                target: TargetId::Subject,
+                endpoint: core::net::SocketAddr::from(([192, 0, 2, 7], 9)).into(),
+                method,
+                is_loaded: false,
+            };
+            let group = facts.probes.entry(key).or_default();
+            group.sent = 6;
+            group.answers.extend(answers.map(|answer| (answer, 3)));
+            assert_eq!(remarks(&facts).len(), usize::from(is_said), "{answers:?}");
+        }
     }
 }

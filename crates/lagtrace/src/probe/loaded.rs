@@ -1,7 +1,7 @@
 //! The same probes once more while a load of ours runs.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -85,6 +85,9 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool, mut sink: impl FnMut(Event)) -
     })?;
     if let Some(text) = remark(&summary) {
         sink(conclusion::note("load-failed", text));
+    } else if !stop.load(Ordering::Relaxed) {
+        let text = "The load ended after a minute, and the probes beside it with it.";
+        sink(conclusion::note("load-over", text.to_owned()));
     }
     Ok(())
 }
