@@ -471,6 +471,32 @@ fn requests_tell_what_each_part_of_them_took() {
 }
 
 #[test]
+fn kept_alive_requests_tell_their_handshakes_apart() {
+    let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "ssl_protocols TLSv1.3;")) else {
+        return;
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], nginx.other_port));
+    let url: Url = format!("https://localhost:{}/", nginx.other_port)
+        .parse()
+        .expect("a URL");
+    let tls = TlsClient::new(&Trust::Anyone, Carried::Http1).expect("a client");
+    let peer = tls.to(url.host()).expect("a name");
+    let stop = AtomicBool::new(false);
+    let samples = http(&plan(address), &url, Some(&peer), &stop, |_| {}).expect("sockets");
+    let mut methods: Vec<ProbeMethod> = samples.iter().map(|sample| sample.method).collect();
+    methods.sort();
+    let expected = [
+        ProbeMethod::HttpFresh,
+        ProbeMethod::HttpFresh,
+        ProbeMethod::HttpKeptAlive,
+        ProbeMethod::HttpKeptAlive,
+        ProbeMethod::TlsFull,
+        ProbeMethod::TlsResumed,
+    ];
+    assert_eq!(methods, expected);
+}
+
+#[test]
 fn handshakes_that_fail_say_how() {
     let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "")) else {
         return;

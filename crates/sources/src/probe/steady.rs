@@ -7,6 +7,7 @@
 //! comes later is told as late, one that comes again as such.
 
 mod connect;
+mod heard;
 mod icmp;
 mod pending;
 mod plan;
@@ -22,16 +23,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
-use lagtrace_core::event::{Event, ProbeAnswer, ProbeReply};
-use lagtrace_core::time::Timestamp;
+use lagtrace_core::event::{Event, ProbeAnswer};
 use rustix::io::Errno;
 use socket2::Socket;
 
 use super::unreachable::unreachable_by;
 use super::{ProbeError, note, pause};
 use crate::clock::Clock;
-use crate::stamped::queue::{Icmp, Stage};
 use crate::stamped::set_whole;
+use heard::{Answered, Heard};
 pub use plan::{LEAST_INTERVAL, PacketPlan, SteadyMethod, SteadyPlan, Turn};
 use series::Series;
 pub use sweep::{Sizes, SourcePorts};
@@ -42,54 +42,6 @@ const MAX_OPEN: usize = 512;
 const FINDING_ROUTE: &str = "finding a route";
 /// How long the kernel is given to begin stamping.
 const STAMPS_BEGIN: Duration = Duration::from_millis(10);
-
-/// What a method hears.
-#[derive(Clone, Debug)]
-enum Heard {
-    /// The probe of this number came so far on its way out.
-    Sent {
-        number: u32,
-        stage: Stage,
-        at: Timestamp,
-    },
-    /// The probe of this number was answered.
-    Answered {
-        number: u32,
-        answer: ProbeAnswer,
-        /// When, by the kernel.
-        at: Option<Timestamp>,
-        /// The round trip, where the kernel itself measured it.
-        rtt: Option<Duration>,
-        ttl: Option<u8>,
-        syn_retransmissions: u8,
-        reply: Option<Box<ProbeReply>>,
-    },
-}
-
-impl Heard {
-    /// An ICMP error about a probe from this port, 0 where there are none.
-    fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
-        let reply = |from| {
-            Box::new(ProbeReply {
-                from,
-                source_port,
-                len: None,
-                id: None,
-                dont_fragment: None,
-                segment: None,
-            })
-        };
-        Self::Answered {
-            number,
-            answer: ProbeAnswer::Unreachable(icmp.kind, icmp.code),
-            at: icmp.at,
-            rtt: None,
-            ttl: None,
-            syn_retransmissions: 0,
-            reply: icmp.from.map(reply),
-        }
-    }
-}
 
 /// A way to ask.
 trait Asker {

@@ -137,7 +137,8 @@ impl<'a> Client<'a> {
                 Err(probed) => return Ok(probed),
             },
         };
-        if let (Manner::Each(Ask::Handshake, _), Some(made)) = (self.manner, self.handshakes.pop())
+        if matches!(self.manner, Manner::Each(Ask::Handshake, _))
+            && let Some(made) = self.handshakes.pop()
         {
             self.take_tickets(&mut wire);
             return Ok(made);

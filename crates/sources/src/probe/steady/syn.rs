@@ -13,7 +13,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::pending::MAX_PENDING;
 use super::segment::{Reply, Syn};
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening};
+use super::{
+    Answered, Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening,
+};
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
@@ -150,7 +152,7 @@ impl<'a> BySyn<'a> {
             }
             Came::Reply(came) => {
                 let (number, answer, reply) = self.answer(&came.bytes)?;
-                Some(Heard::Answered {
+                Some(Heard::Answered(Answered {
                     number,
                     answer,
                     at: came.at,
@@ -158,7 +160,7 @@ impl<'a> BySyn<'a> {
                     ttl: reply.ttl.or(came.ttl),
                     syn_retransmissions: 0,
                     reply: Some(Box::new(reply.told())),
-                })
+                }))
             }
         }
     }
