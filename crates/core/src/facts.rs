@@ -83,6 +83,8 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
+    /// What is left of each one's `noticed` without its round trip and queue.
+    pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
     /// What the answered ones spent their time on, as [`ProbePhases::NAMES`]
     /// names it.
@@ -127,6 +129,9 @@ impl ProbeGroup {
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
             self.noticed.record(noticed);
+            let queued = sample.queued.unwrap_or_default();
+            self.own
+                .record(noticed.saturating_sub(rtt).saturating_sub(queued));
         }
         if let Some(queued) = sample.queued {
             self.queued.record(queued);

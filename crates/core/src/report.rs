@@ -302,6 +302,10 @@ pub struct Probe {
     /// How long probes lay in this host's own queue before the device had them,
     /// where the kernel stamps both; `rtt_ns` does not hold it.
     pub queued_ns: Option<ProbeFigures>,
+    /// Of `noticed_ns`, what is neither the round trip nor that queue: this
+    /// program's own calls and wake-ups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_ns: Option<ProbeFigures>,
     /// What became of the probes of each value, where they differ in one thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ProbeStepRow>,

@@ -42,6 +42,7 @@ pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
             jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
             noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
             queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
+            own_ns: (!group.own.is_empty()).then(|| ProbeFigures::from(&group.own)),
             steps: super::sweep::rows(&group.sweep),
             phases: spent(group),
             tls: group.tls.as_ref().map(|tls| ProbeTlsFacts {

@@ -141,8 +141,14 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
 
 /// What a program sees beside what the kernel stamps.
 fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
-    let queued = probe.queued_ns.as_ref().map_or(0, |queued| queued.p50);
-    let own = noticed.p50.saturating_sub(probe.rtt_ns.p50);
+    let own = match &probe.own_ns {
+        Some(own) => format!(
+            "its own calls and wake-up {} (p99 {}), ",
+            quantity::duration(own.p50),
+            quantity::duration(own.p99)
+        ),
+        None => String::new(),
+    };
     let queue = match &probe.queued_ns {
         Some(queued) => format!(
             "its queue before the device {} (p99 {}), ",
@@ -156,11 +162,10 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
         _ => "its kernel's stamps",
     };
     format!(
-        "a program of this host saw {} (p99 {}): its own calls and wake-up {}, {queue}the way and \
-         the peer {} (by {by})",
+        "a program of this host saw {} (p99 {}): {own}{queue}the way and the peer {} \
+         (medians, by {by})",
         quantity::duration(noticed.p50),
         quantity::duration(noticed.p99),
-        quantity::duration(own.saturating_sub(queued)),
         quantity::duration(probe.rtt_ns.p50),
     )
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::program::{during, has_root, lagtrace, notes};
+use super::program::{during, has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{Manner, Server};
 
 #[test]
@@ -187,6 +187,49 @@ fn what_waits_under_load_is_placed_by_the_phases() {
             assert!(text.contains("wait in the target's program"), "{text}");
         }
     }
+}
+
+#[test]
+fn a_full_queue_of_ones_own_is_told_from_the_way() {
+    const TEST: &str = "a_full_queue_of_ones_own_is_told_from_the_way";
+    let has_all = ["unshare", "tc", "nginx"]
+        .iter()
+        .all(|tool| has_tool(TEST, tool));
+    if !has_root(TEST) || !has_all {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display().to_string();
+    std::fs::write(folder.path().join("page"), "x".repeat(200_000)).unwrap();
+    let text = format!(
+        "daemon off; user root; error_log stderr crit; pid {home}/pid; events {{}}
+http {{ access_log off; server {{ listen 127.0.0.1:80; root {home}; }} }}\n"
+    );
+    std::fs::write(folder.path().join("nginx.conf"), text).unwrap();
+    // What both ends send goes through one queue, which is this host's.
+    let script = "
+        ip link set lo up
+        tc qdisc add dev lo root tbf rate 40mbit burst 200000 limit 400000
+        nginx -c $1/nginx.conf 2>/dev/null &
+        while ! [ -s $1/pid ]; do sleep 0.02; done
+        $2 probe 127.0.0.1:80 --loaded http://127.0.0.1/page --connections 10 \
+            -c 8 -i 30ms --format json
+        kill $!";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--net", "sh", "-c", script, "sh", &home])
+        .arg(program());
+    let run = run(&mut command);
+    let report = run.json();
+    let told = notes(&report);
+    assert!(told.contains(&"probe-queueing-own"), "{report:#}");
+    let loaded = &report["probes"][1];
+    let median = |what: &str| loaded[what]["p50"].as_u64().unwrap();
+    assert_eq!(loaded["during"], "loaded");
+    assert!(
+        median("queued_ns") > 1_000_000 && median("own_ns") > 0,
+        "{report:#}"
+    );
 }
 
 #[test]
