@@ -20,7 +20,7 @@ pub(crate) use sweep::{StepTally, Sweep};
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
     FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
-    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
+    ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
@@ -62,6 +62,16 @@ pub(crate) struct ProbeKey {
     pub(crate) is_loaded: bool,
 }
 
+impl ProbeKey {
+    /// Whom they ask: an echo has no port.
+    pub(crate) fn target_name(&self) -> String {
+        match self.method {
+            ProbeMethod::Icmp => self.endpoint.addr.to_string(),
+            _ => self.endpoint.to_string(),
+        }
+    }
+}
+
 /// Probes of one kind, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeGroup {
@@ -76,7 +86,13 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
+    /// What is left of each one's `noticed` without its round trip and queue.
+    pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
+    /// What the answered ones spent their time on, as [`ProbePhases::NAMES`]
+    /// names it.
+    pub(crate) phases: [Distribution; 6],
+    pub(crate) tls: Option<ProbeTls>,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -116,9 +132,18 @@ impl ProbeGroup {
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
             self.noticed.record(noticed);
+            let queued = sample.queued.unwrap_or_default();
+            self.own
+                .record(noticed.saturating_sub(rtt).saturating_sub(queued));
         }
         if let Some(queued) = sample.queued {
             self.queued.record(queued);
+        }
+        if let Some(phases) = &sample.phases {
+            for (all, took) in self.phases.iter_mut().zip(phases.all()) {
+                took.into_iter().for_each(|took| all.record(took));
+            }
+            self.tls = phases.tls.clone().or(self.tls.take());
         }
         self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));
