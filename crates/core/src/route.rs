@@ -55,6 +55,12 @@ impl RouteMethod {
         matches!(self, Self::TcpSyn | Self::TcpConnect | Self::InConnection)
     }
 
+    /// Whether its probes are all of one flow, which what balances by flow sends
+    /// one way.
+    pub fn keeps_flow(self) -> bool {
+        !matches!(self, Self::TcpConnect | Self::Udp)
+    }
+
     /// Whether its probes are datagrams, to which a closed port answers by ICMP.
     pub fn is_udp(self) -> bool {
         matches!(self, Self::Udp | Self::Paris | Self::Dublin)

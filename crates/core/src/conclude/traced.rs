@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::cause::evidence::human;
 use crate::facts::Facts;
+use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
 
 /// The part of the way's time that must begin at one place to be named.
 const MOST: f64 = 0.5;
@@ -12,8 +13,7 @@ const FAR: Duration = Duration::from_millis(1);
 /// Losses at the target that an investigation's few probes must show, and the
 /// part of them: one may happen anywhere.
 const LOSSES: u64 = 3;
-const LOST: f64 = 0.2;
-use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
+const LOST: f64 = 0.1;
 
 /// The traced route's layer; `None` where none was traced.
 pub(super) fn traced(facts: &Facts) -> Option<Layer> {
@@ -26,20 +26,21 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
             None => (LayerState::Cleared, reached(&route, &hops)),
         },
     };
-    let rights = if route.is_raw {
-        "raw sockets"
-    } else {
-        "no privilege"
-    };
     Some(Layer {
         layer: "route".to_owned(),
         state,
         line,
-        because: format!(
-            "probes by {}, {rights}, {} stamps",
-            route.method, route.stamp
-        ),
+        because: format!("probes by {}, {} stamps", means(&route), route.stamp),
     })
+}
+
+/// By what it was traced.
+fn means(route: &Route) -> String {
+    let rights = match route.is_raw {
+        true => "raw sockets",
+        false => "no privilege",
+    };
+    format!("{}, {rights}", route.method)
 }
 
 /// What keeps probes from the target.
@@ -61,14 +62,24 @@ fn verdict(route: &Route) -> Option<String> {
     })
 }
 
+/// What is lost, and from where on.
 fn loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let from = route.loss_from?;
     let last = hops.last().filter(|hop| hop.state == HopState::Lossy)?;
     let lost = last.sent.saturating_sub(last.received);
+    let first = hops.iter().find(|hop| hop.ttl == from).map(named)?;
+    let mut before = hops.iter().rev().filter(|hop| hop.ttl < from);
+    let near = before.find(|hop| hop.state == HopState::Answers);
+    let near = near.map_or_else(String::new, |hop| format!("; {} loses none", named(hop)));
     Some(format!(
-        "{lost} of {} probes to the target are lost, from hop {from} on",
+        "{lost} of {} probes to the target are lost, from {first} on{near}",
         last.sent
     ))
+}
+
+fn named(hop: &Hop) -> String {
+    let address = hop.address.as_deref().unwrap_or("?");
+    format!("hop {} ({address})", hop.ttl)
 }
 
 fn reached(route: &Route, hops: &[Hop]) -> String {
@@ -88,23 +99,24 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
 
 /// The way as a layer of an investigation that traced it: where its delay begins,
 /// and from where on it loses. Delay accuses nobody: nothing here can be removed.
+/// Loss at the target alone may be the target's own: a backlog that is full, a
+/// limit on SYNs.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
     let (state, line) = match heavy_loss(&route, &hops) {
-        Some(line) => (LayerState::Accused, line),
+        Some(line) if route.loss_from < route.distance => (LayerState::Accused, line),
+        Some(line) => (
+            LayerState::NotMeasured,
+            format!("{line}: the way or the target itself"),
+        ),
         None => (LayerState::Cleared, way(&route, &hops)),
-    };
-    let rights = if route.is_raw {
-        "raw sockets"
-    } else {
-        "no privilege"
     };
     Some(Layer {
         layer: "path".to_owned(),
         state,
         line,
-        because: format!("a trace by {}, {rights}, before the load", route.method),
+        because: format!("a trace by {}, before the load", means(&route)),
     })
 }
 
@@ -162,10 +174,6 @@ fn step(hops: &[Hop]) -> Option<String> {
     });
     let (longest, near, far) = steps.max_by_key(|(longest, ..)| *longest)?;
     let is_notable = Duration::from_nanos(longest) >= FAR && longest as f64 >= whole as f64 * MOST;
-    let named = |hop: &Hop| {
-        let address = hop.address.as_deref().unwrap_or("?");
-        format!("hop {} ({address})", hop.ttl)
-    };
     let time = |ns| human(Duration::from_nanos(ns));
     is_notable.then(|| {
         let near = near.map_or_else(|| "this host".to_owned(), named);
@@ -218,14 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_heavy_loss_that_persists_accuses_the_way() {
+    fn only_a_heavy_loss_that_persists_is_one_of_the_way() {
         let route = |loss_from| Route {
             distance: Some(2),
             loss_from,
             ..Route::default()
         };
         let lossy = [hop(1, 1, 8, 8), hop(2, 2, 8, 5)];
-        assert!(heavy_loss(&route(Some(2)), &lossy).is_some());
+        assert_eq!(
+            heavy_loss(&route(Some(2)), &lossy).as_deref(),
+            Some(
+                "3 of 8 probes to the target are lost, from hop 2 (10.0.0.2) on; \
+                 hop 1 (10.0.0.1) loses none"
+            )
+        );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
         // A router that limits its answers, and a target that loses nothing.
