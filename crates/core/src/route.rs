@@ -14,6 +14,7 @@ use core::time::Duration;
 use crate::event::Stamp;
 
 pub use tally::RouteTally;
+pub(crate) use weigh::alike;
 
 /// How a route's probes ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use crate::cause::evidence::human;
+use crate::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::facts::Facts;
 use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
+use crate::route::alike;
 
 /// The part of the way's time that must begin at one place to be named.
 const MOST: f64 = 0.5;
@@ -98,20 +100,12 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
 }
 
 /// The way as a layer of an investigation that traced it: where its delay begins,
-/// and from where on it loses. Delay accuses nobody: nothing here can be removed.
-/// Loss at the target alone may be the target's own: a backlog that is full, a
-/// limit on SYNs.
+/// and whether it loses. Delay accuses nobody: nothing here can be removed.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
-    let (state, line) = match heavy_loss(&route, &hops) {
-        Some(line) if route.loss_from < route.distance => (LayerState::Accused, line),
-        Some(line) => (
-            LayerState::NotMeasured,
-            format!("{line}: the way or the target itself"),
-        ),
-        None => (LayerState::Cleared, way(&route, &hops)),
-    };
+    let lost = heavy_loss(&route, &hops).map(|_| whose(&route, &hops, echoes(facts)));
+    let (state, line) = lost.unwrap_or_else(|| (LayerState::Cleared, way(&route, &hops)));
     Some(Layer {
         layer: "path".to_owned(),
         state,
@@ -120,13 +114,51 @@ pub(super) fn path(facts: &Facts) -> Option<Layer> {
     })
 }
 
+/// Echo requests of the investigation: how many were lost, and sent.
+fn echoes(facts: &Facts) -> Option<(u64, u64)> {
+    let group = facts.probes_of(TargetId::Subject, ProbeMethod::Icmp, false)?;
+    let silent = group.answers.get(&ProbeAnswer::Silence);
+    Some((silent.copied().unwrap_or_default(), group.sent))
+}
+
+/// Whose the loss of handshakes at the target is. Its own, if it drops SYNs (a full
+/// backlog, a limit), or the way's: then echo requests, which its kernel answers
+/// whatever listens, are lost as often. Routers cannot tell: one that limits its
+/// answers loses as one that drops packets does.
+fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
+    let last = hops.last();
+    let last = last.map_or((0, 0), |hop| {
+        (hop.sent.saturating_sub(hop.received), hop.sent)
+    });
+    let line = format!("{} of {} probes to the target are lost", last.0, last.1);
+    match echoes {
+        Some((lost, sent)) if lost < sent && is_heavy(lost, sent) && alike((lost, sent), last) => {
+            let line = loss(route, hops).unwrap_or(line);
+            let line = format!("{line}; {lost} of {sent} echo requests are lost too");
+            (LayerState::Accused, line)
+        }
+        Some((lost, sent)) if lost * last.1 < last.0 * sent && !alike((lost, sent), last) => (
+            LayerState::Cleared,
+            format!(
+                "{line}, but {lost} of {sent} echo requests: the target or a filter drops SYNs"
+            ),
+        ),
+        _ => (
+            LayerState::NotMeasured,
+            format!("{line}: by the way, or by the target itself"),
+        ),
+    }
+}
+
 /// Adds to findings that lie on the way where it begins there.
 pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let Some(route) = facts.route.route() else {
         return;
     };
     let hops = facts.route.hops();
-    let (delay, loss) = (step(&hops), heavy_loss(&route, &hops));
+    let loss = heavy_loss(&route, &hops);
+    let is_lossy = whose(&route, &hops, echoes(facts)).0 == LayerState::Accused;
+    let (delay, loss) = (step(&hops), loss.filter(|_| is_lossy));
     for finding in findings {
         let text = match finding.cause.as_str() {
             "packet-loss"
@@ -147,8 +179,11 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
 fn heavy_loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let last = hops.last()?;
     let lost = last.sent.saturating_sub(last.received);
-    let is_heavy = lost >= LOSSES && lost as f64 >= last.sent as f64 * LOST;
-    loss(route, hops).filter(|_| is_heavy)
+    loss(route, hops).filter(|_| is_heavy(lost, last.sent))
+}
+
+fn is_heavy(lost: u64, sent: u64) -> bool {
+    lost >= LOSSES && lost as f64 >= sent as f64 * LOST
 }
 
 fn way(route: &Route, hops: &[Hop]) -> String {
@@ -242,6 +277,21 @@ mod tests {
         );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
+        // The target's own, by what its kernel says to echo requests. That a
+        // router lost as much says nothing: it may limit its answers.
+        let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
+        for (echoes, state) in [
+            (Some((7, 24)), LayerState::Accused),
+            (Some((0, 24)), LayerState::Cleared),
+            (Some((0, 3)), LayerState::NotMeasured),
+            (Some((24, 24)), LayerState::NotMeasured),
+            (Some((20, 24)), LayerState::NotMeasured),
+            (Some((4, 4)), LayerState::NotMeasured),
+            (None, LayerState::NotMeasured),
+        ] {
+            let whose = whose(&route(Some(1)), &lossy, echoes);
+            assert_eq!(whose.0, state, "{echoes:?}");
+        }
         // A router that limits its answers, and a target that loses nothing.
         let limited = [hop(1, 1, 8, 3), hop(2, 2, 8, 8)];
         assert_eq!(heavy_loss(&route(None), &limited), None);

@@ -144,12 +144,17 @@ fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
 /// Whether a hop's loss can be the target's: neither a stray answer that did not
 /// come, nor a limit of its own.
 fn loses_alike(hop: &HopTally, last: &HopTally) -> bool {
-    let (one, other) = (hop.loss(), last.loss());
-    let probes = (hop.sent + last.sent).max(1) as f64;
-    let both = (one * hop.sent as f64 + other * last.sent as f64) / probes;
-    let reciprocal = 1.0 / hop.sent.max(1) as f64 + 1.0 / last.sent.max(1) as f64;
+    let lost = |hop: &HopTally| (hop.sent.saturating_sub(hop.answered), hop.sent);
+    hop.loss() >= last.loss() * PERSISTENT && alike(lost(hop), lost(last))
+}
+
+/// Whether two losses, each so many of so many, can be the same.
+pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
+    let part = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
+    let both = part((one.0 + other.0, one.1 + other.1));
+    let reciprocal = 1.0 / one.1.max(1) as f64 + 1.0 / other.1.max(1) as f64;
     let error = (both * (1.0 - both) * reciprocal).sqrt();
-    one >= other * PERSISTENT && (one - other).abs() <= DIFFERENT * error
+    (part(one) - part(other)).abs() <= DIFFERENT * error
 }
 
 /// The hops that see probes translated otherwise than the hop before them that
