@@ -11,6 +11,7 @@ use lagtrace_core::event::{Event, EventBody, Phase};
 use lagtrace_core::route::{RouteMethod, RouteTally};
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
+use lagtrace_sources::url::Host;
 
 use super::Options;
 use super::live::Live;
@@ -27,9 +28,11 @@ const NAMES: Duration = Duration::from_secs(1);
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.
-pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let (host, port) = lookup::parse(&options.target)?;
-    let port = port.or(options.probes.port);
+pub(super) fn run(
+    options: &Options,
+    (host, port): (&Host, Option<u16>),
+    console: &Console,
+) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = conclusion::now();
     let mut trip = Trip::new(options, console);
@@ -38,7 +41,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         ipv4: options.ipv4,
         ipv6: options.ipv6,
     };
-    let address = lookup::address(&host, family, &mut resolved)?;
+    let address = lookup::address(host, family, &mut resolved)?;
     resolved
         .into_iter()
         .for_each(|event| trip.analyzer.observe(event));
@@ -94,7 +97,7 @@ impl<'a> Trip<'a> {
             let plan = options.plan(address, port, way);
             match trace(&plan, interrupt.flag(), |event| self.take(event)) {
                 Ok(()) => {
-                    self.explain(options, way);
+                    self.explain(options, port, way);
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
@@ -103,7 +106,7 @@ impl<'a> Trip<'a> {
                     let text = format!("Not all was measured: {}.", Failure::from(error));
                     self.analyzer
                         .observe(conclusion::note("route-incomplete", text));
-                    self.explain(options, way);
+                    self.explain(options, port, way);
                     return Ok(());
                 }
                 Err(error) => return Err(refused(error)),
@@ -163,8 +166,13 @@ impl<'a> Trip<'a> {
     }
 
     /// Says what the way of asking leaves open.
-    fn explain(&mut self, options: &Options, (method, is_raw): (RouteMethod, bool)) {
-        let was_better = options.ways(options.probes.port.is_some());
+    fn explain(
+        &mut self,
+        options: &Options,
+        port: Option<u16>,
+        (method, is_raw): (RouteMethod, bool),
+    ) {
+        let was_better = options.ways(port.is_some());
         let is_second = was_better.first() != Some(&(method, is_raw));
         let allow =
             "Raw sockets need CAP_NET_RAW: `sudo setcap cap_net_raw+ep $(command -v lagtrace)`.";

@@ -14,8 +14,6 @@ use lagtrace_core::time::Timestamp;
 
 /// Hops looked at beyond the farthest that answered, while all answer.
 const AHEAD: u8 = 4;
-/// The same once some are silent: as many silent ones in a row end the search.
-const FAR_AHEAD: u8 = 8;
 /// How long a hop that let a probe go unanswered is left alone: longer than
 /// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit` are by default, so
 /// that a router that limits its answers has one to give.
@@ -61,6 +59,9 @@ pub(super) struct Manner {
     pub(super) interval: Duration,
     /// Between any two packets.
     pub(super) gap: Duration,
+    /// Hops looked at beyond the farthest that answered once some are silent: as
+    /// many silent ones in a row end the search.
+    pub(super) far_ahead: u8,
 }
 
 /// The pace of a trace.
@@ -148,7 +149,8 @@ impl Pace {
     /// How far to look.
     pub(super) fn frontier(&self) -> u8 {
         let known = self.guess.filter(|&guess| self.highest < guess);
-        let ahead = if self.is_far { FAR_AHEAD } else { AHEAD };
+        let far = self.manner.far_ahead;
+        let ahead = if self.is_far { far } else { far.min(AHEAD) };
         let far = match (known, self.guess) {
             (Some(guess), _) => guess,
             // It was farther than it seemed, by a hop or two.
@@ -176,7 +178,7 @@ impl Pace {
         let frontier = self.frontier();
         let can = is_wanted && frontier < self.manner.max_ttl;
         if can {
-            self.reach = frontier.saturating_add(FAR_AHEAD);
+            self.reach = frontier.saturating_add(self.manner.far_ahead);
         }
         can
     }
@@ -312,6 +314,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const FAR_AHEAD: u8 = 8;
 
     fn manner() -> Manner {
         Manner {
@@ -320,6 +323,7 @@ mod tests {
             wanted: Some(3),
             interval: 100 * MS,
             gap: 5 * MS,
+            far_ahead: FAR_AHEAD,
         }
     }
 
