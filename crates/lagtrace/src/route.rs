@@ -20,6 +20,7 @@ use crate::lookup;
 
 mod follow;
 mod live;
+mod owners;
 mod refusal;
 
 /// The port of TCP probes where none is given, as traceroute -T takes it.

@@ -15,6 +15,7 @@ use lagtrace_sources::url::Host;
 
 use super::Options;
 use super::live::Live;
+use super::owners::Owners;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
@@ -65,6 +66,7 @@ struct Trip<'a> {
     analyzer: Analyzer,
     tally: RouteTally,
     names: Option<Names>,
+    owners: Option<Owners>,
     /// Who answered.
     addresses: BTreeSet<IpAddr>,
     live: Live<'a>,
@@ -78,6 +80,13 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
+            // Only a table that is shown meanwhile has use for them before the end.
+            owners: options
+                .look
+                .asn
+                .clone()
+                .filter(|_| is_in_rounds)
+                .map(Owners::new),
             addresses: BTreeSet::new(),
             live: Live::new(console, is_in_rounds),
             has_measured: false,
@@ -122,14 +131,20 @@ impl<'a> Trip<'a> {
                 self.has_measured = true;
                 self.tally.observe(sample);
                 if let Some(from) = sample.from {
-                    if self.addresses.len() < MAX_ADDRESSES {
-                        self.addresses.insert(from);
+                    let is_new =
+                        self.addresses.len() < MAX_ADDRESSES && self.addresses.insert(from);
+                    if let Some(owners) = self.owners.as_mut().filter(|_| is_new) {
+                        owners.ask(from);
                     }
                     if let Some(names) = &mut self.names {
                         names.ask(from);
                     }
                 }
                 self.name(Duration::ZERO);
+                let owners = self.owners.as_mut().map(Owners::collect);
+                for (address, owner) in owners.unwrap_or_default() {
+                    self.tally.origin(address, owner);
+                }
                 self.live.show(&self.tally, sample);
             }
             _ => {}
