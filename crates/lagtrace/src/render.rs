@@ -132,7 +132,7 @@ pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style:
 /// The hops of a route as far as they are known.
 pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
     let mut page = Page::new(style);
-    page.table(0, &route::table(hops, None));
+    page.table(0, &route::live(hops, page.width()));
     page.finish()
 }
 

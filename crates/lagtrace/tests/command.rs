@@ -4,6 +4,7 @@
 mod command {
     mod annotations;
     mod captures;
+    mod chain;
     mod connections;
     mod corpus;
     mod exchanges;
