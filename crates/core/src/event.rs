@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
+use crate::live::LiveSocket;
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
@@ -106,6 +107,8 @@ pub enum EventBody {
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
+    /// A socket of this host as it is now.
+    LiveSocket(Box<LiveSocket>),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.
@@ -278,6 +281,77 @@ pub struct ProbeSample {
     pub headers: u16,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
+    /// What it spent its time on, where it is a handshake of TLS or a request.
+    pub phases: Option<Box<ProbePhases>>,
+}
+
+/// What a TLS handshake or a request spent its time on, one after the other;
+/// `None` where there was no such thing. By the program's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbePhases {
+    /// Finding the name's address.
+    pub resolve: Option<Duration>,
+    /// TCP's handshake.
+    pub connect: Option<Duration>,
+    /// TLS' handshake.
+    pub handshake: Option<Duration>,
+    /// Of that, until the server's first byte.
+    pub hello: Option<Duration>,
+    /// From sending the request to the response's first byte.
+    pub first_byte: Option<Duration>,
+    /// From there to its last byte.
+    pub transfer: Option<Duration>,
+    /// What the handshake agreed on.
+    pub tls: Option<ProbeTls>,
+}
+
+impl ProbePhases {
+    /// Their names, in their order.
+    pub const NAMES: [&'static str; 6] = [
+        "resolve",
+        "connect",
+        "tls",
+        "tls-first-byte",
+        "first-byte",
+        "transfer",
+    ];
+
+    /// How long each took.
+    pub fn all(&self) -> [Option<Duration>; 6] {
+        [
+            self.resolve,
+            self.connect,
+            self.handshake,
+            self.hello,
+            self.first_byte,
+            self.transfer,
+        ]
+    }
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeTls {
+    /// The version, as on the wire: 0x0304 is TLS 1.3.
+    pub version: u16,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// Whether it resumed a session.
+    pub is_resumed: bool,
+    /// When the server's certificate ends, where it was read.
+    pub certificate_ends: Option<Timestamp>,
+}
+
+/// The name of a version of TLS by its number on the wire.
+pub fn tls_version_name(version: u16) -> &'static str {
+    match version {
+        0x0304 => "TLS 1.3",
+        0x0303 => "TLS 1.2",
+        0x0302 => "TLS 1.1",
+        0x0301 => "TLS 1.0",
+        0x0300 => "SSL 3",
+        _ => "TLS",
+    }
 }
 
 /// What the probes of a series differ in.

@@ -6,16 +6,13 @@ use core::time::Duration;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::compare;
-use crate::event::{
-    CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId,
-};
+use crate::event::{CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
 use crate::report::{
-    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe,
-    ProbeFigures, Remark, Setting, SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse,
-    Transport, UrlRun,
+    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
+    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
 };
 use crate::time::Timestamp;
 
@@ -231,83 +228,6 @@ fn target_name(target: TargetId) -> &'static str {
     match target {
         TargetId::Subject => "subject",
         TargetId::Twin => "twin",
-    }
-}
-
-pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
-    facts
-        .probes
-        .iter()
-        .map(|(key, group)| Probe {
-            method: method_name(key.method).to_owned(),
-            target: match key.method {
-                ProbeMethod::Icmp => key.endpoint.addr.to_string(),
-                _ => key.endpoint.to_string(),
-            },
-            during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
-            sent: group.sent,
-            received: group.rtt.count(),
-            late: group.late,
-            lost: group
-                .answers
-                .get(&ProbeAnswer::Silence)
-                .copied()
-                .unwrap_or_default(),
-            duplicates: group.duplicates,
-            reordered: group.reordered,
-            ttl: group.ttl,
-            answers: group
-                .answers
-                .iter()
-                .map(|(answer, &count)| StatusCount {
-                    status: answer_name(*answer),
-                    count,
-                })
-                .collect(),
-            stamp: match group.stamp {
-                Some(Stamp::Kernel) => "kernel",
-                _ => "user",
-            }
-            .to_owned(),
-            rtt_ns: ProbeFigures::from(&group.rtt),
-            jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
-            noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
-            queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
-            steps: super::sweep::rows(&group.sweep),
-        })
-        .collect()
-}
-
-fn method_name(method: ProbeMethod) -> &'static str {
-    match method {
-        ProbeMethod::TcpSyn => "tcp-syn",
-        ProbeMethod::TcpConnect => "tcp-connect",
-        ProbeMethod::TcpFlags => "tcp-flags",
-        ProbeMethod::HttpFresh => "http-fresh",
-        ProbeMethod::HttpKeptAlive => "http-kept-alive",
-        ProbeMethod::TlsFull => "tls-full",
-        ProbeMethod::TlsResumed => "tls-resumed",
-        ProbeMethod::Icmp => "icmp",
-        ProbeMethod::Udp => "udp",
-    }
-}
-
-pub(super) fn answer_name(answer: ProbeAnswer) -> String {
-    match answer {
-        ProbeAnswer::Open => "open".to_owned(),
-        ProbeAnswer::Refused => "refused".to_owned(),
-        ProbeAnswer::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
-        ProbeAnswer::Silence => "silence".to_owned(),
-        ProbeAnswer::Status(status) => status.to_string(),
-        ProbeAnswer::Closed => "closed".to_owned(),
-        ProbeAnswer::NotHttp => "not HTTP".to_owned(),
-        ProbeAnswer::Secured => "secured".to_owned(),
-        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
-        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
-        ProbeAnswer::NotTls => "no TLS".to_owned(),
-        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
-        ProbeAnswer::Echo => "echo".to_owned(),
-        ProbeAnswer::Datagram => "datagram".to_owned(),
     }
 }
 
