@@ -4,6 +4,7 @@ mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
+mod live;
 mod particular;
 mod probes;
 mod queueing;
@@ -77,6 +78,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
+    notes.extend(live::left_out(&evidence.facts.live));
     notes.extend(queueing::remarks(&evidence.facts));
     notes.extend(probes::remarks(&evidence.facts));
     notes.sort();
@@ -100,6 +102,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
+        live: live::sockets(&facts.live),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
+use crate::live::LiveSocket;
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
@@ -96,12 +97,18 @@ pub enum EventBody {
     Load(LoadCluster),
     /// How the connections of a load run were made, when it is over.
     Transport(LoadTransport),
+    /// Where the time of a load run's requests went, when it is over.
+    Stages(LoadStages),
+    /// What came of one of several URLs of a load run, when it is over.
+    LoadUrl(LoadUrl),
     /// What a load generator itself needed.
     Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
+    /// A socket of this host as it is now.
+    LiveSocket(Box<LiveSocket>),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.
@@ -506,6 +513,76 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// Where one request's time went, by the kernel's stamps: these tile it from
+/// when it was due to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// From when it was due until `send` was called: for a free connection.
+    pub waited: Duration,
+    /// Until its last byte was at the device: in this host's own queues.
+    pub queued: Duration,
+    /// The connection's least round trip, or as much of it as there was.
+    pub path: Duration,
+    /// Beyond that until it was acknowledged: more of the path, or the peer
+    /// held its acknowledgement back (delayed ACK).
+    pub unacknowledged: Duration,
+    /// Until the response's first byte came.
+    pub server: Duration,
+    /// Until its last byte came.
+    pub response: Duration,
+    /// Until our own program had read it.
+    pub wake_up: Duration,
+    /// Whether the acknowledgement came before the response and apart from it.
+    pub is_acknowledged_apart: bool,
+}
+
+impl StageTimes {
+    /// The stages in their order, by name.
+    pub fn each(&self) -> [(&'static str, Duration); 7] {
+        [
+            ("for a connection", self.waited),
+            ("own queue", self.queued),
+            ("path", self.path),
+            ("unacknowledged", self.unacknowledged),
+            ("server", self.server),
+            ("response", self.response),
+            ("own wake-up", self.wake_up),
+        ]
+    }
+}
+
+/// Where the time of a load run's requests went: of those chosen to be stamped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadStages {
+    /// The target.
+    pub target: TargetId,
+    /// Requests whose stages are told.
+    pub requests: u64,
+    /// Requests of which stamps were missing or not believed.
+    pub without: u64,
+    /// Requests that were acknowledged before their response came.
+    pub acknowledged_apart: u64,
+    /// The stages in their order, as [`StageTimes::each`] names them.
+    pub stages: Vec<(String, Distribution)>,
+}
+
+/// What came of one of several URLs that a load run asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadUrl {
+    /// The target.
+    pub target: TargetId,
+    /// What was asked for.
+    pub url: String,
+    /// How often beside the others.
+    pub weight: u32,
+    /// As of a [`LoadCluster`].
+    pub latency: Distribution,
+    /// Failures by kind.
+    pub failures: Vec<(RequestFailure, u64)>,
+    /// Whole responses by HTTP status.
+    pub statuses: Vec<(u16, u64)>,
 }
 
 /// How the connections of one load run were made, and what they carried.

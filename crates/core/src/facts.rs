@@ -3,6 +3,7 @@
 //! Bounded: groups and counts, never lists that grow with the load.
 
 pub(crate) mod host;
+mod live;
 mod load;
 mod socket;
 mod sweep;
@@ -11,6 +12,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
+pub(crate) use live::LiveSockets;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
@@ -38,6 +40,7 @@ pub(crate) struct Facts {
     pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
+    pub(crate) live: LiveSockets,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
     pub(crate) configuration: Vec<ConfigurationLine>,
@@ -185,9 +188,12 @@ impl Facts {
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Transport(transport) => self.loads.transport(phase, transport),
+            EventBody::Stages(stages) => self.loads.stages(phase, stages),
+            EventBody::LoadUrl(url) => self.loads.url(phase, url),
             EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
+            EventBody::LiveSocket(socket) => self.live.take(*socket),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),

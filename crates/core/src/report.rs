@@ -14,6 +14,7 @@ use crate::wait::{Owner, WaitKind};
 mod connection;
 mod figures;
 mod joined;
+mod live;
 mod load;
 mod mode;
 mod record;
@@ -27,7 +28,8 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
-pub use load::{Generator, Interval, Intervals, LoadRun, TlsUse, Transport};
+pub use live::LiveSocket;
+pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
@@ -81,6 +83,9 @@ pub struct Report {
     pub hops: Vec<Hop>,
     /// Sockets seen, by owner and options.
     pub sockets: Vec<SocketGroup>,
+    /// Sockets of this host one by one, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub live: Vec<LiveSocket>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.

@@ -14,6 +14,7 @@ use core::time::Duration;
 use crate::event::Stamp;
 
 pub use tally::RouteTally;
+pub(crate) use weigh::alike;
 
 /// How a route's probes ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,12 @@ impl RouteMethod {
     /// Whether its probes are TCP segments.
     pub fn is_tcp(self) -> bool {
         matches!(self, Self::TcpSyn | Self::TcpConnect | Self::InConnection)
+    }
+
+    /// Whether its probes are all of one flow, which what balances by flow sends
+    /// one way.
+    pub fn keeps_flow(self) -> bool {
+        !matches!(self, Self::TcpConnect | Self::Udp)
     }
 
     /// Whether its probes are datagrams, to which a closed port answers by ICMP.

@@ -24,6 +24,7 @@ use crate::render;
 pub(crate) use options::Options;
 use options::Plan;
 use session::Session;
+pub(crate) use targets::{Ports, parse_ports};
 
 /// Series at a time: each has a thread of its own.
 const MAX_SERIES: usize = 256;

@@ -28,6 +28,7 @@ mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod live;
 mod load;
 mod modes;
 mod ndjson;
@@ -113,6 +114,14 @@ pub(crate) fn probes(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
+/// Live sockets, one by one.
+pub(crate) fn live(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    live::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
 /// Exchanges as they are sorted: `met` of `seen` were asked for.
 pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style: &Style) -> String {
     let mut page = Page::new(style);
@@ -123,7 +132,7 @@ pub(crate) fn exchanges(records: &[&ExchangeRecord], met: u64, seen: u64, style:
 /// The hops of a route as far as they are known.
 pub(crate) fn hops(hops: &[Hop], style: &Style) -> String {
     let mut page = Page::new(style);
-    page.table(0, &route::table(hops, None));
+    page.table(0, &route::live(hops, page.width()));
     page.finish()
 }
 

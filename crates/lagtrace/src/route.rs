@@ -8,15 +8,20 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::route::RouteMethod;
 use lagtrace_sources::origin;
-use lagtrace_sources::trace::{Dress, MAX_PATHS, MAX_SIZE, Rounds, TracePlan, UDP_PORT};
+use lagtrace_sources::trace::{
+    Dress, MAX_PATHS, MAX_SIZE, MAX_UNKNOWN, Rounds, TracePlan, UDP_PORT,
+};
 
 use crate::arguments::duration;
 use crate::console::Console;
 use crate::exit::Outcome;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::lookup;
 
 mod follow;
 mod live;
+mod owners;
+mod refusal;
 
 /// The port of TCP probes where none is given, as traceroute -T takes it.
 const TCP_PORT: u16 = 80;
@@ -67,6 +72,8 @@ Coming from          traceroute        tcptraceroute   mtr             here
   in a connection    (0trace)                                          --method in-connection
   no names           -n                -n              -n              -n
   first, last hop    -f -m             -f -m           -f -m           -f -m
+  silent hops in a row                                 -U              --max-unknown
+  routing table      -r (past it)                                      --bypass-routing
   probes a hop       -q N              -q N                            --probes N
   patience           -w                -w              -Z              -w
   pause              -z                                -i              -z
@@ -81,7 +88,9 @@ Coming from          traceroute        tcptraceroute   mtr             here
   whose the hops are -A                                -z, -y          --asn FILE
   for programs                                         -j, -C, -l      --format json, csv, ndjson
   path MTU           --mtu                                             --mtu
-  MPLS labels        -e                                -e              (always)")]
+  MPLS labels        -e                                -e              (always)
+Source routes (-g), flow labels (-l), files of targets (-F) and patterns (-B) are not
+to be had: lagtrace says what to do instead.")]
 pub(crate) struct Options {
     // No doc comment: rustdoc would take the brackets for a link.
     #[arg(
@@ -102,6 +111,8 @@ pub(crate) struct Options {
     probes: Probes,
     #[command(flatten)]
     look: Look,
+    #[command(flatten)]
+    foreign: refusal::Foreign,
 }
 
 /// How the probes are sent.
@@ -134,6 +145,10 @@ struct Probes {
     #[arg(long, visible_alias = "queries", default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     probes: u32,
+    /// Silent hops in a row that end the search
+    #[arg(long, default_value_t = MAX_UNKNOWN, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    max_unknown: u8,
     /// After which time an answer is lost
     #[arg(short = 'w', long, default_value = "3s", value_name = "TIME")]
     #[arg(value_parser = duration::parse_positive)]
@@ -154,6 +169,9 @@ struct Probes {
     /// Firewall mark of the packets (SO_MARK); needs CAP_NET_ADMIN or CAP_NET_RAW
     #[arg(long, value_name = "MARK")]
     mark: Option<u32>,
+    /// Send only to what is on a link of this host, past the routing table (IPv4)
+    #[arg(long)]
+    bypass_routing: bool,
     /// Bytes of each packet, IP header included
     #[arg(long, value_name = "BYTES")]
     #[arg(value_parser = clap::value_parser!(u16).range(28..=i64::from(MAX_SIZE)))]
@@ -183,10 +201,10 @@ struct Short {
 #[command(next_help_heading = "What to look for")]
 struct Look {
     /// Go on in rounds until Ctrl-C, and report then: loss and delays of each hop
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["paths", "mtu", "probes"])]
     continuous: bool,
     /// So many rounds
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "N", conflicts_with = "probes", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// Try so many flows beside each other: which hops are there in parallel?
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -238,28 +256,14 @@ impl Probes {
 
 /// Traces and reports.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let probes = &options.probes;
-    if probes.first_ttl > probes.max_hops {
-        let failure = Failure::new("the first hop is farther away than the last one");
-        return Err(failure.hint("give -f a number of at most -m's"));
-    }
-    let has_own_port = matches!(
-        probes.method(),
-        Method::TcpConnect | Method::InConnection | Method::Icmp
-    );
-    if probes.source_port.is_some() && has_own_port {
-        let failure = Failure::new("this method's probes have no source port to choose");
-        return Err(failure.hint("--source-port goes with tcp, udp, paris and dublin"));
-    }
-    if probes.size.is_some() && probes.method() == Method::InConnection {
-        let failure = Failure::new("a probe within a connection is one octet long");
-        return Err(failure.hint("leave out --size, or take --method tcp"));
-    }
+    let (host, port) = lookup::parse(&options.target)?;
+    let port = port.or(options.probes.port);
+    refusal::check(options, port)?;
     if let Some(path) = &options.look.asn {
         // Before anything is sent: whether it is a table at all.
         origin::find(path, &BTreeSet::new())?;
     }
-    follow::run(options, console)
+    follow::run(options, (&host, port), console)
 }
 
 impl Options {
@@ -268,6 +272,7 @@ impl Options {
     fn ways(&self, has_port: bool) -> Vec<(RouteMethod, bool)> {
         use RouteMethod::{Dublin, Icmp, InConnection, Paris, TcpConnect, TcpSyn, Udp};
         match self.probes.method() {
+            Method::Auto if has_port && self.needs_packets() => vec![(TcpSyn, true)],
             Method::Auto if has_port => vec![(TcpSyn, true), (TcpConnect, false)],
             Method::Auto | Method::Paris => vec![(Paris, true), (Paris, false)],
             Method::Tcp => vec![(TcpSyn, true)],
@@ -277,6 +282,12 @@ impl Options {
             Method::InConnection => vec![(InConnection, true)],
             Method::Icmp => vec![(Icmp, true), (Icmp, false)],
         }
+    }
+
+    /// Whether something is asked for that connections cannot do.
+    fn needs_packets(&self) -> bool {
+        let probes = &self.probes;
+        probes.size.is_some() || probes.source_port.is_some() || self.look.paths > 1
     }
 
     fn plan(&self, address: IpAddr, port: Option<u16>, way: (RouteMethod, bool)) -> TracePlan {
@@ -295,6 +306,7 @@ impl Options {
             is_raw,
             first_ttl: probes.first_ttl,
             max_ttl: probes.max_hops,
+            max_unknown: probes.max_unknown,
             probes: probes.probes,
             timeout: probes.timeout,
             interval: probes.interval.unwrap_or(INTERVAL),
@@ -308,6 +320,7 @@ impl Options {
                 interface: probes.interface.clone(),
                 source_port: probes.source_port,
                 mark: probes.mark,
+                bypasses_routing: probes.bypass_routing,
             },
             ..TracePlan::new(target, method)
         }

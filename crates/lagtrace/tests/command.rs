@@ -4,6 +4,7 @@
 mod command {
     mod annotations;
     mod captures;
+    mod chain;
     mod connections;
     mod corpus;
     mod exchanges;
@@ -19,6 +20,7 @@ mod command {
     mod score;
     mod secured;
     mod server;
+    mod sockets;
     mod streams;
     mod targets;
     mod two_captures;

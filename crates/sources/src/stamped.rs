@@ -8,6 +8,7 @@
 mod extension;
 mod filter;
 pub(crate) mod queue;
+pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -218,7 +219,7 @@ const ALL: libc::c_uint = ARRIVALS
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-fn stamp(socket: &Socket, which: libc::c_uint) -> io::Result<()> {
+fn stamp(socket: impl AsFd, which: libc::c_uint) -> io::Result<()> {
     let which = libc::c_int::try_from(which).map_err(|_| io::ErrorKind::InvalidInput)?;
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }

@@ -36,6 +36,8 @@ pub use name::Names;
 
 /// The first port of traceroute's probes (its `-p`).
 pub const UDP_PORT: u16 = 33_434;
+/// Silent hops in a row that end a search, unless told otherwise.
+pub const MAX_UNKNOWN: u8 = 8;
 /// Most flows tried beside each other.
 pub const MAX_PATHS: u16 = 128;
 /// Most bytes of a probe with its IP header.
@@ -54,6 +56,8 @@ pub struct TracePlan {
     pub first_ttl: u8,
     /// The greatest time to live sent.
     pub max_ttl: u8,
+    /// Silent hops in a row that end the search.
+    pub max_unknown: u8,
     /// Answers wanted from each hop; in rounds one from each in each.
     pub probes: u32,
     /// After which time an answer is too late to count.
@@ -86,6 +90,9 @@ pub struct Dress {
     /// The source port, the next ones for further flows; the kernel chooses for
     /// `None`. Connections choose their own.
     pub source_port: Option<u16>,
+    /// Whether they leave past the routing table, to what is on a link of this
+    /// host only (`SO_DONTROUTE`).
+    pub bypasses_routing: bool,
     /// The firewall mark (`SO_MARK`), which needs a privilege.
     pub mark: Option<u32>,
 }
@@ -108,6 +115,7 @@ impl TracePlan {
             is_raw: true,
             first_ttl: 1,
             max_ttl: 30,
+            max_unknown: MAX_UNKNOWN,
             probes: 3,
             timeout: Duration::from_secs(3),
             interval: Duration::from_millis(100),

@@ -6,13 +6,13 @@ use core::time::Duration;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::compare;
-use crate::event::{CounterScope, Phase, PhaseStart, TargetId};
+use crate::event::{CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
 use crate::report::{
     Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
-    SocketGroup, Tally, TlsUse, Transport,
+    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
 };
 use crate::time::Timestamp;
 
@@ -69,6 +69,8 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         first_byte_ns: Figures::from(&sum.first_byte),
         even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
         intervals: compare::intervals(&subject_clusters(facts)),
+        stages: facts.loads.stages.as_ref().map(stages),
+        urls: urls(facts),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
             busiest_share: sample.busiest_share,
@@ -96,6 +98,56 @@ fn even_pace(
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
+}
+
+/// Where requests' time went, and where most of it.
+fn stages(told: &LoadStages) -> Stages {
+    let sum = |(_, times): &&(String, Distribution)| times.sum_ns();
+    let largest = told.stages.iter().max_by_key(sum);
+    Stages {
+        requests: told.requests,
+        without: told.without,
+        acknowledged_apart: told.acknowledged_apart,
+        stages: told
+            .stages
+            .iter()
+            .map(|(name, times)| Stage {
+                name: name.clone(),
+                time_ns: Figures::from(times),
+            })
+            .collect(),
+        largest: largest
+            .filter(|_| told.requests > 0)
+            .map(|(name, _)| name.clone()),
+    }
+}
+
+/// What came of each of the subject's URLs.
+fn urls(facts: &Facts) -> Vec<UrlRun> {
+    let of_subject = |url: &&LoadUrl| url.target == TargetId::Subject;
+    let urls = facts.loads.urls.iter().filter(of_subject);
+    urls.map(|url| UrlRun {
+        url: url.url.clone(),
+        weight: url.weight,
+        responses: url.statuses.iter().map(|(_, count)| count).sum(),
+        failed: url.failures.iter().map(|(_, count)| count).sum(),
+        outcomes: outcomes(url),
+        latency_ns: Figures::from(&url.latency),
+    })
+    .collect()
+}
+
+fn outcomes(url: &LoadUrl) -> Vec<StatusCount> {
+    let statuses = url
+        .statuses
+        .iter()
+        .map(|(status, count)| (status.to_string(), *count));
+    let failures = url
+        .failures
+        .iter()
+        .map(|(f, count)| (f.name().to_owned(), *count));
+    let counted = |(status, count)| StatusCount { status, count };
+    statuses.chain(failures).map(counted).collect()
 }
 
 fn subject_clusters(facts: &Facts) -> Vec<Cluster> {

@@ -3,7 +3,10 @@
 use core::time::Duration;
 
 use crate::cause::evidence::human;
+use crate::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::facts::Facts;
+use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
+use crate::route::alike;
 
 /// The part of the way's time that must begin at one place to be named.
 const MOST: f64 = 0.5;
@@ -12,8 +15,7 @@ const FAR: Duration = Duration::from_millis(1);
 /// Losses at the target that an investigation's few probes must show, and the
 /// part of them: one may happen anywhere.
 const LOSSES: u64 = 3;
-const LOST: f64 = 0.2;
-use crate::report::{Evidence, EvidenceKind, Finding, Hop, HopState, Layer, LayerState, Route};
+const LOST: f64 = 0.1;
 
 /// The traced route's layer; `None` where none was traced.
 pub(super) fn traced(facts: &Facts) -> Option<Layer> {
@@ -26,20 +28,21 @@ pub(super) fn traced(facts: &Facts) -> Option<Layer> {
             None => (LayerState::Cleared, reached(&route, &hops)),
         },
     };
-    let rights = if route.is_raw {
-        "raw sockets"
-    } else {
-        "no privilege"
-    };
     Some(Layer {
         layer: "route".to_owned(),
         state,
         line,
-        because: format!(
-            "probes by {}, {rights}, {} stamps",
-            route.method, route.stamp
-        ),
+        because: format!("probes by {}, {} stamps", means(&route), route.stamp),
     })
+}
+
+/// By what it was traced.
+fn means(route: &Route) -> String {
+    let rights = match route.is_raw {
+        true => "raw sockets",
+        false => "no privilege",
+    };
+    format!("{}, {rights}", route.method)
 }
 
 /// What keeps probes from the target.
@@ -61,14 +64,24 @@ fn verdict(route: &Route) -> Option<String> {
     })
 }
 
+/// What is lost, and from where on.
 fn loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let from = route.loss_from?;
     let last = hops.last().filter(|hop| hop.state == HopState::Lossy)?;
     let lost = last.sent.saturating_sub(last.received);
+    let first = hops.iter().find(|hop| hop.ttl == from).map(named)?;
+    let mut before = hops.iter().rev().filter(|hop| hop.ttl < from);
+    let near = before.find(|hop| hop.state == HopState::Answers);
+    let near = near.map_or_else(String::new, |hop| format!("; {} loses none", named(hop)));
     Some(format!(
-        "{lost} of {} probes to the target are lost, from hop {from} on",
+        "{lost} of {} probes to the target are lost, from {first} on{near}",
         last.sent
     ))
+}
+
+fn named(hop: &Hop) -> String {
+    let address = hop.address.as_deref().unwrap_or("?");
+    format!("hop {} ({address})", hop.ttl)
 }
 
 fn reached(route: &Route, hops: &[Hop]) -> String {
@@ -87,25 +100,54 @@ fn reached(route: &Route, hops: &[Hop]) -> String {
 }
 
 /// The way as a layer of an investigation that traced it: where its delay begins,
-/// and from where on it loses. Delay accuses nobody: nothing here can be removed.
+/// and whether it loses. Delay accuses nobody: nothing here can be removed.
 pub(super) fn path(facts: &Facts) -> Option<Layer> {
     let route = facts.route.route()?;
     let hops = facts.route.hops();
-    let (state, line) = match heavy_loss(&route, &hops) {
-        Some(line) => (LayerState::Accused, line),
-        None => (LayerState::Cleared, way(&route, &hops)),
-    };
-    let rights = if route.is_raw {
-        "raw sockets"
-    } else {
-        "no privilege"
-    };
+    let lost = heavy_loss(&route, &hops).map(|_| whose(&route, &hops, echoes(facts)));
+    let (state, line) = lost.unwrap_or_else(|| (LayerState::Cleared, way(&route, &hops)));
     Some(Layer {
         layer: "path".to_owned(),
         state,
         line,
-        because: format!("a trace by {}, {rights}, before the load", route.method),
+        because: format!("a trace by {}, before the load", means(&route)),
     })
+}
+
+/// Echo requests of the investigation: how many were lost, and sent.
+fn echoes(facts: &Facts) -> Option<(u64, u64)> {
+    let group = facts.probes_of(TargetId::Subject, ProbeMethod::Icmp, false)?;
+    let silent = group.answers.get(&ProbeAnswer::Silence);
+    Some((silent.copied().unwrap_or_default(), group.sent))
+}
+
+/// Whose the loss of handshakes at the target is. Its own, if it drops SYNs (a full
+/// backlog, a limit), or the way's: then echo requests, which its kernel answers
+/// whatever listens, are lost as often. Routers cannot tell: one that limits its
+/// answers loses as one that drops packets does.
+fn whose(route: &Route, hops: &[Hop], echoes: Option<(u64, u64)>) -> (LayerState, String) {
+    let last = hops.last();
+    let last = last.map_or((0, 0), |hop| {
+        (hop.sent.saturating_sub(hop.received), hop.sent)
+    });
+    let line = format!("{} of {} probes to the target are lost", last.0, last.1);
+    match echoes {
+        Some((lost, sent)) if lost < sent && is_heavy(lost, sent) && alike((lost, sent), last) => {
+            let line = loss(route, hops).unwrap_or(line);
+            let line = format!("{line}; {lost} of {sent} echo requests are lost too");
+            (LayerState::Accused, line)
+        }
+        Some((lost, sent)) if lost * last.1 < last.0 * sent && !alike((lost, sent), last) => (
+            LayerState::Cleared,
+            format!(
+                "{line}, but {lost} of {sent} echo requests: the target or a filter drops SYNs"
+            ),
+        ),
+        _ => (
+            LayerState::NotMeasured,
+            format!("{line}: by the way, or by the target itself"),
+        ),
+    }
 }
 
 /// Adds to findings that lie on the way where it begins there.
@@ -114,7 +156,9 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
         return;
     };
     let hops = facts.route.hops();
-    let (delay, loss) = (step(&hops), heavy_loss(&route, &hops));
+    let loss = heavy_loss(&route, &hops);
+    let is_lossy = whose(&route, &hops, echoes(facts)).0 == LayerState::Accused;
+    let (delay, loss) = (step(&hops), loss.filter(|_| is_lossy));
     for finding in findings {
         let text = match finding.cause.as_str() {
             "packet-loss"
@@ -135,8 +179,11 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
 fn heavy_loss(route: &Route, hops: &[Hop]) -> Option<String> {
     let last = hops.last()?;
     let lost = last.sent.saturating_sub(last.received);
-    let is_heavy = lost >= LOSSES && lost as f64 >= last.sent as f64 * LOST;
-    loss(route, hops).filter(|_| is_heavy)
+    loss(route, hops).filter(|_| is_heavy(lost, last.sent))
+}
+
+fn is_heavy(lost: u64, sent: u64) -> bool {
+    lost >= LOSSES && lost as f64 >= sent as f64 * LOST
 }
 
 fn way(route: &Route, hops: &[Hop]) -> String {
@@ -162,10 +209,6 @@ fn step(hops: &[Hop]) -> Option<String> {
     });
     let (longest, near, far) = steps.max_by_key(|(longest, ..)| *longest)?;
     let is_notable = Duration::from_nanos(longest) >= FAR && longest as f64 >= whole as f64 * MOST;
-    let named = |hop: &Hop| {
-        let address = hop.address.as_deref().unwrap_or("?");
-        format!("hop {} ({address})", hop.ttl)
-    };
     let time = |ns| human(Duration::from_nanos(ns));
     is_notable.then(|| {
         let near = near.map_or_else(|| "this host".to_owned(), named);
@@ -218,16 +261,37 @@ mod tests {
     }
 
     #[test]
-    fn only_a_heavy_loss_that_persists_accuses_the_way() {
+    fn only_a_heavy_loss_that_persists_is_one_of_the_way() {
         let route = |loss_from| Route {
             distance: Some(2),
             loss_from,
             ..Route::default()
         };
         let lossy = [hop(1, 1, 8, 8), hop(2, 2, 8, 5)];
-        assert!(heavy_loss(&route(Some(2)), &lossy).is_some());
+        assert_eq!(
+            heavy_loss(&route(Some(2)), &lossy).as_deref(),
+            Some(
+                "3 of 8 probes to the target are lost, from hop 2 (10.0.0.2) on; \
+                 hop 1 (10.0.0.1) loses none"
+            )
+        );
         let once = [hop(1, 1, 8, 8), hop(2, 2, 8, 7)];
         assert_eq!(heavy_loss(&route(Some(2)), &once), None);
+        // The target's own, by what its kernel says to echo requests. That a
+        // router lost as much says nothing: it may limit its answers.
+        let lossy = [hop(1, 1, 24, 16), hop(2, 2, 24, 16)];
+        for (echoes, state) in [
+            (Some((7, 24)), LayerState::Accused),
+            (Some((0, 24)), LayerState::Cleared),
+            (Some((0, 3)), LayerState::NotMeasured),
+            (Some((24, 24)), LayerState::NotMeasured),
+            (Some((20, 24)), LayerState::NotMeasured),
+            (Some((4, 4)), LayerState::NotMeasured),
+            (None, LayerState::NotMeasured),
+        ] {
+            let whose = whose(&route(Some(1)), &lossy, echoes);
+            assert_eq!(whose.0, state, "{echoes:?}");
+        }
         // A router that limits its answers, and a target that loses nothing.
         let limited = [hop(1, 1, 8, 3), hop(2, 2, 8, 8)];
         assert_eq!(heavy_loss(&route(None), &limited), None);

@@ -17,6 +17,11 @@ use crate::report::{
 /// Loss behind a hop below this part of the hop's own is not the hop's loss
 /// persisting: the rest are answers it did not give.
 const PERSISTENT: f64 = 0.5;
+/// Two parts of probes differ if they are as many standard errors apart, which
+/// equal ones are once in twenty times.
+const DIFFERENT: f64 = 2.0;
+/// How often packets that go in circles come by again, at least.
+const RETURNS: u32 = 2;
 
 /// The route as a whole.
 pub(super) fn route(tally: &RouteTally) -> Option<Route> {
@@ -121,18 +126,35 @@ fn is_unlimited(last: &HopTally, start: &TraceStart) -> bool {
     })
 }
 
-/// The first hop of those at the end that all lose.
+/// The first hop of those at the end that all lose as much as the last one.
 fn loss_from(listed: &Listed<'_>, start: &TraceStart) -> Option<u8> {
+    let (_, last) = *listed.iter().rfind(|(_, hop)| hop.answered > 0)?;
     let mut first = None;
     for at in (0..listed.len()).rev() {
         let (ttl, hop) = *listed.get(at)?;
         match state(hop, listed.get(at + 1..).unwrap_or_default(), start) {
-            HopState::Lossy => first = Some(ttl),
+            HopState::Lossy if loses_alike(hop, last) => first = Some(ttl),
             HopState::Silent => {}
             _ => break,
         }
     }
     first
+}
+
+/// Whether a hop's loss can be the target's: neither a stray answer that did not
+/// come, nor a limit of its own.
+fn loses_alike(hop: &HopTally, last: &HopTally) -> bool {
+    let lost = |hop: &HopTally| (hop.sent.saturating_sub(hop.answered), hop.sent);
+    hop.loss() >= last.loss() * PERSISTENT && alike(lost(hop), lost(last))
+}
+
+/// Whether two losses, each so many of so many, can be the same.
+pub(crate) fn alike(one: (u64, u64), other: (u64, u64)) -> bool {
+    let part = |(lost, sent): (u64, u64)| lost as f64 / sent.max(1) as f64;
+    let both = part((one.0 + other.0, one.1 + other.1));
+    let reciprocal = 1.0 / one.1.max(1) as f64 + 1.0 / other.1.max(1) as f64;
+    let error = (both * (1.0 - both) * reciprocal).sqrt();
+    (part(one) - part(other)).abs() <= DIFFERENT * error
 }
 
 /// The hops that see probes translated otherwise than the hop before them that
@@ -199,16 +221,19 @@ fn outcome(tally: &RouteTally, start: &TraceStart) -> &'static str {
     }
 }
 
-/// Whether one router answers at two distances with something between them.
+/// Whether one router answers again and again with others between: once may be
+/// ways of different lengths beside each other.
 fn has_loop(tally: &RouteTally) -> bool {
-    let mut seen: BTreeMap<IpAddr, u8> = BTreeMap::new();
+    let mut seen: BTreeMap<IpAddr, (u8, u32)> = BTreeMap::new();
     let mut hops = tally.hops.iter();
     hops.any(|(&ttl, hop)| {
         let Some(address) = hop.address() else {
             return false;
         };
-        let first = *seen.entry(address).or_insert(ttl);
-        ttl - first > 1
+        let (last, returns) = seen.entry(address).or_insert((ttl, 0));
+        *returns += u32::from(ttl.saturating_sub(*last) > 1);
+        *last = ttl;
+        *returns >= RETURNS
     })
 }
 
@@ -245,9 +270,10 @@ fn labels(hop: &HopTally) -> Vec<HopLabel> {
 }
 
 /// The different ways of the flows, the most frequent first; none where only
-/// one flow was tried.
+/// one flow was tried, or each probe was one of its own.
 fn paths(tally: &RouteTally, listed: &Listed<'_>) -> Vec<RoutePath> {
-    if tally.flows.len() < 2 {
+    let has_flows = tally.start.as_ref().is_some_and(|s| s.method.keeps_flow());
+    if tally.flows.len() < 2 || !has_flows {
         return Vec::new();
     }
     let range = listed.first().zip(listed.last());
@@ -399,6 +425,41 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_begins_only_at_hops_that_lose_as_much_as_the_target() {
+        let stray = "!!!!!!!!!!!*!!!!!!!!!!!!";
+        let some = "!!*!!*!!!*!!!!*!!!*!!!!!";
+        let half = "!*!*!*!*!*!*!*!*!*!*!*!*";
+        let most = "!***********!***********";
+        for (near, last, from) in [
+            (some, some, 2),
+            (half, half, 2),
+            // One answer that did not come, before a target that drops much.
+            (stray, half, 3),
+            (stray, some, 3),
+            // A router that limits its answers besides.
+            (most, half, 3),
+        ] {
+            let hops = [
+                (1, "!", Expired, 1.0),
+                (2, near, Expired, 2.0),
+                (3, last, Open, 3.0),
+            ];
+            let route = tally(RouteMethod::TcpSyn, &hops).route().expect("begun");
+            assert_eq!(route.loss_from, Some(from), "{near} {last}");
+        }
+    }
+
+    #[test]
+    fn probes_that_are_flows_of_their_own_show_no_paths() {
+        for (method, count) in [(RouteMethod::Paris, 2), (RouteMethod::Udp, 0)] {
+            let mut tally = tally(method, &[(1, "!", Expired, 1.0), (2, "!", Closed, 2.0)]);
+            let other = BTreeMap::from([(1, (IpAddr::from([192, 0, 2, 200]), Expired))]);
+            tally.flows.insert(1, other);
+            assert_eq!(tally.route().expect("begun").paths.len(), count);
+        }
+    }
+
+    #[test]
     fn a_delay_counts_against_a_hop_only_if_it_persists_to_the_target() {
         let hops = [
             (1, "!", Expired, 1.0),
@@ -440,9 +501,12 @@ mod tests {
         );
         assert_eq!(silent.route().expect("begun").outcome, "silent");
         let mut circle = tally(RouteMethod::TcpSyn, &[(1, "!", Expired, 1.0)]);
-        let again = tally(RouteMethod::TcpSyn, &[(3, "!", Expired, 1.0)]);
-        circle.hops.extend(again.hops);
-        assert_eq!(circle.route().expect("begun").outcome, "loop");
+        // Once may be a longer way beside a shorter one.
+        for (ttl, outcome) in [(3, "silent"), (5, "loop")] {
+            let again = tally(RouteMethod::TcpSyn, &[(ttl, "!", Expired, 1.0)]);
+            circle.hops.extend(again.hops);
+            assert_eq!(circle.route().expect("begun").outcome, outcome);
+        }
         let far = tally(RouteMethod::TcpSyn, &[(30, "!", Expired, 1.0)]);
         assert_eq!(far.route().expect("begun").outcome, "too-far");
     }

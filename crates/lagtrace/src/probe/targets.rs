@@ -37,7 +37,7 @@ pub(super) struct Target {
 
 /// A list of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ports(Vec<u16>);
+pub(crate) struct Ports(pub(crate) Vec<u16>);
 
 /// The targets that the options name, and what was observed on the way.
 pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>, Vec<Event>)> {
@@ -89,7 +89,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
 }
 
 /// Reads a list of ports and ranges of them.
-pub(super) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
+pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     let mut ports = Vec::new();
     for part in text.split(',') {
         let (first, last) = range(part)?;

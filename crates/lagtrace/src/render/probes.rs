@@ -18,7 +18,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
     if !report.hops.is_empty() {
         page.heading("Route");
-        page.table(2, &route::table(&report.hops, report.route.as_ref()));
+        let table = route::reported(report, page.width());
+        page.table(2, &table);
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         page.paragraph(2, Tone::Dim, &format!("{}.", layer.because));
     }
     page.blank();
-    page.table(0, &table(&report.hops, report.route.as_ref()));
+    page.table(0, &reported(report, page.width()));
     if let Some(route) = &report.route {
         paths(page, &route.paths);
         if let Some(mtu) = &route.mtu {
@@ -35,17 +35,56 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// The hops as a table.
-pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
+/// The hops of a report as a table.
+pub(super) fn reported(report: &Report, width: usize) -> Table {
+    let route = report.route.as_ref();
+    fitting(width, |figures| {
+        table(&report.hops, route, figures, Align::Name)
+    })
+}
+
+/// The hops as a table that is redrawn in place: every line keeps to one line of
+/// the terminal.
+pub(super) fn live(hops: &[Hop], width: usize) -> Table {
+    fitting(width, |figures| table(hops, None, figures, Align::Left))
+}
+
+/// The table with the most figures that is no wider than the page, if there is one.
+fn fitting(width: usize, table: impl Fn(&[Figure]) -> Table) -> Table {
+    let whole = table(&FIGURES);
+    if whole.wanted() <= width {
+        return whole;
+    }
+    let few: Vec<Figure> = FIGURES
+        .into_iter()
+        .filter(|(_, is_first)| *is_first)
+        .collect();
+    table(&few)
+}
+
+/// A figure's title, and whether a narrow table has it.
+type Figure = (&'static str, bool);
+
+const FIGURES: [Figure; 8] = [
+    ("loss", true),
+    ("sent", true),
+    ("best", true),
+    ("avg", false),
+    ("p50", true),
+    ("p99", false),
+    ("worst", true),
+    ("mdev", false),
+];
+
+fn table(hops: &[Hop], route: Option<&Route>, shown: &[Figure], words: Align) -> Table {
     let is_few = hops.iter().all(|hop| hop.sent <= FEW);
-    let mut columns = vec![(Align::Right, "hop"), (Align::Name, "address")];
+    let mut columns = vec![(Align::Right, "hop"), (words, "address")];
     if is_few {
         columns.push((Align::Name, "round trips"));
     } else {
-        let figures = ["loss", "sent", "best", "avg", "p50", "p99", "worst", "mdev"];
-        columns.extend(figures.map(|figure| (Align::Right, figure)));
+        columns.extend(shown.iter().map(|(title, _)| (Align::Right, *title)));
     }
-    columns.push((Align::Name, ""));
+    columns.push((words, ""));
     let mut table = Table::new(&columns);
     // What is silent behind the last answer is one line.
     let known = hops.iter().rposition(|hop| hop.received > 0);
@@ -54,7 +93,11 @@ pub(super) fn table(hops: &[Hop], route: Option<&Route>) -> Table {
     for hop in told {
         let is_last = route.is_some_and(|route| route.distance == Some(hop.ttl));
         let mut row = vec![plain(hop.ttl.to_string()), name(hop)];
-        row.extend(if is_few { trips(hop) } else { figures(hop) });
+        row.extend(if is_few {
+            trips(hop)
+        } else {
+            figures(hop, shown)
+        });
         row.push(remark(hop, route, is_last));
         table.row(row);
     }
@@ -95,20 +138,24 @@ fn trips(hop: &Hop) -> Vec<Cell> {
     vec![plain(format!("{} ms", all.join("  ")))]
 }
 
-fn figures(hop: &Hop) -> Vec<Cell> {
+fn figures(hop: &Hop, shown: &[Figure]) -> Vec<Cell> {
     let rtt = &hop.rtt_ns;
     let lost = hop.sent.saturating_sub(hop.received);
-    let mut cells = vec![
-        plain(quantity::share(lost as f64 / hop.sent.max(1) as f64)),
-        plain(quantity::count(hop.sent)),
-    ];
-    for ns in [rtt.min, rtt.mean, rtt.p50, rtt.p99, rtt.max, rtt.mdev] {
-        cells.push(match hop.received {
-            0 => dim(""),
-            _ => plain(milliseconds(ns)),
-        });
-    }
-    cells
+    let time = |ns| match hop.received {
+        0 => dim(""),
+        _ => plain(milliseconds(ns)),
+    };
+    let figure = |(title, _): &Figure| match *title {
+        "loss" => plain(quantity::share(lost as f64 / hop.sent.max(1) as f64)),
+        "sent" => plain(quantity::count(hop.sent)),
+        "best" => time(rtt.min),
+        "avg" => time(rtt.mean),
+        "p50" => time(rtt.p50),
+        "p99" => time(rtt.p99),
+        "worst" => time(rtt.max),
+        _ => time(rtt.mdev),
+    };
+    shown.iter().map(figure).collect()
 }
 
 /// Milliseconds to the microsecond: what a column compares at a glance.
@@ -227,5 +274,51 @@ fn largest(page: &mut Page, mtu: &RouteMtu) {
             ),
         };
         page.item(2, "•", Tone::Dim, &[(tone, &text)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lagtrace_core::report::ProbeFigures;
+
+    use super::*;
+    use crate::render::Style;
+
+    #[test]
+    fn what_is_drawn_in_place_keeps_to_the_lines_of_a_small_terminal() {
+        let hop = |ttl: u8| Hop {
+            ttl,
+            address: Some(format!("2001:db8:aaaa:bbbb:cccc:dddd:eeee:{ttl:04x}")),
+            asn: Some(4_200_000_000),
+            as_name: Some("EXAMPLE-BACKBONE, ZZ".to_owned()),
+            sent: 100,
+            received: 100,
+            rtt_ns: ProbeFigures {
+                max: 1_024_459_000,
+                ..ProbeFigures::default()
+            },
+            ..Hop::default()
+        };
+        let hops: Vec<Hop> = (1..=9).map(hop).collect();
+        for width in [80, 120] {
+            let style = Style {
+                width,
+                color: false,
+                verbose: false,
+            };
+            let text = crate::render::hops(&hops, &style);
+            assert_eq!(text.lines().count(), 10);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{text}");
+            assert!(!text.contains("mdev"), "{text}");
+        }
+        // Where there is room, all figures are shown.
+        let near = Hop {
+            address: Some("192.0.2.1".to_owned()),
+            as_name: None,
+            ..hop(1)
+        };
+        let table = live(&[near], 100);
+        assert!(table.wanted() <= 100 && table.wanted() > 80);
     }
 }

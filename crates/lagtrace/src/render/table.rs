@@ -129,6 +129,13 @@ impl Table {
         }
     }
 
+    /// How wide it is if nothing gives way.
+    pub(super) fn wanted(&self) -> usize {
+        let gaps = GAP * self.columns.len().saturating_sub(1);
+        let widths = (0..self.columns.len()).map(|at| self.widest(at));
+        widths.sum::<usize>() + gaps
+    }
+
     fn widest(&self, at: usize) -> usize {
         if let Some(Align::Bar(most)) = self.columns.get(at) {
             return *most;

@@ -11,9 +11,11 @@ use lagtrace_core::event::{Event, EventBody, Phase};
 use lagtrace_core::route::{RouteMethod, RouteTally};
 use lagtrace_sources::origin;
 use lagtrace_sources::trace::{Names, TraceError, trace};
+use lagtrace_sources::url::Host;
 
 use super::Options;
 use super::live::Live;
+use super::owners::Owners;
 use crate::conclusion;
 use crate::console::Console;
 use crate::exit::Outcome;
@@ -27,9 +29,11 @@ const NAMES: Duration = Duration::from_secs(1);
 const MAX_ADDRESSES: usize = 4_096;
 
 /// Traces and reports.
-pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
-    let (host, port) = lookup::parse(&options.target)?;
-    let port = port.or(options.probes.port);
+pub(super) fn run(
+    options: &Options,
+    (host, port): (&Host, Option<u16>),
+    console: &Console,
+) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = conclusion::now();
     let mut trip = Trip::new(options, console);
@@ -38,7 +42,7 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         ipv4: options.ipv4,
         ipv6: options.ipv6,
     };
-    let address = lookup::address(&host, family, &mut resolved)?;
+    let address = lookup::address(host, family, &mut resolved)?;
     resolved
         .into_iter()
         .for_each(|event| trip.analyzer.observe(event));
@@ -62,6 +66,7 @@ struct Trip<'a> {
     analyzer: Analyzer,
     tally: RouteTally,
     names: Option<Names>,
+    owners: Option<Owners>,
     /// Who answered.
     addresses: BTreeSet<IpAddr>,
     live: Live<'a>,
@@ -75,6 +80,13 @@ impl<'a> Trip<'a> {
             analyzer: Analyzer::new(conclusion::options(Vec::new())),
             tally: RouteTally::default(),
             names: (!options.no_names).then(Names::begin),
+            // Only a table that is shown meanwhile has use for them before the end.
+            owners: options
+                .look
+                .asn
+                .clone()
+                .filter(|_| is_in_rounds)
+                .map(Owners::new),
             addresses: BTreeSet::new(),
             live: Live::new(console, is_in_rounds),
             has_measured: false,
@@ -94,7 +106,7 @@ impl<'a> Trip<'a> {
             let plan = options.plan(address, port, way);
             match trace(&plan, interrupt.flag(), |event| self.take(event)) {
                 Ok(()) => {
-                    self.explain(options, way);
+                    self.explain(options, port, way);
                     return Ok(());
                 }
                 Err(TraceError::NotPermitted { .. }) if ways.peek().is_some() => {}
@@ -103,7 +115,7 @@ impl<'a> Trip<'a> {
                     let text = format!("Not all was measured: {}.", Failure::from(error));
                     self.analyzer
                         .observe(conclusion::note("route-incomplete", text));
-                    self.explain(options, way);
+                    self.explain(options, port, way);
                     return Ok(());
                 }
                 Err(error) => return Err(refused(error)),
@@ -119,14 +131,20 @@ impl<'a> Trip<'a> {
                 self.has_measured = true;
                 self.tally.observe(sample);
                 if let Some(from) = sample.from {
-                    if self.addresses.len() < MAX_ADDRESSES {
-                        self.addresses.insert(from);
+                    let is_new =
+                        self.addresses.len() < MAX_ADDRESSES && self.addresses.insert(from);
+                    if let Some(owners) = self.owners.as_mut().filter(|_| is_new) {
+                        owners.ask(from);
                     }
                     if let Some(names) = &mut self.names {
                         names.ask(from);
                     }
                 }
                 self.name(Duration::ZERO);
+                let owners = self.owners.as_mut().map(Owners::collect);
+                for (address, owner) in owners.unwrap_or_default() {
+                    self.tally.origin(address, owner);
+                }
                 self.live.show(&self.tally, sample);
             }
             _ => {}
@@ -163,8 +181,13 @@ impl<'a> Trip<'a> {
     }
 
     /// Says what the way of asking leaves open.
-    fn explain(&mut self, options: &Options, (method, is_raw): (RouteMethod, bool)) {
-        let was_better = options.ways(options.probes.port.is_some());
+    fn explain(
+        &mut self,
+        options: &Options,
+        port: Option<u16>,
+        (method, is_raw): (RouteMethod, bool),
+    ) {
+        let was_better = options.ways(port.is_some());
         let is_second = was_better.first() != Some(&(method, is_raw));
         let allow =
             "Raw sockets need CAP_NET_RAW: `sudo setcap cap_net_raw+ep $(command -v lagtrace)`.";

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::chain::Chain;
 use super::program::{Run, has_root, has_tool, lagtrace, program, run};
 
 /// Runs in a row in which no hop that answers may be missed.
@@ -17,6 +18,9 @@ const RUNS: usize = 5;
 const MARGIN_MS: f64 = 3.0;
 /// How much sooner than the path lets them answers may seem to come.
 const CLOCK_MS: f64 = 0.1;
+
+/// As little of an investigation as shows its layers.
+const BRIEFLY: [&str; 7] = ["-c", "2", "-d", "1s", "-q", "--format", "json"];
 
 /// A lab that is taken down again.
 struct Lab(String);
@@ -31,6 +35,11 @@ impl Lab {
     fn route(&self, arguments: &[&str]) -> Run {
         let common = ["route", "-n", "--format", "json"];
         self.on_client(&[&common, arguments].concat())
+    }
+
+    fn diagnosed(&self) -> Value {
+        let what = ["diagnose", "http://10.77.0.2/"];
+        self.on_client(&[&what[..], &BRIEFLY].concat()).json()
     }
 
     fn on_client(&self, arguments: &[&str]) -> Run {
@@ -150,19 +159,7 @@ fn owners_and_lines(lab: &Lab) {
 /// A healthy way of several hops becomes a layer that is cleared: it says where
 /// the delay begins, and accuses nobody.
 fn the_way_of_an_investigation(lab: &Lab) {
-    let report = lab
-        .on_client(&[
-            "diagnose",
-            "http://10.77.0.2/",
-            "-c",
-            "2",
-            "-d",
-            "1s",
-            "-q",
-            "--format",
-            "json",
-        ])
-        .json();
+    let report = lab.diagnosed();
     let layers = report["layers"].as_array().unwrap();
     let path = layers.iter().find(|layer| layer["layer"] == "path");
     let path = path.unwrap_or_else(|| panic!("{layers:#?}"));
@@ -185,23 +182,84 @@ fn an_investigation_of_a_near_target_traces_nothing() {
         return;
     }
     let lab = Lab::up("nagle-delayed-ack");
-    let report = lab
-        .on_client(&[
-            "diagnose",
-            "http://10.77.0.2/",
-            "-c",
-            "2",
-            "-d",
-            "1s",
-            "-q",
-            "--format",
-            "json",
-        ])
-        .json();
+    let report = lab.diagnosed();
     assert_eq!(report["hops"], serde_json::json!([]));
     assert_eq!(report["route"], Value::Null);
     let layers = report["layers"].as_array().unwrap();
     assert!(layers.iter().all(|layer| layer["layer"] != "path"));
+}
+
+/// The layer of this name of an investigation of the chain's target.
+fn path_of(chain: &Chain) -> Value {
+    let target = "http://10.97.4.2/";
+    let report = chain
+        .lagtrace(&[&["diagnose", target, "--route"][..], &BRIEFLY].concat())
+        .json();
+    let layers = report["layers"].as_array().unwrap();
+    let path = layers.iter().find(|layer| layer["layer"] == "path");
+    path.unwrap_or_else(|| panic!("{layers:#?}")).clone()
+}
+
+/// Routers that limit nothing, one of which drops a third of the short packets that
+/// it forwards: the trace names it as the last hop that loses none of its own.
+#[test]
+fn a_router_that_loses_packets_is_named() {
+    let test = "a_router_that_loses_packets_is_named";
+    if !has_root(test) || !has_tool(test, "ip") || !has_tool(test, "nft") {
+        return;
+    }
+    let chain = Chain::new(4);
+    chain.serve(80);
+    for router in 1..4 {
+        chain.within(router, "sysctl -qw net.ipv4.icmp_ratelimit=0");
+    }
+    let rule = "ip daddr 10.97.4.2 meta length < 70 numgen inc mod 3 == 0 drop";
+    chain.filter(2, "forward", rule);
+    let path = path_of(&chain);
+    assert_eq!(path["state"], "accused", "{path:#}");
+    let line = path["line"].as_str().unwrap();
+    assert!(line.contains("; hop 2 (10.97.2.2) loses none; "), "{line}");
+    assert!(line.ends_with("echo requests are lost too"), "{line}");
+}
+
+/// Routers that limit how often they answer, as they do unless told otherwise, and
+/// one that hardly ever does: no packet is lost, and nobody is accused.
+#[test]
+fn routers_that_limit_their_answers_lose_nothing() {
+    let test = "routers_that_limit_their_answers_lose_nothing";
+    if !has_root(test) || !has_tool(test, "ip") || !has_tool(test, "nft") {
+        return;
+    }
+    let chain = Chain::new(4);
+    chain.serve(80);
+    let rule = "icmp type time-exceeded limit rate over 1/second burst 1 packets drop";
+    chain.filter(2, "output", rule);
+    let path = path_of(&chain);
+    assert_eq!(path["state"], "cleared", "{path:#}");
+    assert!(
+        path["line"].as_str().unwrap().starts_with("4 hops"),
+        "{path:#}"
+    );
+}
+
+/// The same limits, and a target that drops part of the SYNs itself.
+#[test]
+fn what_the_target_drops_is_not_lost_on_the_way() {
+    let test = "what_the_target_drops_is_not_lost_on_the_way";
+    if !has_root(test) || !has_tool(test, "ip") || !has_tool(test, "nft") {
+        return;
+    }
+    let chain = Chain::new(4);
+    chain.serve(80);
+    let rule = "tcp dport 80 tcp flags syn / syn,ack numgen inc mod 2 == 0 drop";
+    chain.filter(4, "input", rule);
+    let path = path_of(&chain);
+    assert_eq!(path["state"], "cleared", "{path:#}");
+    let line = path["line"].as_str().unwrap();
+    assert!(
+        line.ends_with("the target or a filter drops SYNs"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl<'a> Engine<'a> {
             wanted: plan.rounds.is_none().then_some(plan.probes),
             interval: plan.interval,
             gap: plan.gap,
+            far_ahead: plan.max_unknown,
         };
         Ok(Self {
             plan,

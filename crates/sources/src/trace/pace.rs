@@ -14,8 +14,6 @@ use lagtrace_core::time::Timestamp;
 
 /// Hops looked at beyond the farthest that answered, while all answer.
 const AHEAD: u8 = 4;
-/// The same once some are silent: as many silent ones in a row end the search.
-const FAR_AHEAD: u8 = 8;
 /// How long a hop that let a probe go unanswered is left alone: longer than
 /// `net.ipv4.icmp_ratelimit` and `net.ipv6.icmp.ratelimit` are by default, so
 /// that a router that limits its answers has one to give.
@@ -61,6 +59,9 @@ pub(super) struct Manner {
     pub(super) interval: Duration,
     /// Between any two packets.
     pub(super) gap: Duration,
+    /// Hops looked at beyond the farthest that answered once some are silent: as
+    /// many silent ones in a row end the search.
+    pub(super) far_ahead: u8,
 }
 
 /// The pace of a trace.
@@ -77,6 +78,8 @@ pub(super) struct Pace {
     rounds: u32,
     /// How far the target is, once it or somebody for it answered.
     distance: Option<u8>,
+    /// Whether what answered there limits no answers.
+    is_willing: bool,
     /// How far it may be, by its answer to the scout.
     guess: Option<u8>,
     /// Whether the target answered at all.
@@ -106,6 +109,7 @@ impl Pace {
             flows: 1,
             rounds: 1,
             distance: None,
+            is_willing: false,
             guess: None,
             is_alive: false,
             highest: manner.first_ttl.saturating_sub(1),
@@ -145,7 +149,8 @@ impl Pace {
     /// How far to look.
     pub(super) fn frontier(&self) -> u8 {
         let known = self.guess.filter(|&guess| self.highest < guess);
-        let ahead = if self.is_far { FAR_AHEAD } else { AHEAD };
+        let far = self.manner.far_ahead;
+        let ahead = if self.is_far { far } else { far.min(AHEAD) };
         let far = match (known, self.guess) {
             (Some(guess), _) => guess,
             // It was farther than it seemed, by a hop or two.
@@ -173,7 +178,7 @@ impl Pace {
         let frontier = self.frontier();
         let can = is_wanted && frontier < self.manner.max_ttl;
         if can {
-            self.reach = frontier.saturating_add(FAR_AHEAD);
+            self.reach = frontier.saturating_add(self.manner.far_ahead);
         }
         can
     }
@@ -270,6 +275,7 @@ impl Pace {
             return;
         }
         self.distance = Some(ttl);
+        self.is_willing = !is_limited;
         // Those before it that kept silent may be the same one, which gave the
         // answers that it had to probes that went farther.
         let is_slow = self.due.get(&ttl).is_some_and(|(_, is_slow)| *is_slow);
@@ -290,9 +296,16 @@ impl Pace {
         if self.distance.is_some_and(|distance| ttl > distance) {
             return;
         }
+        self.is_far |= flow == 0 && ttl > self.highest;
+        // The target limits nothing: in rounds it is asked in each, and so is a
+        // single distance, which is one that comes to it.
+        let is_target = self.is_willing && self.distance.is_some() && ttl > self.highest;
+        let is_alone = self.manner.first_ttl == self.manner.max_ttl;
+        if self.manner.wanted.is_none() && (is_target || is_alone) {
+            return;
+        }
         let (due, is_slow) = self.due.entry(ttl).or_default();
         (*due, *is_slow) = ((*due).max(sent + RECOVERY), self.manner.wanted.is_some());
-        self.is_far |= flow == 0 && ttl > self.highest;
     }
 }
 
@@ -301,6 +314,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const FAR_AHEAD: u8 = 8;
 
     fn manner() -> Manner {
         Manner {
@@ -309,6 +323,7 @@ mod tests {
             wanted: Some(3),
             interval: 100 * MS,
             gap: 5 * MS,
+            far_ahead: FAR_AHEAD,
         }
     }
 
@@ -440,6 +455,25 @@ mod tests {
             is_answered
         });
         assert!(count(&sent, 4) >= 3 && count(&sent, 5) == 1, "{sent:?}");
+    }
+
+    #[test]
+    fn in_rounds_a_target_that_limits_nothing_is_asked_though_it_lost_some() {
+        for (is_limited, is_due) in [(false, true), (true, false)] {
+            let mut pace = Pace::new(Manner {
+                wanted: None,
+                ..manner()
+            });
+            let at = |ms| Timestamp::from_nanos(1_000_000_000) + ms * MS;
+            pace.sent(0, 1, at(0));
+            pace.answered(0, 1, Met::End { is_limited });
+            pace.begin_round();
+            pace.sent(0, 1, at(100));
+            pace.begin_round();
+            pace.overdue(0, 1, at(100));
+            let next = pace.next(at(400));
+            assert_eq!(next == Next::Send(0, 1), is_due, "{next:?}");
+        }
     }
 
     #[test]

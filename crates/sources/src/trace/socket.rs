@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Dress, TraceError};
-use crate::stamped::from_port;
+use crate::stamped::{self, from_port};
 
 /// A kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,13 @@ fn clothe(socket: &Socket, kind: Kind, target: SocketAddr, dress: &Dress) -> io:
         };
         let address = SocketAddr::new(dress.source.unwrap_or(any), port.unwrap_or(0));
         socket.bind(&address.into())?;
+    }
+    if dress.bypasses_routing {
+        // Of IPv6 sockets the kernel ignores it.
+        if target.is_ipv6() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        stamped::set(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, 1)?;
     }
     if let Some(tos) = dress.tos {
         match target {

@@ -400,6 +400,52 @@ fn a_connection_of_our_own_shows_what_a_firewall_hides_from_syns() {
 }
 
 #[test]
+fn past_the_routing_table_only_links_are_reached() {
+    if !can_run(true, &["ip"]) {
+        return;
+    }
+    let chain = Chain::new(2);
+    let refused = |plan: &TracePlan| {
+        let trace = || trace(plan, &AtomicBool::new(false), |_| {});
+        let outcome = chain.client().visit(trace);
+        outcome.expect_err("nothing is sent")
+    };
+    for method in [RouteMethod::TcpSyn, RouteMethod::Paris, RouteMethod::Icmp] {
+        let near = IpAddr::from([10, 99, 1, 2]);
+        let mut plan = plan(near, UDP_PORT, method);
+        plan.dress.bypasses_routing = true;
+        plan.probes = 1;
+        assert_eq!(chain.trace(&plan).0.distance, Some(1), "{method:?}");
+        // Behind a router; and the kernel ignores it of IPv6 sockets.
+        plan.target.set_ip(chain.target(true));
+        refused(&plan);
+        plan.target.set_ip("fd99:1::2".parse().expect("an address"));
+        refused(&plan);
+    }
+}
+
+#[test]
+fn a_search_ends_after_as_many_silent_hops_as_are_allowed() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let chain = Chain::new(5);
+    // The target does not answer either: how far it is stays open.
+    for at in 2..5 {
+        chain.filter(at, "output", "icmp type time-exceeded drop");
+    }
+    chain.filter(5, "input", "drop");
+    let plan = TracePlan {
+        max_unknown: 2,
+        ..plan(chain.target(true), UDP_PORT, RouteMethod::Paris)
+    };
+    let (_, hops) = chain.trace(&plan);
+    let found: Vec<_> = hops.iter().map(|hop| (hop.ttl, hop.state)).collect();
+    let silent = [(2, HopState::Silent), (3, HopState::Silent)];
+    assert_eq!(found[1..], silent, "{hops:#?}");
+}
+
+#[test]
 fn probes_leave_from_the_address_that_was_asked_for() {
     if !can_run(true, &["ip"]) {
         return;

@@ -222,6 +222,8 @@ impl<'a> Series<'a> {
                     match stage {
                         Stage::Queue => pending.queued = Some(at),
                         Stage::Device => pending.sent = Some(at),
+                        // Nobody asked for it.
+                        Stage::Acknowledged => {}
                     }
                 }
             }

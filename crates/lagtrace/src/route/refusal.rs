@@ -1,0 +1,190 @@
+//! What is not to be had: flags that do not go together, and those of other tools
+//! that have no counterpart, or go by another name here.
+
+use clap::error::Error;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use super::{Method, Options};
+use crate::failure::{Failure, Result};
+
+/// A flag of another tool.
+struct Flag {
+    short: Option<char>,
+    long: &'static str,
+    has_value: bool,
+    /// What to do instead.
+    hint: &'static str,
+}
+
+const fn flag(
+    short: Option<char>,
+    long: &'static str,
+    has_value: bool,
+    hint: &'static str,
+) -> Flag {
+    Flag {
+        short,
+        long,
+        has_value,
+        hint,
+    }
+}
+
+const FLAGS: [Flag; 12] = [
+    flag(
+        Some('g'),
+        "gateway",
+        true,
+        "source routes are obsolete: routers drop what bears them (RFC 7126 §4.3, RFC 5095)",
+    ),
+    flag(
+        Some('l'),
+        "flowlabel",
+        true,
+        "the kernel labels each flow itself, and --paths tries several; mtr's -l is --format ndjson",
+    ),
+    flag(
+        Some('r'),
+        "report",
+        false,
+        "mtr's -r is -c N here, traceroute's -r --bypass-routing",
+    ),
+    flag(
+        None,
+        "back",
+        false,
+        "--format json tells the time to live that is left of each answer (reply_ttl)",
+    ),
+    flag(
+        Some('F'),
+        "filename",
+        true,
+        "one trace for each target: `xargs -n 1 lagtrace route <FILE`; for the largest packet --mtu",
+    ),
+    flag(
+        Some('U'),
+        "dns-port",
+        false,
+        "traceroute's -U is --method paris -p 53 here, mtr's -U --max-unknown",
+    ),
+    flag(
+        Some('B'),
+        "bitpattern",
+        true,
+        "what fills a packet does not change its way; its length may: --size",
+    ),
+    flag(Some('e'), "mpls", false, "MPLS labels are always shown"),
+    flag(
+        Some('A'),
+        "as-path-lookups",
+        false,
+        "--asn FILE tells whose the hops are",
+    ),
+    flag(Some('j'), "json", false, "--format json"),
+    flag(Some('C'), "csv", false, "--format csv"),
+    flag(Some('P'), "remote-port", true, "-p PORT, or HOST:PORT"),
+];
+
+/// A flag of another tool that was given; hidden from the help.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Foreign(Option<usize>);
+
+impl Args for Foreign {
+    fn augment_args(command: Command) -> Command {
+        FLAGS.iter().fold(command, |command, flag| {
+            let action = match flag.has_value {
+                true => ArgAction::Append,
+                false => ArgAction::Count,
+            };
+            let arg = Arg::new(flag.long)
+                .long(flag.long)
+                .hide(true)
+                .action(action);
+            command.arg(match flag.short {
+                Some(short) => arg.short(short),
+                None => arg,
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Foreign {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, Error> {
+        let is_given = |flag: &Flag| match flag.has_value {
+            true => matches.contains_id(flag.long),
+            false => matches.get_count(flag.long) > 0,
+        };
+        Ok(Self(FLAGS.iter().position(is_given)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Foreign {
+    fn check(self) -> Result<()> {
+        let Some(flag) = self.0.and_then(|at| FLAGS.get(at)) else {
+            return Ok(());
+        };
+        let name = match flag.short {
+            Some(short) => format!("-{short} (--{})", flag.long),
+            None => format!("--{}", flag.long),
+        };
+        refuse(&format!("there is no {name} here"), flag.hint)
+    }
+}
+
+/// Refuses what would be ignored otherwise.
+pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
+    let (probes, look) = (&options.probes, &options.look);
+    let method = probes.method();
+    options.foreign.check()?;
+    if probes.first_ttl > probes.max_hops {
+        return refuse(
+            "the first hop is farther away than the last one",
+            "give -f a number of at most -m's",
+        );
+    }
+    let has_own_port = matches!(
+        method,
+        Method::TcpConnect | Method::InConnection | Method::Icmp
+    );
+    if probes.source_port.is_some() && has_own_port {
+        return refuse(
+            "this method's probes have no source port to choose",
+            "--source-port goes with tcp, udp, paris and dublin",
+        );
+    }
+    if probes.size.is_some() && matches!(method, Method::InConnection | Method::TcpConnect) {
+        return refuse(
+            "the length of this method's probes is not ours to choose",
+            "leave out --size, or take --method tcp",
+        );
+    }
+    if look.paths > 1 && matches!(method, Method::Udp | Method::TcpConnect) {
+        return refuse(
+            "each of this method's probes is a flow of its own: they show no paths",
+            "--paths goes with tcp, paris, dublin, in-connection and icmp",
+        );
+    }
+    if method == Method::Icmp && port.is_some() {
+        return refuse("echo requests go to no port", "leave out the port");
+    }
+    if probes.port.is_some_and(|own| port != Some(own)) {
+        return refuse(
+            "two ports are given, one with the host and one with -p",
+            "leave out one of them",
+        );
+    }
+    Ok(())
+}
+
+fn refuse(what: &str, hint: &str) -> Result<()> {
+    Err(Failure::new(what.to_owned()).hint(hint))
+}
