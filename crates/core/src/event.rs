@@ -204,12 +204,28 @@ pub enum ProbeAnswer {
     NotHttp,
     /// A TLS handshake that succeeded.
     Secured,
-    /// A TLS handshake that did not.
+    /// A TLS handshake that did not, for another reason than the next three.
     TlsFailed,
+    /// A certificate that was not accepted.
+    NotTrusted,
+    /// Bytes that are no TLS where a handshake was asked for.
+    NotTls,
+    /// No whole TLS handshake within the time allowed.
+    TlsTimeout,
     /// An ICMP echo reply.
     Echo,
     /// A UDP datagram.
     Datagram,
+}
+
+impl ProbeAnswer {
+    /// Whether a TLS handshake was asked for and did not succeed.
+    pub const fn is_tls_failure(self) -> bool {
+        matches!(
+            self,
+            Self::TlsFailed | Self::NotTrusted | Self::NotTls | Self::TlsTimeout
+        )
+    }
 }
 
 /// Who stamped a time.
@@ -253,6 +269,9 @@ pub struct ProbeSample {
     pub queued: Option<Duration>,
     /// What it differs in from the others of its series, if in something.
     pub step: Option<ProbeStep>,
+    /// Bytes of its packet before the payload, IP's header included; 0 where
+    /// the kernel makes all of it.
+    pub headers: u16,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
 }
@@ -357,6 +376,9 @@ pub enum RequestFailure {
     Tls,
     /// The TLS handshake was not over in the time allowed.
     TlsTimeout,
+    /// The server took no request on its connections (HTTP/2's GOAWAY and
+    /// REFUSED_STREAM), however often it was asked.
+    TurnedAway,
     /// Our own side failed (out of descriptors or ports).
     Local,
     /// The run ended first, after a grace: it was in flight or overdue.
@@ -377,6 +399,7 @@ impl RequestFailure {
             Self::Certificate => "certificate not accepted",
             Self::Tls => "TLS failed",
             Self::TlsTimeout => "TLS timeout",
+            Self::TurnedAway => "turned away",
             Self::Local => "failed on our side",
             Self::Cut => "cut by the end of the run",
         }

@@ -102,7 +102,10 @@ impl ProbeGroup {
         }
         *self.answers.entry(sample.answer).or_default() += 1;
         self.syn_retransmissions += u64::from(sample.syn_retransmissions);
-        let Some(rtt) = sample.rtt.filter(|_| is_by_target(sample)) else {
+        let Some(rtt) = sample
+            .rtt
+            .filter(|_| is_by_target(sample.method, sample.answer))
+        else {
             return;
         };
         // One that is the program's makes all of them no better than that.
@@ -131,10 +134,10 @@ impl ProbeGroup {
 
 /// Whether the target itself answered. That nobody listens on a UDP port is an
 /// answer of the host's (RFC 1122 §4.1.3.1); other ICMP errors are routers'.
-fn is_by_target(sample: &ProbeSample) -> bool {
-    match sample.answer {
+pub(crate) fn is_by_target(method: ProbeMethod, answer: ProbeAnswer) -> bool {
+    match answer {
         ProbeAnswer::Unreachable(3, 3) | ProbeAnswer::Unreachable(1, 4) => {
-            sample.method == ProbeMethod::Udp
+            method == ProbeMethod::Udp
         }
         ProbeAnswer::Unreachable(..) => false,
         _ => true,

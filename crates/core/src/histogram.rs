@@ -18,6 +18,8 @@ const COUNTED_PER_RECENT: usize = 4;
 
 /// Steps in which the requests that one held up are added.
 const MOST_HELD_UP: u64 = 1_000;
+/// Of those, how many are kept until they are merged.
+const MOST_PAIRS: usize = 100_000;
 
 /// How often a bucket was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +199,7 @@ impl Distribution {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
             .max(1);
-        let mut all = self.clone();
+        let (mut all, mut pairs) = (self.clone(), Vec::new());
         for (value, count) in self.buckets() {
             // Several of them are added as one where they are very many.
             let each = (value / interval).div_ceil(MOST_HELD_UP).max(1);
@@ -206,8 +208,13 @@ impl Distribution {
             let left = iter::successors(Some(first), |left| Some(left.saturating_sub(step)));
             let held_up = left.take_while(|&left| left >= interval);
             let count = count.saturating_mul(each);
-            all.merge(&Self::from_buckets(held_up.map(|left| (left, count))));
+            pairs.extend(held_up.map(|left| (left, count)));
+            // Merging costs the whole, keeping them all the memory.
+            if pairs.len() >= MOST_PAIRS {
+                all.merge(&Self::from_buckets(pairs.drain(..)));
+            }
         }
+        all.merge(&Self::from_buckets(pairs));
         all
     }
 

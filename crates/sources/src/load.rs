@@ -21,7 +21,6 @@ mod recent;
 mod record;
 mod ring;
 mod sample;
-mod secure;
 mod socket;
 mod summary;
 mod tally;
@@ -283,7 +282,9 @@ impl<S: FnMut(Event)> Watch<'_, S> {
         let ended = self.clock.now();
         self.tell(ended);
         let counted_from = self.start + self.plan.warm_up_in_rounds();
-        let generator = GeneratorLoad::new(reports);
+        let (requests, failures) = self.collector.counts();
+        let generator = GeneratorLoad::new(reports, requests > failures);
+        let last_start = reports.iter().filter_map(|report| report.last_start).max();
         Summary {
             started: self.start,
             counted_from,
@@ -294,7 +295,7 @@ impl<S: FnMut(Event)> Watch<'_, S> {
                 None => Ending::Completed,
             },
             tls_fault: self.collector.tls_fault(),
-            lanes: self.collector.finish(ended, &generator),
+            lanes: self.collector.finish(ended, last_start, &generator),
             generator,
         }
     }

@@ -78,6 +78,7 @@ impl ProbePlan {
             noticed: None,
             queued: None,
             step: None,
+            headers: 0,
             reply: None,
         }
     }
@@ -206,7 +207,7 @@ fn is_hopeless(samples: &[ProbeSample], silences: u32) -> bool {
 fn is_answered(sample: &ProbeSample) -> bool {
     !matches!(
         sample.answer,
-        ProbeAnswer::Silence | ProbeAnswer::Unreachable(..)
+        ProbeAnswer::Silence | ProbeAnswer::TlsTimeout | ProbeAnswer::Unreachable(..)
     )
 }
 

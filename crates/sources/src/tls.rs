@@ -2,13 +2,14 @@
 //! wrong in words. It makes connections' states and does no I/O but reading
 //! the authorities' certificates.
 
+pub(crate) mod secure;
 mod sessions;
 mod trust;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lagtrace_core::event::RequestFailure;
+use lagtrace_core::event::{ProbeAnswer, RequestFailure};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{
@@ -162,6 +163,8 @@ pub struct TlsFault {
     pub text: String,
     /// Whether it is the name alone that was not right.
     pub is_name: bool,
+    /// Whether what was answered is no TLS at all.
+    pub is_plain: bool,
 }
 
 impl TlsFault {
@@ -175,6 +178,7 @@ impl TlsFault {
             failure,
             text: text.to_owned(),
             is_name: false,
+            is_plain: false,
         }
     }
 
@@ -184,6 +188,7 @@ impl TlsFault {
             failure: RequestFailure::Tls,
             text: "the server does not choose HTTP/2 (ALPN)".to_owned(),
             is_name: false,
+            is_plain: false,
         }
     }
 
@@ -205,6 +210,20 @@ impl TlsFault {
                         | CertificateError::NotValidForNameContext { .. }
                 )
             ),
+            is_plain: matches!(
+                error,
+                Error::InvalidMessage(InvalidMessage::InvalidContentType)
+            ),
+        }
+    }
+
+    /// What it is as the answer to a probe.
+    pub(crate) fn answer(&self) -> ProbeAnswer {
+        match self.failure {
+            RequestFailure::Certificate => ProbeAnswer::NotTrusted,
+            RequestFailure::TlsTimeout => ProbeAnswer::TlsTimeout,
+            _ if self.is_plain => ProbeAnswer::NotTls,
+            _ => ProbeAnswer::TlsFailed,
         }
     }
 }

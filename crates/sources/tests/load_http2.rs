@@ -1,11 +1,19 @@
 //! Load by HTTP/2 on a real nginx, in clear text and over TLS.
 
+#[path = "servers/fake.rs"]
+mod fake;
+#[path = "servers/frames.rs"]
+mod frames;
 #[path = "servers/nginx.rs"]
 mod nginx;
 
+use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use fake::Server;
 
 use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
 use lagtrace_sources::load::{Ending, Lane, Method, Pace, Plan, Summary, Target, run};
@@ -33,7 +41,10 @@ fn server(listen: &str, lines: &str) -> String {
 }
 
 fn plan(nginx: &Nginx, scheme: &str, path: &str, connections: u32, at_once: u32) -> Plan {
-    let port = nginx.other_port;
+    plan_at(nginx.other_port, scheme, path, connections, at_once)
+}
+
+fn plan_at(port: u16, scheme: &str, path: &str, connections: u32, at_once: u32) -> Plan {
     let lane = Lane {
         target: Target {
             id: TargetId::Subject,
@@ -116,6 +127,103 @@ fn what_a_goaway_leaves_is_asked_on_another_connection() {
     let lane = &summary.lanes[0];
     assert_eq!((lane.responses(), lane.failed()), (300, 0), "{lane:?}");
     assert!(lane.connects >= 300 / 21, "{lane:?}");
+}
+
+#[test]
+fn at_a_rate_too_no_stream_is_lost_to_a_goaway() {
+    let Some(nginx) = Nginx::start(&clear("keepalive_requests 20; limit_rate 100k;")) else {
+        return;
+    };
+    // Each takes a tenth of a second and more: when a connection has had its
+    // twenty, some are under way.
+    std::fs::write(nginx.file("page.html"), vec![b'x'; 20_000]).expect("a page");
+    let mut plan = plan(&nginx, "http", "/", 2, 40);
+    (plan.requests, plan.pace) = (None, Pace::Rate(150.0));
+    plan.duration = Duration::from_secs(1);
+    let (summary, _) = measure(&plan);
+    let lane = &summary.lanes[0];
+    assert_eq!((lane.responses(), lane.failed()), (150, 0), "{lane:?}");
+}
+
+#[test]
+fn long_bodies_arrive_whole_where_the_windows_have_no_end() {
+    const LEN: usize = 3_000_000;
+    let bodies: Arc<AtomicU64> = Arc::default();
+    let counted = Arc::clone(&bodies);
+    let server = Server::start(move |stream| {
+        // The windows open when the requests are there, all at once.
+        let (mut heads, mut greeting) = (0, Some(frames::generous()));
+        let answer = |kind, flags, id| {
+            heads += u32::from(kind == frames::HEADERS);
+            let opened = greeting.take_if(|_| heads == 8).unwrap_or_default();
+            let is_end = kind == frames::DATA && flags & frames::END_STREAM != 0;
+            Some(if is_end { frames::ok(id) } else { opened })
+        };
+        let first = frames::frame(frames::SETTINGS, 0, 0, &[]);
+        frames::serve(stream, &first, &counted, answer);
+    });
+    let mut post = plan_at(server.address.port(), "http", "/", 1, 8);
+    post.requests = Some(16);
+    post.lanes[0].target.method = Method::Post;
+    post.lanes[0].target.body = vec![b'y'; LEN];
+    let (summary, _) = measure(&post);
+    let lane = &summary.lanes[0];
+    assert_eq!(lane.statuses, [(200, 16)], "{lane:?}");
+    assert_eq!(bodies.load(Ordering::SeqCst), 16 * LEN as u64);
+}
+
+#[test]
+fn who_asks_without_end_and_reads_nothing_is_not_listened_to() {
+    let server = Server::start(|mut stream| {
+        let settings = frames::frame(frames::SETTINGS, 0, 0, &[]);
+        let setting = frames::frame(frames::SETTINGS, 0, 0, &[0, 0x77, 0, 0, 0, 1]);
+        let flood = setting.repeat(1_000);
+        let mut written = stream.write_all(&settings);
+        // Answers of all this would be 180 MB.
+        for _ in 0..20_000 {
+            written = written.and_then(|()| stream.write_all(&flood));
+        }
+        // Whoever took it all waits for its response.
+        let _ = written.map(|()| std::thread::sleep(Duration::from_secs(20)));
+    });
+    let mut plan = plan_at(server.address.port(), "http", "/", 1, 1);
+    plan.requests = Some(1);
+    let (summary, _) = measure(&plan);
+    let failures = &summary.lanes[0].failures;
+    assert_eq!(*failures, [(RequestFailure::NotHttp, 1)]);
+}
+
+#[test]
+fn who_turns_everything_away_is_asked_slowly_and_named() {
+    let refusal = |id| frames::frame(frames::RST_STREAM, 0, id, &7_u32.to_be_bytes());
+    let goodbye = |_| frames::frame(frames::GOAWAY, 0, 0, &[0; 8]);
+    let ways: [fn(u32) -> Vec<u8>; 2] = [refusal, goodbye];
+    for away in ways {
+        let heard: Arc<AtomicU64> = Arc::default();
+        let counted = Arc::clone(&heard);
+        let server = Server::start(move |stream| {
+            let answer = |kind, _, id| {
+                let is_head = kind == frames::HEADERS;
+                counted.fetch_add(u64::from(is_head), Ordering::SeqCst);
+                Some(if is_head { away(id) } else { Vec::new() })
+            };
+            let first = frames::frame(frames::SETTINGS, 0, 0, &[]);
+            frames::serve(stream, &first, &AtomicU64::new(0), answer);
+        });
+        for pace in [Pace::ClosedLoop, Pace::Rate(50.0)] {
+            heard.store(0, Ordering::SeqCst);
+            let mut plan = plan_at(server.address.port(), "http", "/", 2, 4);
+            (plan.requests, plan.pace) = (None, pace);
+            (plan.duration, plan.timeout) =
+                (Duration::from_millis(500), Duration::from_millis(400));
+            let (summary, _) = measure(&plan);
+            let lane = &summary.lanes[0];
+            assert_eq!(lane.responses(), 0);
+            let kinds: Vec<_> = lane.failures.iter().map(|&(kind, _)| kind).collect();
+            assert!(kinds.contains(&RequestFailure::TurnedAway), "{lane:?}");
+            assert!(heard.load(Ordering::SeqCst) < 1_000, "{heard:?}");
+        }
+    }
 }
 
 #[test]

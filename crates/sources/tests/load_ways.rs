@@ -184,6 +184,24 @@ fn what_a_closing_connection_left_is_asked_again() {
 }
 
 #[test]
+fn the_end_of_a_long_response_is_heard_however_much_waits_before_it() {
+    // Ends with the connection, and more waits than is read in one turn.
+    let server = Server::start(|mut stream| {
+        while fake::read_request(&mut stream).is_none() {}
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        let _ = stream.write_all(&vec![b'x'; 3_000_000]);
+    });
+    let mut plan = plan(server.address, 8);
+    (plan.requests, plan.threads, plan.uses_rings) = (Some(16), 1, false);
+    plan.sockets.receive_buffer = Some(4 << 20);
+    plan.duration = Duration::from_secs(20);
+    plan.timeout = Duration::from_secs(2);
+    let (summary, _) = measure(&plan);
+    let lane = &summary.lanes[0];
+    assert_eq!((lane.responses(), lane.failed()), (16, 0), "{lane:?}");
+}
+
+#[test]
 fn a_unix_socket_takes_the_place_of_the_address() {
     let lines = "server { listen unix:{folder}/load.sock; root {folder}; index page.html; }";
     let Some(nginx) = Nginx::start(lines) else {
@@ -225,6 +243,14 @@ fn sources_are_used_in_turn() {
         options,
         &["TCP_NODELAY", "SO_RCVBUF 8192", "SO_SNDBUF 8192"]
     );
+    // Two threads with two connections each go on where the other ends.
+    peers.lock().expect("unpoisoned").clear();
+    let four: Vec<IpAddr> = [5, 6, 7, 8].map(|n| IpAddr::from([127, 0, 0, n])).to_vec();
+    plan.sockets.sources.clone_from(&four);
+    (plan.lanes[0].connections, plan.threads) = (4, 2);
+    measure(&plan);
+    let seen: Vec<IpAddr> = peers.lock().expect("unpoisoned").iter().copied().collect();
+    assert_eq!(seen, four);
     for wrong in ["192.0.2.1", "::1"] {
         plan.sockets.sources = vec![wrong.parse().expect("an address")];
         let error = run(&plan, &|_| {}, &AtomicBool::new(false), |_| {});

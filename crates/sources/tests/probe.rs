@@ -16,6 +16,7 @@ use lagtrace_core::event::{
     Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
 use lagtrace_sources::probe::{ProbeError, ProbePlan, connect, http, syn};
+use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use lagtrace_sources::url::Url;
 use nginx::{Nginx, skip};
 
@@ -205,6 +206,34 @@ fn strange_http_servers_are_told_apart() {
             assert_eq!(sample.method, ProbeMethod::HttpFresh);
         }
         assert_eq!(notes, note.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn who_drips_or_holds_back_a_handshake_is_given_up_in_time() {
+    // A record of 16 KiB, a byte at a time: whole in five minutes.
+    let drips = Server::start(|mut stream| {
+        let _ = stream.write_all(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc");
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(ms(20));
+        }
+    });
+    let silent = Server::start(|mut stream| while fake::read_request(&mut stream).is_some() {});
+    let client = TlsClient::new(&Trust::Anyone, Carried::Http1).expect("a client");
+    for server in [drips, silent] {
+        let url = format!("https://{}/", server.address).parse::<Url>();
+        let url = url.expect("a URL");
+        let peer = client.to(url.host()).expect("a peer");
+        let plan = ProbePlan {
+            timeout: ms(300),
+            ..plan(server.address)
+        };
+        let begun = Instant::now();
+        let stop = AtomicBool::new(false);
+        let samples = http(&plan, &url, Some(&peer), &stop, |_| {}).expect("sockets");
+        let answers: Vec<_> = samples.iter().map(|sample| sample.answer).collect();
+        assert_eq!(answers, [ProbeAnswer::TlsTimeout], "given up after one");
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }
 

@@ -237,3 +237,122 @@ fn probes_go_on_while_nothing_answers() {
         assert_eq!(answers, expected, "{method:?}");
     }
 }
+
+/// Answers each datagram with itself, but for the ones of these numbers.
+fn echo_but(lost: &'static [usize], count: usize) -> (SocketAddr, thread::JoinHandle<()>) {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let echo = thread::spawn(move || {
+        let mut bytes = [0; 64];
+        for number in 0..count {
+            let (len, from) = server.recv_from(&mut bytes).expect("a probe");
+            if !lost.contains(&number) {
+                server.send_to(&bytes[..len], from).expect("sent");
+            }
+        }
+    });
+    (address, echo)
+}
+
+#[test]
+fn a_lost_datagram_does_not_shift_the_answers_to_later_ones() {
+    // With room in the payload for a mark, and without.
+    for size in [0, 8] {
+        let (address, echo) = echo_but(&[1, 3], 6);
+        let plan = SteadyPlan {
+            count: Some(6),
+            interval: ms(30),
+            timeout: ms(400),
+            ports: SourcePorts::Range {
+                first: 21_740,
+                last: 21_740,
+            },
+            packet: PacketPlan {
+                sizes: Sizes::one(size),
+                ..PacketPlan::default()
+            },
+            ..plan(address, SteadyMethod::Udp)
+        };
+        let mut told: Vec<_> = probe(&plan)
+            .expect("no privilege is needed")
+            .iter()
+            .map(|sample| (sample.number, sample.answer))
+            .collect();
+        told.sort();
+        echo.join().expect("the server ends");
+        let answer = |number| match number {
+            1 | 3 => ProbeAnswer::Silence,
+            _ => ProbeAnswer::Datagram,
+        };
+        let expected: Vec<_> = (0..6).map(|number| (number, answer(number))).collect();
+        assert_eq!(told, expected, "{size} bytes");
+    }
+}
+
+#[test]
+fn a_port_is_used_again_after_a_probe_from_it_stayed_silent() {
+    let full = FullBacklog::start();
+    let plan = SteadyPlan {
+        interval: ms(20),
+        timeout: ms(200),
+        ports: SourcePorts::Range {
+            first: 21_750,
+            last: 21_750,
+        },
+        ..plan(full.address, SteadyMethod::Connect)
+    };
+    let samples = probe(&plan).expect("no privilege is needed");
+    let answers: Vec<_> = samples.iter().map(|s| (s.number, s.answer)).collect();
+    let expected = [0, 1, 2, 3].map(|number| (number, ProbeAnswer::Silence));
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn what_a_port_in_use_kept_from_being_sent_is_no_loss() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let _held = TcpListener::bind("0.0.0.0:21760").expect("a port");
+    let plan_from = |first, last| SteadyPlan {
+        ports: SourcePorts::Range { first, last },
+        ..plan(address, SteadyMethod::Connect)
+    };
+    let mut notes = Vec::new();
+    let mut numbers = Vec::new();
+    let outcome = steady(
+        &plan_from(21_760, 21_761),
+        &AtomicBool::new(false),
+        |event| match event.body {
+            EventBody::Probe(sample) => numbers.push((sample.number, sample.answer)),
+            EventBody::Note(note) => notes.push(note.id),
+            _ => {}
+        },
+    );
+    assert!(outcome.is_ok(), "{outcome:?}");
+    let expected = [1, 3].map(|number| (number, ProbeAnswer::Open));
+    assert_eq!(numbers, expected);
+    assert_eq!(notes, ["probe-port-in-use"]);
+    // Nothing was sent at all.
+    let stop = AtomicBool::new(false);
+    let outcome = steady(&plan_from(21_760, 21_760), &stop, |_| {});
+    assert!(matches!(outcome, Err(ProbeError::Socket { .. })));
+}
+
+#[test]
+fn a_closed_port_refuses_segments_whose_fin_counts_as_well() {
+    let closed = ClosedPort::of(loopbacks()[0]);
+    let flags = TcpFlags::SYN.with(TcpFlags::FIN);
+    let plan = SteadyPlan {
+        timeout: ms(300),
+        packet: PacketPlan {
+            flags: vec![flags, flags.with(TcpFlags::PSH).with(TcpFlags::URG)],
+            ..PacketPlan::default()
+        },
+        ..plan(closed.address, SteadyMethod::Syn)
+    };
+    let Some(samples) = probe(&plan) else {
+        return;
+    };
+    let answers: Vec<_> = samples.iter().map(|s| (s.number, s.answer)).collect();
+    let expected = [0, 1, 2, 3].map(|number| (number, ProbeAnswer::Refused));
+    assert_eq!(answers, expected);
+}

@@ -63,6 +63,12 @@ impl Attempts {
         open(&self.raw) || open(&self.connects) || !self.statuses.is_empty()
     }
 
+    /// Whether a request of ours was answered so, or failed so under load.
+    pub(crate) fn has_met(&self, answer: ProbeAnswer, failure: Option<RequestFailure>) -> bool {
+        let has_failed = failure.is_some_and(|failure| self.failures.contains_key(&failure));
+        self.requests.contains_key(&answer) || has_failed
+    }
+
     /// Whether any response was whole.
     pub(crate) fn has_response(&self) -> bool {
         !self.statuses.is_empty()

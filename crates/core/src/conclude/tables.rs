@@ -49,14 +49,16 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         *phase == Phase::Baseline && start.target == TargetId::Subject
     };
     let (at, _, start) = facts.loads.phases.iter().find(is_baseline)?;
+    let transport = transport(facts);
+    let at_once = transport.as_ref().map_or(1, |transport| transport.at_once);
     Some(LoadRun {
         connections: start.connections,
-        transport: transport(facts),
+        transport,
         offered_rate: start.offered_rate,
         seconds,
         responses: sum.whole(),
         rate: sum.whole() as f64 / seconds.max(f64::MIN_POSITIVE),
-        rate_margin: sum.rate_margin(),
+        rate_margin: facts.loads.rate_margin(TargetId::Subject),
         falls_behind: falls_behind(facts, start, sum.whole() as f64 / seconds),
         outcomes: sum.outcomes(),
         failed: sum.failed(),
@@ -65,7 +67,7 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         latency_ns: Figures::from(&sum.latency),
         service_ns: Figures::from(&sum.service),
         first_byte_ns: Figures::from(&sum.first_byte),
-        even_pace_ns: even_pace(start, &sum.latency, seconds),
+        even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
         intervals: compare::intervals(&subject_clusters(facts)),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
@@ -79,11 +81,18 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
 }
 
 /// What requests at an even pace would have met, in closed loop: a connection
-/// asked once in its mean interval.
-fn even_pace(start: &PhaseStart, seen: &Distribution, seconds: f64) -> Option<Figures> {
+/// asked once in its mean interval, and so did each of its streams or places
+/// in the pipeline.
+fn even_pace(
+    start: &PhaseStart,
+    at_once: u32,
+    seen: &Distribution,
+    seconds: f64,
+) -> Option<Figures> {
     let is_meant = start.offered_rate.is_none() && !seen.is_empty() && seconds > 0.0;
     is_meant.then(|| {
-        let interval = seconds * f64::from(start.connections) / seen.count() as f64;
+        let askers = f64::from(start.connections) * f64::from(at_once.max(1));
+        let interval = seconds * askers / seen.count() as f64;
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
@@ -239,6 +248,9 @@ pub(super) fn answer_name(answer: ProbeAnswer) -> String {
         ProbeAnswer::NotHttp => "not HTTP".to_owned(),
         ProbeAnswer::Secured => "secured".to_owned(),
         ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
+        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
+        ProbeAnswer::NotTls => "no TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
     }
@@ -388,4 +400,34 @@ fn disturbance(facts: &Facts) -> Option<Remark> {
         id: "capture-disturbance".to_owned(),
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_at_once_is_at_an_even_pace_too() {
+        let begun = Timestamp::from_nanos(0);
+        let start = PhaseStart {
+            target: TargetId::Subject,
+            end: begun + Duration::from_secs(10),
+            experiment: None,
+            connections: 2,
+            offered_rate: None,
+            turns: 1,
+            active: Duration::from_secs(10),
+            is_observed: false,
+        };
+        // Ten streams on each of two connections, and each response takes 10 ms.
+        let mut seen = Distribution::default();
+        seen.record_many(Duration::from_millis(10), 20_000);
+        let met = even_pace(&start, 10, &seen, 10.0).expect("figures");
+        assert_eq!(met.count, 20_000);
+        let one = even_pace(&start, 1, &seen, 10.0).expect("figures");
+        assert!(
+            one.count > met.count,
+            "with one at a time others would have waited"
+        );
+    }
 }

@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 const MAX_PHASES: usize = 1024;
 /// Clusters kept for comparing runs.
 const MAX_CLUSTERS: usize = 4096;
+/// Seconds of a phase that are looked at: more than the longest load has.
+const MAX_SECONDS: u64 = 2 * 24 * 3600;
 /// Single requests kept.
 const MAX_SAMPLES: usize = 8192;
 
@@ -211,6 +213,34 @@ impl Loads {
         }
     }
 
+    /// Half the width of the 95 % interval of the requests a second of the
+    /// target's baseline, from the spread over its whole seconds, those without
+    /// any request among them; `None` for fewer than three.
+    pub(crate) fn rate_margin(&self, target: TargetId) -> Option<f64> {
+        let sum = self.baseline(target)?;
+        let of = |is_observed| self.sums.get(&(target, Phase::Baseline, is_observed));
+        let is_observed = of(false).is_none();
+        let mut counts: Vec<f64> = Vec::new();
+        for (slice, (begun, phase, start)) in self.phases.iter().enumerate() {
+            let is_meant = *phase == Phase::Baseline
+                && start.target == target
+                && start.is_observed == is_observed;
+            let seconds = start.end.since(*begun).as_secs().min(MAX_SECONDS);
+            let seconds = if is_meant { seconds } else { 0 };
+            counts.extend((0..seconds as u32).map(|second| {
+                let requests = sum.seconds.get(&(slice, second));
+                requests.map_or(0.0, |&(_, requests)| requests as f64)
+            }));
+        }
+        let n = counts.len() as f64;
+        if n < 3.0 {
+            return None;
+        }
+        let mean = counts.iter().sum::<f64>() / n;
+        let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
+        Some(2.0 * (squares / (n - 1.0) / n).sqrt())
+    }
+
     /// Experiments with both sides measured, in the order they were run.
     pub(crate) fn outcomes(&self, target: TargetId) -> Vec<Outcome<'_>> {
         let mut outcomes = Vec::new();
@@ -336,21 +366,6 @@ impl LoadSum {
         self.failures.values().sum()
     }
 
-    /// Half the width of the 95 % interval of the requests a second, from the
-    /// spread over whole seconds (the last one is cut); `None` for fewer than
-    /// three of them.
-    pub(crate) fn rate_margin(&self) -> Option<f64> {
-        let mut counts: Vec<f64> = self.seconds.values().map(|&(_, n)| n as f64).collect();
-        counts.pop();
-        let n = counts.len() as f64;
-        if n < 3.0 {
-            return None;
-        }
-        let mean = counts.iter().sum::<f64>() / n;
-        let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
-        Some(2.0 * (squares / (n - 1.0) / n).sqrt())
-    }
-
     /// Mean latency of each slice of time, in nanoseconds.
     fn means(&self) -> Vec<f64> {
         self.seconds
@@ -415,4 +430,49 @@ fn error(sum: &LoadSum) -> f64 {
 
 fn signed(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_without_any_request_widen_the_rates_interval() {
+        let margin = |is_silent: fn(u32) -> bool| {
+            let mut loads = Loads::default();
+            let begun = Timestamp::from_nanos(1_000_000_000_000);
+            let start = PhaseStart {
+                target: TargetId::Subject,
+                end: begun + Duration::from_millis(9_700),
+                experiment: None,
+                connections: 1,
+                offered_rate: None,
+                turns: 1,
+                active: Duration::from_millis(9_700),
+                is_observed: false,
+            };
+            loads.begin(begun, Phase::Baseline, start);
+            for second in (0..10).filter(|second| !is_silent(*second)) {
+                let mut latency = Distribution::default();
+                // The last second is not whole.
+                let requests = if second == 9 { 70 } else { 100 };
+                latency.record_many(Duration::from_millis(5), requests);
+                let cluster = LoadCluster {
+                    second,
+                    latency,
+                    ..LoadCluster::default()
+                };
+                loads.cluster(Phase::Baseline, cluster);
+            }
+            loads.rate_margin(TargetId::Subject)
+        };
+        assert_eq!(margin(|_| false), Some(0.0));
+        let frozen = margin(|second| (3..6).contains(&second));
+        // Three of nine seconds with none, the others with 100.
+        assert!(
+            frozen.is_some_and(|margin| (33.0..34.0).contains(&margin)),
+            "{frozen:?}"
+        );
+        assert_eq!(margin(|second| second == 8), margin(|second| second == 1));
+    }
 }

@@ -14,6 +14,8 @@ const MAX_ANSWERS: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) steps: BTreeMap<ProbeStep, StepTally>,
+    /// Bytes before the payload of each packet.
+    pub(crate) headers: u16,
 }
 
 /// What became of the probes of one value.
@@ -22,7 +24,7 @@ pub(crate) struct StepTally {
     pub(crate) sent: u64,
     /// Of those, by how they were answered; silence is an answer too.
     pub(crate) answers: BTreeMap<ProbeAnswer, u64>,
-    /// The least round trip.
+    /// The least round trip of the target's own answers.
     pub(crate) least: Option<Duration>,
 }
 
@@ -53,6 +55,7 @@ impl Sweep {
         if !self.steps.contains_key(&step) && self.steps.len() >= MAX_STEPS {
             return;
         }
+        self.headers = self.headers.max(sample.headers);
         let tally = self.steps.entry(step).or_default();
         match sample.coming {
             Coming::InTime => tally.sent += 1,
@@ -67,7 +70,8 @@ impl Sweep {
         if tally.answers.contains_key(&sample.answer) || tally.answers.len() < MAX_ANSWERS {
             *tally.answers.entry(sample.answer).or_default() += 1;
         }
-        if let Some(rtt) = sample.rtt {
+        let is_its = super::is_by_target(sample.method, sample.answer);
+        if let Some(rtt) = sample.rtt.filter(|_| is_its) {
             tally.least = Some(tally.least.map_or(rtt, |least| least.min(rtt)));
         }
     }

@@ -64,10 +64,11 @@ impl From<&LoadRun> for SweepStep {
 
 impl SweepStep {
     /// Responses a second for each second that they took: falls when more
-    /// load only makes them wait.
+    /// load only makes them wait. Nothing where it says nothing.
     fn power(&self) -> f64 {
         let requests = self.latency_ns.count.max(1) as f64;
-        if self.failed as f64 > requests * FEW_FAILURES {
+        // Where the queue grows as long as it is measured, so does the latency.
+        if self.falls_behind || self.failed as f64 > requests * FEW_FAILURES {
             return 0.0;
         }
         self.rate / self.latency_ns.mean.max(1) as f64
@@ -95,6 +96,9 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
         return Err("Too few steps to tell a knee: three at least.");
     }
     let highest = steps.iter().map(SweepStep::power).fold(0.0, f64::max);
+    if highest <= 0.0 && steps.iter().any(|step| step.falls_behind) {
+        return Err("The service kept up with no step: the knee is below the first one.");
+    }
     if highest <= 0.0 {
         return Err("No step without many failures: there is no knee.");
     }
@@ -114,6 +118,12 @@ fn knee(steps: &[SweepStep]) -> Result<usize, &'static str> {
         return Err(
             "No knee within these steps: more load still brought as much more rate as latency.",
         );
+    }
+    let is_least = steps
+        .first()
+        .is_some_and(|step| step.connections == 1 && step.offered_rate.is_none());
+    if knee == 0 && !is_least {
+        return Err("The knee is at or below the first step: begin with less load.");
     }
     Ok(knee)
 }
@@ -150,6 +160,43 @@ mod tests {
         let sweep = Sweep::new("connections", steps(99));
         assert_eq!((sweep.knee, &sweep.remark), (Some(3), &None));
         assert_eq!(sweep.steps[3].connections, 8);
+    }
+
+    #[test]
+    fn a_knee_that_may_lie_below_the_first_step_is_not_named() {
+        let above: Vec<SweepStep> = steps(99).into_iter().skip(3).collect();
+        let remark = Sweep::new("connections", above).remark;
+        assert!(remark.expect("a reason").contains("at or below the first"));
+        // One connection is the least that there is.
+        let mut least = steps(99);
+        least.iter_mut().for_each(|step| step.rate = 1000.0);
+        least.iter_mut().for_each(|step| {
+            step.latency_ns.mean = u64::from(step.connections) * 1_000_000;
+        });
+        assert_eq!(Sweep::new("connections", least.clone()).knee, Some(0));
+        // A rate of one a second is not.
+        for step in &mut least {
+            (step.offered_rate, step.connections) = (Some(f64::from(step.connections)), 1);
+        }
+        let remark = Sweep::new("rate", least).remark;
+        assert!(remark.expect("a reason").contains("at or below the first"));
+    }
+
+    #[test]
+    fn a_step_that_was_not_kept_up_with_is_no_knee() {
+        // The latency of a step with a growing queue is that of its length.
+        let mut rates = steps(99);
+        rates.iter_mut().for_each(|step| {
+            step.offered_rate = Some(1000.0 * f64::from(step.connections));
+            step.falls_behind = step.connections > 8;
+        });
+        assert_eq!(Sweep::new("rate", rates.clone()).knee, Some(3));
+        rates[3].falls_behind = true;
+        let knee = Sweep::new("rate", rates.clone()).knee;
+        assert_eq!(knee, Some(2), "the last that was kept up with");
+        rates.iter_mut().for_each(|step| step.falls_behind = true);
+        let remark = Sweep::new("rate", rates).remark;
+        assert!(remark.expect("a reason").contains("kept up with no step"));
     }
 
     #[test]

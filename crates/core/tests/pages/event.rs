@@ -83,6 +83,9 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         "closed" => ProbeAnswer::Closed,
         "not-http" => ProbeAnswer::NotHttp,
         "tls-failed" => ProbeAnswer::TlsFailed,
+        "not-trusted" => ProbeAnswer::NotTrusted,
+        "not-tls" => ProbeAnswer::NotTls,
+        "tls-timeout" => ProbeAnswer::TlsTimeout,
         "status" => ProbeAnswer::Status(words.count("status")? as u16),
         "unreachable" => {
             let word = words.operand("unreachable")?;
@@ -116,6 +119,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         noticed: None,
         queued: None,
         step: None,
+        headers: 0,
         reply: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));

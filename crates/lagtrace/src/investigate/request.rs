@@ -51,7 +51,7 @@ impl Investigation<'_> {
                 Ok(samples) => {
                     self.say(STEP, target.id, &describe(&samples));
                     // A load would only fail the same way a hundred times.
-                    let is_failed = |s: &ProbeSample| s.answer == ProbeAnswer::TlsFailed;
+                    let is_failed = |s: &ProbeSample| s.answer.is_tls_failure();
                     self.sites[index].is_open = !samples.iter().all(is_failed);
                 }
                 Err(error) => self.probe_failed("single requests", error),

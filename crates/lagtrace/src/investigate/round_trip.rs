@@ -131,6 +131,9 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::NotHttp => "an answer that is no HTTP".to_owned(),
         ProbeAnswer::Secured => "a TLS handshake".to_owned(),
         ProbeAnswer::TlsFailed => "no TLS connection".to_owned(),
+        ProbeAnswer::NotTrusted => "a certificate that is not accepted".to_owned(),
+        ProbeAnswer::NotTls => "an answer that is no TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "no whole TLS handshake in time".to_owned(),
         ProbeAnswer::Echo => "an echo".to_owned(),
         ProbeAnswer::Datagram => "a datagram".to_owned(),
     }

@@ -206,6 +206,7 @@ fn echoed(event: &Event, target: SocketAddr) -> Option<Event> {
         queued: None,
         step: None,
         reply: None,
+        headers: 0,
     };
     Some(Event {
         body: EventBody::Probe(sample),

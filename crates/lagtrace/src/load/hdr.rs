@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
@@ -19,6 +19,23 @@ use crate::failure::Result;
 const DIGITS: u8 = 3;
 /// The largest values of the lines are said in milliseconds, as usual.
 const NANOS_PER_MILLI: f64 = 1e6;
+
+/// The file of a log, there before the load begins: a path that cannot be
+/// written costs no run.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// Makes the file, or empties it.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+        let path = path.to_owned();
+        Ok(Self { path, file })
+    }
+}
 
 /// Latencies by the second in which their requests were due.
 #[derive(Debug, Default)]
@@ -37,13 +54,12 @@ impl Seconds {
         }
     }
 
-    /// Writes them to `path`, as of a run counted from `begun` on.
-    pub(super) fn save(&self, path: &Path, begun: SystemTime) -> Result<()> {
-        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
-        let mut file = BufWriter::new(file);
+    /// Writes them to `log`, as of a run counted from `begun` on.
+    pub(super) fn save(&self, log: &Log, begun: SystemTime) -> Result<()> {
+        let mut file = BufWriter::new(&log.file);
         self.write(&mut file, begun)
             .and_then(|()| file.flush())
-            .with_context(|| format!("write {}", path.display()))?;
+            .with_context(|| format!("write {}", log.path.display()))?;
         Ok(())
     }
 

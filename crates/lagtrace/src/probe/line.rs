@@ -105,6 +105,9 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
         ProbeAnswer::NotHttp => "no HTTP".to_owned(),
         ProbeAnswer::Secured => "secured".to_owned(),
         ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
+        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
+        ProbeAnswer::NotTls => "no TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
         ProbeAnswer::Echo => "echo".to_owned(),
         ProbeAnswer::Datagram => "datagram".to_owned(),
     }

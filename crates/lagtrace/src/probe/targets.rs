@@ -7,7 +7,7 @@ use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{Sizes, SourcePorts};
 use lagtrace_sources::url::Host;
 
-use super::{Method, Options};
+use super::options::{Method, Options};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::lookup::{self, Family};
@@ -55,15 +55,21 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
         };
         for port in ports {
             let needs_port = matches!(options.method, Method::Syn | Method::Connect)
-                || !options.packet.flags().is_empty();
+                || options.packet.has_flags();
             if port.is_none() && needs_port {
                 let told = format!("`{text}` names no port, and TCP has to have one");
                 return Err(Failure::new(told).hint("give it as HOST:PORT or with -p"));
             }
-            targets.push(Target {
+            // An echo knows no ports.
+            let port = port.filter(|_| options.method != Method::Icmp);
+            let target = Target {
                 address: SocketAddr::new(address, port.unwrap_or(UDP_PORT)),
                 has_port: port.is_some(),
-            });
+            };
+            // Told twice, it is one: its answers could not be told apart.
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
         }
     }
     Ok((targets, events))

@@ -59,6 +59,41 @@ fn a_service_that_falls_behind_shows_in_what_users_wait() {
 }
 
 #[test]
+fn http2_asked_of_a_server_without_it_is_said_so() {
+    let server = Server::start(OK);
+    let report = load(&server.url(), &["-c", "1", "--http2"])
+        .expect(1)
+        .json();
+    assert!(notes(&report).contains(&"not-http2"), "{report:#}");
+    assert!(report["notes"].to_string().contains("Leave out --http2"));
+    let report = load(&server.url(), &["-c", "1"]).expect(0).json();
+    assert!(!notes(&report).contains(&"not-http2"), "{report:#}");
+}
+
+#[test]
+fn what_went_wrong_in_tls_hides_no_other_note() {
+    let server = Server::start(OK);
+    let url = server.url().replace("http://", "https://");
+    let report = load(&url, &["-c", "2", "-k"]).expect(1).json();
+    let notes = notes(&report);
+    for note in ["tls-failed", "nothing-connected"] {
+        assert!(notes.contains(&note), "{report:#}");
+    }
+}
+
+#[test]
+fn a_number_of_requests_at_a_rate_that_is_kept_is_kept_up_with() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(150), answer));
+    let counted = ["load", &server.url(), "-n", "20", "--rate", "50"];
+    let run = lagtrace(counted.iter().chain(&["-c", "20"])).expect(0);
+    assert!(!run.stdout.contains("did not keep up"), "{run:#?}");
+    // One connection answers seven a second.
+    let run = lagtrace(counted.iter().chain(&["-c", "1"])).expect(0);
+    assert!(run.stdout.contains("did not keep up"), "{run:#?}");
+}
+
+#[test]
 fn errors_and_refusals_are_found() {
     let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     let server = Server::start(Manner::Answers(busy));
@@ -265,6 +300,16 @@ fn what_would_be_too_much_has_to_be_asked_for() {
         (&["-H", "no field"], "is no header field"),
         (&["--body", "no/such/file"], "read no/such/file"),
         (&["-d", "1s", "--warm-up", "1s"], "the whole duration"),
+        (
+            &["-c", "30", "--http2", "--streams", "100"],
+            "3,000 requests at once",
+        ),
+        (&["-c", "1001", "--pipeline", "2"], "2,002 requests at once"),
+        (&["--sweep", "1..256", "--pipeline", "10"], "2,560 requests"),
+        (
+            &["--hdr", "no/such/folder/l.hlog", "-d", "1h"],
+            "write no/such/folder",
+        ),
     ] {
         let arguments = ["load", "http://127.0.0.1:9/"];
         let run = lagtrace(arguments.iter().chain(options)).expect(2);

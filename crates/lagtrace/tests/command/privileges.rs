@@ -58,6 +58,30 @@ fn without_rights_a_host_is_asked_otherwise() {
     }
 }
 
+#[test]
+fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show() {
+    const TEST: &str =
+        "without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show";
+    if !has_root(TEST) || !has_tool(TEST, "setpriv") {
+        return;
+    }
+    let folder = copy_for_all();
+    let copy = folder.path().join("lagtrace");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    for told in [
+        &["--matrix"][..],
+        &["--flags", "S"],
+        &["--size", "100-200/50"],
+    ] {
+        let mut command = Command::new("setpriv");
+        command.args(NOBODY).arg(&copy).args(["probe", &target]);
+        let run = run(command.args(told)).expect(2);
+        assert!(run.stderr.contains("CAP_NET_RAW"), "{run:#?}");
+        assert!(!run.stderr.contains("--method connect"), "{run:#?}");
+    }
+}
+
 /// What `setpriv` leaves nobody.
 const NOBODY: [&str; 8] = [
     "--reuid",

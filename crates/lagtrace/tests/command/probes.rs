@@ -159,10 +159,66 @@ fn what_it_cannot_probe_is_said() {
         (&["probe", "127.0.0.1", "--matrix"], "names no port"),
         (&["probe", "127.0.0.1:80", "--flags", "SX"], "is no flag"),
         (&["probe", "127.0.0.1:80", "-I", "no-such-if"], "failed"),
+        // What a method would leave out without a word.
+        (
+            &["probe", "127.0.0.1:80", "--matrix", "-m", "connect"],
+            "--matrix",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "--flags", "A", "-m", "udp"],
+            "--flags",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "--flags", "S", "-m", "icmp"],
+            "--flags",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "--size", "9", "-m", "connect"],
+            "--size",
+        ),
+        (&["probe", "127.0.0.1", "-s", "7000"], "--source-port"),
+        (
+            &["probe", "127.0.0.1", "-m", "icmp", "-p", "80,443"],
+            "--port",
+        ),
+        // Which of the two it was could not be told.
+        (
+            &["probe", "127.0.0.1:80", "--size", "8-9", "-s", "7000-7001"],
+            "cannot be swept at once",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "--size", "8-9", "--matrix"],
+            "cannot be swept at once",
+        ),
     ] {
         let run = lagtrace(arguments).expect(2);
         assert!(run.stderr.contains(told), "{told}: {run:#?}");
     }
+}
+
+#[test]
+fn a_target_that_is_told_twice_is_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let options = ["-c", "2", "-i", "5ms", "-m", "connect", "--format", "json"];
+    let run = lagtrace(["probe", &target, &target].iter().chain(&options)).expect(0);
+    let report = run.json();
+    assert_eq!(report["probes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(report["probes"][0]["sent"], 2, "{run:#?}");
+}
+
+#[test]
+fn a_single_kind_of_segment_that_is_a_syn_counts_as_one() {
+    const TEST: &str = "a_single_kind_of_segment_that_is_a_syn_counts_as_one";
+    if !has_root(TEST) {
+        return;
+    }
+    // Nobody listens there by TCP.
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = closed.local_addr().unwrap().to_string();
+    let options = ["--flags", "S", "-c", "2", "-i", "5ms", "--format", "json"];
+    let run = lagtrace(["probe", &target].iter().chain(&options)).expect(1);
+    assert_eq!(run.json()["probes"][0]["method"], "tcp-syn", "{run:#?}");
 }
 
 #[test]

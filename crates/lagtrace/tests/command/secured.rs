@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::program::{Run, findings, has_root, has_tool, lagtrace, notes};
+use super::server::{OK, Server};
 
 /// An nginx that speaks TLS on a free port of 127.0.0.1.
 struct Nginx {
@@ -175,6 +176,18 @@ fn slow_handshakes_are_found_and_no_session_resumes() {
     assert_eq!(layer(&report, "tls"), "accused");
     let layers = report["layers"].to_string();
     assert!(layers.contains("no session was resumed"), "{layers}");
+}
+
+#[test]
+fn plain_http_where_tls_was_asked_for_is_asked_by_http() {
+    let server = Server::start(OK);
+    let url = server.url().replace("http://", "https://");
+    let arguments = ["diagnose", &url, "-k", "-d", "1s", "--format", "json"];
+    let report = lagtrace(arguments).expect(1).json();
+    assert_eq!(findings(&report), ["tls-failed"], "{report:#}");
+    let fixes = report["findings"][0]["fix"].to_string();
+    assert!(fixes.contains("ask by http://"), "{fixes}");
+    assert!(!fixes.contains("certificate"), "{fixes}");
 }
 
 #[test]

@@ -72,7 +72,8 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
-        collector.announce(counted_from + plan.duration);
+        let planned = counted_from + plan.duration;
+        collector.announce(planned, planned);
         collector
     }
 
@@ -147,10 +148,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
     }
 
-    /// Hands on the rest; gives the totals of the lanes.
+    /// Hands on the rest; gives the totals of the lanes. The last request was
+    /// started at `last_start`.
     pub(super) fn finish(
         mut self,
         ended: Timestamp,
+        last_start: Option<Timestamp>,
         generator: &GeneratorLoad,
     ) -> Vec<LaneSummary> {
         self.emit_samples();
@@ -159,10 +162,11 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             self.emit_cluster(key, tally);
         }
         let planned = self.counted_from + self.plan.duration;
+        let started_until = self.started_until(ended, last_start);
         if ended < planned {
-            self.announce(ended);
+            self.announce(ended, started_until);
         }
-        let lost = planned.since(ended).as_secs_f64() / self.plan.duration.as_secs_f64();
+        let lost = planned.since(started_until).as_secs_f64() / self.plan.duration.as_secs_f64();
         for lane in &mut self.lanes {
             lane.active = lane.active.mul_f64((1.0 - lost).clamp(0.0, 1.0));
         }
@@ -175,10 +179,24 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         self.lanes
     }
 
-    /// Says what the phases are, with their end.
-    fn announce(&mut self, end: Timestamp) {
+    /// Until when requests could start in a run that `ended` early. At a rate
+    /// each stands for the interval behind it, and what the last one took is
+    /// no time in which others were due.
+    fn started_until(&self, ended: Timestamp, last_start: Option<Timestamp>) -> Timestamp {
+        let interval = self.plan.pace.rate().map(|rate| 1.0 / rate);
+        let Some((last, interval)) = last_start.zip(interval) else {
+            return ended;
+        };
+        let planned = self.plan.duration.as_secs_f64();
+        let until = last + Duration::from_secs_f64(interval.min(planned));
+        until.max(self.counted_from).min(ended)
+    }
+
+    /// Says what the phases are, with their end, and until when requests could
+    /// start.
+    fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
         let plan = self.plan;
-        let (turns, active) = plan.turns(end.since(self.counted_from));
+        let (turns, active) = plan.turns(started_until.since(self.counted_from));
         if self.counted_from > self.start {
             let warm_up = PhaseStart {
                 target: TargetId::Subject,

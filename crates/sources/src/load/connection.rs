@@ -21,6 +21,10 @@ use crate::http::{Progress, ResponseReader};
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 /// Longest wait before a connection is tried again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
+/// How often in a row each of the requests that may be under way is asked
+/// again where a server turns them away: before its settings are known, more
+/// may be asked than it allows.
+const MAX_TURNED_AWAY: usize = 4;
 
 /// A connection, in whatever state, and its requests in flight.
 #[derive(Debug)]
@@ -39,8 +43,10 @@ pub(super) struct Connection {
     /// How many may be under way at once.
     at_once: usize,
     speech: Speech,
-    /// Intended starts of requests that the server says it never looked at.
-    unseen: Vec<Timestamp>,
+    /// Requests that the server says it never looked at.
+    unseen: Vec<InFlight>,
+    /// How many of those there were since a response came.
+    turned_away: usize,
     flow: Option<FlowKey>,
     /// Requests sent on the present connection.
     requests: u32,
@@ -131,6 +137,8 @@ pub(super) enum Received {
     Over,
     /// No response, or bytes nobody asked for: the connection is of no use.
     Garbage,
+    /// The server looks at no request, however often it is asked.
+    TurnedAway,
 }
 
 impl Connection {
@@ -146,6 +154,7 @@ impl Connection {
             at_once: at_once.max(1),
             speech: Speech::new(dialect),
             unseen: Vec::new(),
+            turned_away: 0,
             flow: None,
             requests: 0,
             setup: None,
@@ -179,7 +188,8 @@ impl Connection {
 
     /// The intended starts of requests that the server never looked at.
     pub(super) fn take_unseen(&mut self) -> Vec<Timestamp> {
-        core::mem::take(&mut self.unseen)
+        let unseen = core::mem::take(&mut self.unseen);
+        unseen.into_iter().map(|request| request.due).collect()
     }
 
     /// Requests under way.
@@ -337,6 +347,11 @@ impl Connection {
         if fed.is_err() {
             return Received::Garbage;
         }
+        self.turned_away += self.unseen.len();
+        if !self.unseen.is_empty() && self.turned_away > MAX_TURNED_AWAY * self.at_once {
+            self.in_flight.extend(self.unseen.drain(..));
+            return Received::TurnedAway;
+        }
         let leaves = matches!(self.speech, Speech::Http2 { leaves: true, .. });
         match leaves && self.in_flight.is_empty() {
             true => Received::Over,
@@ -362,7 +377,7 @@ impl Connection {
                 let unseen = &mut self.unseen;
                 self.in_flight.retain(|request| {
                     let is_seen = request.stream <= last;
-                    unseen.extend((!is_seen).then_some(request.due));
+                    unseen.extend((!is_seen).then_some(*request));
                     is_seen
                 });
                 return;
@@ -379,10 +394,10 @@ impl Connection {
             return;
         };
         match outcome {
-            None => self.unseen.push(request.due),
+            None => self.unseen.push(request),
             Some(outcome) => {
                 if outcome.is_ok() {
-                    self.failures_in_a_row = 0;
+                    (self.failures_in_a_row, self.turned_away) = (0, 0);
                 }
                 let record = self.record(request, now, outcome);
                 done.push(record);

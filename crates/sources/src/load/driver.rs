@@ -23,8 +23,8 @@ use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
 use super::plan::{Method, Plan};
 use super::record::{Batch, Opened};
-use super::secure::Secured;
 use crate::tls::TlsFault;
+use crate::tls::secure::Secured;
 
 /// How often limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -58,6 +58,8 @@ pub(super) struct Driver {
     next_check: Timestamp,
     /// Requests that are in flight or wait for their connection.
     pending: usize,
+    /// When a request was sent last.
+    last_start: Option<Timestamp>,
 }
 
 impl Driver {
@@ -82,7 +84,12 @@ impl Driver {
                 };
                 bound(numbers.end) - bound(numbers.start)
             });
-            lanes.push(LaneState::new(cadence, lane.experiment, left));
+            lanes.push(LaneState::new(
+                cadence,
+                lane.experiment,
+                left,
+                numbers.start,
+            ));
             let dialect = match plan.http2 {
                 true => Dialect::Http2(Arc::new(Request::of(lane))),
                 false => Dialect::Http1 {
@@ -107,7 +114,13 @@ impl Driver {
             end: start + plan.warm_up_in_rounds() + plan.duration,
             next_check: start,
             pending: 0,
+            last_start: None,
         }
+    }
+
+    /// When a request was sent last.
+    pub(super) fn last_start(&self) -> Option<Timestamp> {
+        self.last_start
     }
 
     /// Opens all connections that are kept, and begins.
@@ -122,6 +135,11 @@ impl Driver {
         self.connections
             .get(slot)
             .map_or(0, |connection| connection.lane)
+    }
+
+    /// How many connections of a lane workers before this one have.
+    pub(super) fn connections_before(&self, lane: usize) -> u32 {
+        self.lanes.get(lane).map_or(0, |lane| lane.before)
     }
 
     /// How many connections it has.
@@ -251,11 +269,16 @@ impl Driver {
         if let Some(lane) = self.lanes.get_mut(connection.lane) {
             unseen.into_iter().for_each(|due| lane.give_back(due));
         }
+        let is_barren = connection.is_unused();
         match received {
             Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
+            Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
+            // The next one is made after a wait.
+            Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
             Received::Over => self.finished(slot, now, false),
             Received::Open if is_moved => self.finished(slot, now, true),
-            Received::Open => {}
+            // Its settings may have made room.
+            Received::Open => self.go_on(slot, now),
         }
     }
 

@@ -23,11 +23,12 @@ use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
 use super::plan::{Plan, request_bytes};
 use super::record::Batch;
-use super::secure::Secure;
 use super::socket::SocketPlan;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
+use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
+use outgoing::Outbox;
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -52,6 +53,8 @@ pub(super) struct WorkerReport {
     pub(super) cpu: Duration,
     /// How long it ran.
     pub(super) wall: Duration,
+    /// When it sent a request last.
+    pub(super) last_start: Option<Timestamp>,
     /// How late it started requests although a connection was free.
     pub(super) start_lag: LagMeter,
     /// How long it was busy between two waits: how late a read may have been.
@@ -66,8 +69,9 @@ pub(super) struct Engine<'a> {
     epoll: OwnedFd,
     lanes: Vec<LaneSockets>,
     sockets: Vec<Option<Socket>>,
-    /// Connections with bytes left to read, as no new event will tell.
-    unread: Vec<Slot>,
+    /// Connections with bytes left to read, as no new event will tell: their
+    /// generation, and whether the peer's end comes behind those bytes.
+    unread: Vec<(Slot, u32, bool)>,
     /// Connections of HTTP/2 that may have something to send.
     talkative: Vec<Slot>,
     buffer: Vec<u8>,
@@ -91,11 +95,11 @@ pub(super) struct LaneSockets {
 }
 
 impl LaneSockets {
-    /// Those of all lanes of `plan`.
-    pub(super) fn of(plan: &Plan) -> Result<Vec<Self>, TlsError> {
-        let lanes = plan.lanes.iter().map(|lane| {
+    /// Those of all lanes of `plan` for the worker with `driver`.
+    pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
+        let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
-                plan: SocketPlan::new(plan, lane),
+                plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
                 request: request_bytes(lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
@@ -113,8 +117,8 @@ struct Socket {
     is_connected: bool,
     /// Bytes of the request that neither TLS nor the kernel has taken yet.
     unsent: usize,
-    /// What HTTP/2 wants to send, not taken yet either.
-    outbox: Vec<u8>,
+    /// What HTTP/2 wants to send next, not taken yet either.
+    outbox: Outbox,
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
@@ -141,7 +145,7 @@ impl<'a> Engine<'a> {
             epoll: epoll.map_err(|error| LoadError::Epoll {
                 source: error.into(),
             })?,
-            lanes: LaneSockets::of(plan)?,
+            lanes: LaneSockets::of(plan, &driver)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unread: Vec::new(),
             talkative: Vec::new(),
@@ -189,6 +193,7 @@ impl<'a> Engine<'a> {
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
+            last_start: self.driver.last_start(),
             start_lag: self.driver.lag().clone(),
             turn: self.turn,
         })
@@ -218,8 +223,11 @@ impl<'a> Engine<'a> {
 
     /// Handles what happened on the sockets.
     fn react(&mut self, events: &[Readiness]) {
-        for slot in core::mem::take(&mut self.unread) {
-            self.read(slot, false);
+        for (slot, generation, is_ended) in core::mem::take(&mut self.unread) {
+            let socket = self.sockets.get(slot).and_then(Option::as_ref);
+            if socket.is_some_and(|socket| socket.generation == generation) {
+                self.read(slot, is_ended);
+            }
         }
         for &Readiness { events, u64: token } in events {
             let flags = epoll::EventFlags::from_bits_retain(events);

@@ -23,6 +23,8 @@ const FIRST_WINDOW: i64 = 65_535;
 /// Answers to the server's own questions that may wait to be sent: one that
 /// asks more and reads nothing has no response in mind.
 const MAX_WAITING: usize = 64 * 1024;
+/// Bytes from which on no further body is put into one go.
+const BODIES_LEN: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).
 const DATA: u8 = 0;
@@ -165,7 +167,6 @@ impl Session {
             taken: 0,
             status: None,
         });
-        self.send_bodies();
         id
     }
 
@@ -175,8 +176,10 @@ impl Session {
         self.frame(RST_STREAM, 0, id, &CANCEL.to_be_bytes());
     }
 
-    /// Moves what is to be sent to the end of `to`.
+    /// Moves what is to be sent next to the end of `to`: all that waits, and
+    /// as much of bodies as makes one go. More of them is had by asking again.
     pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
+        self.send_bodies();
         to.append(&mut self.out);
     }
 
@@ -191,11 +194,17 @@ impl Session {
                 self.take(frame, &body, events)?;
                 self.frames.recycle(body);
             }
-            if self.out.len() > MAX_WAITING + self.request.body.len() {
+            if self.out.len() > MAX_WAITING + self.heads_len() {
                 return Err(NotHttp2);
             }
         }
         Ok(())
+    }
+
+    /// How long the heads of all open streams are.
+    fn heads_len(&self) -> usize {
+        let section = self.request.section.len();
+        self.streams.len() * (section + 9 * section.div_ceil(MAX_FRAME))
     }
 
     fn take(&mut self, frame: Frame, body: &[u8], events: &mut Vec<Event>) -> Result<(), NotHttp2> {
@@ -327,7 +336,6 @@ impl Session {
             }
         }
         self.frame(SETTINGS, ACK, 0, &[]);
-        self.send_bodies();
         Ok(())
     }
 
@@ -342,7 +350,6 @@ impl Session {
                 return Err(NotHttp2);
             }
         }
-        self.send_bodies();
         Ok(())
     }
 
@@ -354,6 +361,9 @@ impl Session {
         }
         for at in 0..self.streams.len() {
             while let Some(stream) = self.streams.get_mut(at) {
+                if self.out.len() >= BODIES_LEN {
+                    return;
+                }
                 let rest = request.body.get(stream.sent..).unwrap_or_default();
                 let room = stream.window.min(self.window).max(0);
                 let len = rest

@@ -24,6 +24,8 @@ pub(super) struct LaneState {
     pub(super) opens_per_request: bool,
     /// Pause between a response and the connection's next request.
     pub(super) think: Duration,
+    /// Connections of the lane that workers before this one have.
+    pub(super) before: u32,
     /// Requests that may still be started; `None`: as many as there is time for.
     left: Option<u64>,
     /// Intended starts of requests that a connection ended without answering,
@@ -33,10 +35,17 @@ pub(super) struct LaneState {
 }
 
 impl LaneState {
-    /// A part that follows `cadence` for at most `left` requests.
-    pub(super) fn new(cadence: Cadence, experiment: Option<Experiment>, left: Option<u64>) -> Self {
+    /// A part that follows `cadence` for at most `left` requests, behind
+    /// `before` connections of others.
+    pub(super) fn new(
+        cadence: Cadence,
+        experiment: Option<Experiment>,
+        left: Option<u64>,
+        before: u32,
+    ) -> Self {
         Self {
             cadence,
+            before,
             idle: VecDeque::new(),
             opens_per_request: matches!(
                 experiment,

@@ -6,8 +6,8 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
-use super::secure::Secured;
 use crate::tls::TlsFault;
+use crate::tls::secure::Secured;
 
 /// One request that ended, one way or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

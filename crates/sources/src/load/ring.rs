@@ -151,7 +151,7 @@ impl<'a> RingEngine<'a> {
     ) -> Result<Self, LoadError> {
         Ok(Self {
             queue,
-            lanes: LaneSockets::of(plan)?,
+            lanes: LaneSockets::of(plan, &driver)?,
             sockets: (0..driver.len()).map(|_| None).collect(),
             unsent: Vec::new(),
             alarm: None,
@@ -189,6 +189,7 @@ impl<'a> RingEngine<'a> {
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
+            last_start: self.driver.last_start(),
             start_lag: self.driver.lag().clone(),
             turn: self.turn.clone(),
         })

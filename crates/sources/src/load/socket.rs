@@ -77,20 +77,21 @@ pub(super) struct SocketPlan {
     /// `TCP_QUICKACK` after every read.
     pub(super) quickack: bool,
     options: SocketOptions,
-    /// Connections made so far, which choose the source.
+    /// Connections made so far, others' first ones included: they choose the source.
     made: Cell<usize>,
 }
 
 impl SocketPlan {
-    /// How the connections of `lane` are made in a run of `plan`.
-    pub(super) fn new(plan: &Plan, lane: &Lane) -> Self {
+    /// How the connections of `lane` are made in a run of `plan` by a worker
+    /// before whose own there are so many of others.
+    pub(super) fn new(plan: &Plan, lane: &Lane, before: u32) -> Self {
         let is_tcp = plan.sockets.unix.is_none();
         Self {
             address: lane.target.address,
             nodelay: is_tcp && plan.nodelay && lane.experiment != Some(Experiment::ClientNagle),
             quickack: is_tcp && lane.experiment == Some(Experiment::QuickAck),
             options: plan.sockets.clone(),
-            made: Cell::new(0),
+            made: Cell::new(before as usize),
         }
     }
 

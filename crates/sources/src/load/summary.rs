@@ -17,6 +17,8 @@ use crate::tls::TlsFault;
 
 /// Share of one processor from which on a worker was busy all the time.
 const BUSY_SHARE: f64 = 0.9;
+/// Of a run shorter than this the share is that of its beginning and end.
+const SHORTEST: Duration = Duration::from_millis(50);
 /// Own lateness at the 99th percentile from which on it blurs the figures.
 const LATE: Duration = Duration::from_millis(2);
 
@@ -154,10 +156,14 @@ pub struct GeneratorLoad {
     pub turn_p99: Duration,
     /// The same, longest.
     pub turn_max: Duration,
+    /// How long the worker that ran longest did.
+    pub wall: Duration,
+    /// Whether there was any response whose time could be wrong.
+    pub has_responses: bool,
 }
 
 impl GeneratorLoad {
-    pub(super) fn new(workers: &[WorkerReport]) -> Self {
+    pub(super) fn new(workers: &[WorkerReport], has_responses: bool) -> Self {
         let (mut start_lag, mut turn) = (LagMeter::default(), LagMeter::default());
         for worker in workers {
             start_lag.merge(&worker.start_lag);
@@ -172,12 +178,16 @@ impl GeneratorLoad {
             start_lag_max: start_lag.max(),
             turn_p99: turn.quantile(0.99),
             turn_max: turn.max(),
+            wall: workers.iter().map(|w| w.wall).max().unwrap_or_default(),
+            has_responses,
         }
     }
 
     /// Whether the generator, not the service, may have set the figures.
     pub fn is_limit(&self) -> bool {
-        self.busiest_share >= BUSY_SHARE || self.start_lag_p99 >= LATE || self.turn_p99 >= LATE
+        let is_busy = self.busiest_share >= BUSY_SHARE && self.wall >= SHORTEST;
+        let is_late = self.start_lag_p99 >= LATE || self.turn_p99 >= LATE;
+        self.has_responses && (is_busy || is_late)
     }
 
     /// The same as an observation.
@@ -189,5 +199,27 @@ impl GeneratorLoad {
             turn_p99: self.turn_p99,
             is_limit: self.is_limit(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_no_limit_where_it_set_no_figure() {
+        let busy = |wall, has_responses| {
+            let worker = WorkerReport {
+                cpu: wall,
+                wall,
+                last_start: None,
+                start_lag: LagMeter::default(),
+                turn: LagMeter::default(),
+            };
+            GeneratorLoad::new(&[worker], has_responses).is_limit()
+        };
+        assert!(busy(Duration::from_secs(1), true));
+        assert!(!busy(Duration::from_secs(1), false), "all was refused");
+        assert!(!busy(Duration::from_micros(300), true), "hardly begun");
     }
 }

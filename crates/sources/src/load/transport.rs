@@ -4,8 +4,8 @@ use lagtrace_core::event::{LoadTls, LoadTransport};
 use lagtrace_core::experiment::Experiment;
 
 use super::plan::{Lane, Plan};
-use super::secure::Secured;
 use super::socket::SocketOptions;
+use crate::tls::secure::Secured;
 
 /// How the connections of `lane` are made in a run of `plan`; what its TLS
 /// comes to is learned from handshakes.

@@ -145,7 +145,7 @@ impl Client<'_> {
         let begun = self.clock.now();
         let deadline = begun + self.plan.timeout;
         let is_over = || self.clock.now() >= deadline || self.stop.load(Ordering::Relaxed);
-        let secured = wire.secure(peer, is_over);
+        let secured = wire.secure(peer, begun, is_over);
         let ended = self.clock.now();
         match secured {
             Ok((wire, is_resumed)) => {
@@ -160,8 +160,9 @@ impl Client<'_> {
             }
             Err(_) if self.stop.load(Ordering::Relaxed) => Err(ProbeAnswer::Silence),
             Err(fault) => {
+                let answer = fault.answer();
                 self.fault.get_or_insert((ended, fault));
-                Err(ProbeAnswer::TlsFailed)
+                Err(answer)
             }
         }
     }

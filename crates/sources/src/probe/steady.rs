@@ -8,6 +8,7 @@
 
 mod connect;
 mod icmp;
+mod pending;
 mod segment;
 mod series;
 mod sweep;
@@ -15,7 +16,7 @@ mod syn;
 mod udp;
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -36,6 +37,8 @@ pub use sweep::{Sizes, SourcePorts};
 
 /// The least time between two probes: 10,000 a second are no flood.
 pub const LEAST_INTERVAL: Duration = Duration::from_micros(100);
+/// Sockets of a series that wait for an answer at a time.
+const MAX_OPEN: usize = 512;
 /// What the kernel does before anything is sent.
 const FINDING_ROUTE: &str = "finding a route";
 /// How long the kernel is given to begin stamping.
@@ -129,6 +132,17 @@ impl SteadyPlan {
         [flags, sizes, ports].into_iter().find(|count| *count > 1)
     }
 
+    /// Bytes before the payload of the probe of this number.
+    fn headers(&self, number: u32) -> u16 {
+        let ip = if self.address.is_ipv4() { 20 } else { 40 };
+        match self.method {
+            SteadyMethod::Syn => ip + u16::from(segment::header_len(self.packet.flags(number))),
+            SteadyMethod::Connect => 0,
+            // Both have the same.
+            SteadyMethod::Icmp | SteadyMethod::Udp => ip + 8,
+        }
+    }
+
     /// What the probe of this number differs in.
     fn step(&self, number: u32) -> Option<ProbeStep> {
         self.steps()?;
@@ -201,6 +215,19 @@ trait Asker {
     /// The probe of this number was given up, or is no longer of interest; how
     /// often its SYN was repeated by the kernel.
     fn forget(&mut self, number: u32) -> u8;
+    /// Whether another probe may be awaited beside those that are.
+    fn has_room(&self) -> bool {
+        true
+    }
+}
+
+/// A number for a series that no other one of this host has at the time: of
+/// several that ask one host each knows its own.
+fn identity() -> u32 {
+    static SERIES: AtomicU32 = AtomicU32::new(0);
+    let series = SERIES.fetch_add(1, Ordering::Relaxed);
+    // A process has less than 22 bits (`PID_MAX_LIMIT`).
+    std::process::id().wrapping_add(series << 22)
 }
 
 /// Probes `plan.address` until all probes are sent and answered or given up,
@@ -235,6 +262,13 @@ pub fn steady(
     // first socket asks for it.
     pause(STAMPS_BEGIN, stop);
     series.run(asker.as_mut(), stop, &mut sink)?;
+    if series.is_unsent() {
+        let in_use = io::Error::from(io::ErrorKind::AddrInUse);
+        return Err(failure("taking the source port", plan.address)(in_use));
+    }
+    for (id, text) in series.notes() {
+        sink(note(clock.now(), id, text));
+    }
     if series.opened() > 0 && plan.method == SteadyMethod::Syn {
         let text = resets_note(series.opened());
         sink(note(clock.now(), "probe-embryonic-resets", text));

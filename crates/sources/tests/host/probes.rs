@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use lagtrace_core::event::{EventBody, ProbeSample, TargetId};
+use lagtrace_core::event::{EventBody, ProbeAnswer, ProbeSample, TargetId};
 use lagtrace_sources::probe::{
     PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
@@ -73,4 +73,37 @@ fn what_lay_in_the_own_queue_is_no_part_of_the_round_trip() {
     assert!(longest(&shaped, |sample| sample.rtt) < queued / 4);
     let noticed = longest(&shaped, |sample| sample.noticed);
     assert!(noticed >= queued, "{noticed:?}");
+}
+
+#[test]
+fn an_icmp_error_about_one_port_is_no_answer_to_probes_of_another() {
+    if !can_run(true, &["ip", "iptables"]) {
+        return;
+    }
+    let host = Namespace::new();
+    let input = "iptables -A INPUT -p tcp --dport";
+    host.run(&format!(
+        "{input} 81 -j REJECT --reject-with icmp-host-prohibited"
+    ));
+    host.run(&format!("{input} 82 -j DROP"));
+    let to = |port| SteadyPlan {
+        method: SteadyMethod::Syn,
+        timeout: Duration::from_millis(300),
+        packet: PacketPlan::default(),
+        ..plan(([127, 0, 0, 1], port).into())
+    };
+    let (rejected, dropped) = std::thread::scope(|scope| {
+        let rejected = scope.spawn(|| host.visit(|| samples(&to(81))));
+        let dropped = scope.spawn(|| host.visit(|| samples(&to(82))));
+        (rejected.join(), dropped.join())
+    });
+    let answers = |samples: Vec<ProbeSample>| {
+        let mut answers: Vec<ProbeAnswer> = samples.iter().map(|s| s.answer).collect();
+        answers.dedup();
+        (samples.len(), answers)
+    };
+    let prohibited = ProbeAnswer::Unreachable(3, 10);
+    let (rejected, dropped) = (rejected.expect("it runs"), dropped.expect("it runs"));
+    assert_eq!(answers(rejected), (20, vec![prohibited]));
+    assert_eq!(answers(dropped), (20, vec![ProbeAnswer::Silence]));
 }

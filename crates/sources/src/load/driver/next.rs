@@ -74,6 +74,9 @@ impl Driver {
             let Some(connection) = self.connections.get_mut(slot) else {
                 break;
             };
+            // HTTP/2 may have lost the room that a connection waited with: it
+            // is offered again when it has some, or another one.
+            connection.is_idle &= connection.is_closed() || connection.has_room();
             if connection.is_idle {
                 let Some(due) = lane.take(now) else {
                     break;
@@ -127,6 +130,7 @@ impl Driver {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
+        self.last_start = Some(now);
         connection.send(now, if is_open_loop { due } else { now });
         self.pending += 1;
         self.commands.push_back(Command::Send(slot));

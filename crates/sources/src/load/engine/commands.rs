@@ -71,7 +71,7 @@ impl Engine<'_> {
                         generation,
                         is_connected: false,
                         unsent: 0,
-                        outbox: Vec::new(),
+                        outbox: super::Outbox::default(),
                         tls: None,
                         wire: Vec::new(),
                     });

@@ -46,31 +46,64 @@ impl Engine<'_> {
 
     /// Sends what HTTP/2 has to say on a connection.
     pub(super) fn flush(&mut self, slot: Slot, now: Timestamp) {
-        let lane = self.driver.lane_of(slot);
-        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
-        else {
-            return;
-        };
-        self.driver.take_output(slot, &mut socket.outbox);
-        if socket.outbox.is_empty() {
-            return;
-        }
-        if let Err(error) = socket.push(lane) {
+        if let Err(error) = self.push(slot) {
             self.driver.failed(slot, now, failure_of(error));
         }
     }
 
     /// Sends more of what the kernel took only a part of.
     pub(super) fn send_rest(&mut self, slot: Slot) {
-        let lane = self.driver.lane_of(slot);
-        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
-        else {
-            return;
-        };
-        if let Err(error) = socket.push(lane) {
+        if let Err(error) = self.push(slot) {
             let (now, failure) = (self.clock.now(), failure_of(error));
             self.report(now, |driver| driver.failed(slot, now, failure));
         }
+    }
+
+    /// Gives the kernel as much as it takes. Of what HTTP/2 has to say the
+    /// outbox holds one go, so that what nobody reads piles up in its session,
+    /// which knows how much of it is too much.
+    fn push(&mut self, slot: Slot) -> Result<(), Errno> {
+        let lane = self.driver.lane_of(slot);
+        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
+        else {
+            return Ok(());
+        };
+        loop {
+            if socket.outbox.is_empty() {
+                self.driver.take_output(slot, socket.outbox.refill());
+            }
+            let has_more = !socket.outbox.is_empty();
+            socket.push(lane)?;
+            if !has_more || socket.has_unsent() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Bytes on their way out.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Outbox {
+    /// Whether all were taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+
+    /// Those that were not.
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Room for others; of those that are left nothing is.
+    fn refill(&mut self) -> &mut Vec<u8> {
+        self.bytes.clear();
+        self.taken = 0;
+        &mut self.bytes
     }
 }
 
@@ -85,7 +118,7 @@ impl Socket {
             let from = lane.request.len().saturating_sub(left);
             let is_boxed = !self.outbox.is_empty();
             let rest = match is_boxed {
-                true => self.outbox.as_slice(),
+                true => self.outbox.rest(),
                 false => lane.request.get(from..).unwrap_or_default(),
             };
             let (taken, is_all) = match &mut self.tls {
@@ -102,7 +135,7 @@ impl Socket {
                 Some(_) => (0, true),
             };
             match is_boxed {
-                true => drop(self.outbox.drain(..taken)),
+                true => self.outbox.taken += taken,
                 false => self.unsent -= taken,
             }
             if self.tls.is_none() {

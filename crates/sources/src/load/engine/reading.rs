@@ -9,9 +9,9 @@ use rustix::net::{RecvFlags, sockopt};
 
 use super::{Engine, READ_LEN};
 use crate::load::driver::Slot;
-use crate::load::secure::Secure;
 use crate::load::socket::failure_of;
 use crate::tls::TlsFault;
+use crate::tls::secure::Secure;
 
 /// Reads of one connection in a row before others have their turn.
 const MAX_READS: usize = 16;
@@ -19,11 +19,14 @@ const MAX_READS: usize = 16;
 impl Engine<'_> {
     /// Reads until there is nothing more; to the end if there is one.
     pub(super) fn read(&mut self, slot: Slot, is_ended: bool) {
+        let Some(Some(socket)) = self.sockets.get(slot) else {
+            return;
+        };
+        let generation = socket.generation;
         for _ in 0..MAX_READS {
             let Some(Some(socket)) = self.sockets.get(slot) else {
                 return;
             };
-            let generation = socket.generation;
             let result =
                 rustix::net::recv(&socket.fd, self.buffer.as_mut_slice(), RecvFlags::empty());
             let now = self.clock.now();
@@ -60,7 +63,7 @@ impl Engine<'_> {
                 return;
             }
         }
-        self.unread.push(slot);
+        self.unread.push((slot, generation, is_ended));
     }
 
     /// Hands on what TLS makes of the first `len` bytes read.

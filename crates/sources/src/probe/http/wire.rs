@@ -6,15 +6,28 @@ use std::net::TcpStream;
 use core::time::Duration;
 
 use lagtrace_core::event::RequestFailure;
-use rustls::{ClientConnection, HandshakeKind, StreamOwned};
+use lagtrace_core::time::Timestamp;
 
 use super::STOP_INTERVAL;
+use crate::tls::secure::Secure;
 use crate::tls::{TlsFault, TlsPeer};
+
+/// Bytes taken off the wire at once.
+const WIRE_LEN: usize = 16 * 1024;
 
 /// What requests are sent over.
 pub(super) enum Wire {
     Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Tls(Box<Within>),
+}
+
+/// A connection within TLS. No call waits for more than one read or write: a
+/// peer that drips its bytes cannot hold up whoever watches the clock.
+pub(super) struct Within {
+    stream: TcpStream,
+    tls: Secure,
+    /// What came and was not read so far.
+    plain: Vec<u8>,
 }
 
 /// Whether an error only says that nothing came so far.
@@ -34,38 +47,47 @@ impl Wire {
         Self::Plain(stream)
     }
 
-    /// The same within TLS, and whether that resumed a session; given up when
-    /// `is_over`.
+    /// The same within TLS, begun at `now`, and whether that resumed a session;
+    /// given up when `is_over`.
     pub(super) fn secure(
         self,
         peer: &TlsPeer,
+        now: Timestamp,
         is_over: impl Fn() -> bool,
     ) -> Result<(Self, bool), TlsFault> {
-        let Self::Plain(mut stream) = self else {
+        let Self::Plain(stream) = self else {
             return Ok((self, false));
         };
-        let mut session = peer.begin().map_err(|error| TlsFault::new(&error))?;
         let _ = stream.set_read_timeout(Some(STOP_INTERVAL));
-        while session.is_handshaking() {
+        let mut within = Within {
+            stream,
+            tls: Secure::begin(peer, now)?,
+            plain: Vec::new(),
+        };
+        loop {
+            let sent = within.flush();
+            if let Some(secured) = within.tls.outcome(now) {
+                return Ok((Self::Tls(Box::new(within)), secured.is_resumed));
+            }
             if is_over() {
                 return Err(TlsFault::within_handshake(RequestFailure::TlsTimeout));
             }
-            match session.complete_io(&mut stream) {
-                Ok(_) => {}
-                Err(error) if is_wait(&error) => {}
-                Err(error) => return Err(fault_of(&error)),
+            match within.step()? {
+                Ok(len) if len > 0 && sent.is_ok() => {}
+                Err(error) if is_wait(&error) && sent.is_ok() => {}
+                _ => return Err(TlsFault::within_handshake(RequestFailure::Tls)),
             }
         }
-        let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
-        let stream = StreamOwned::new(session, stream);
-        Ok((Self::Tls(Box::new(stream)), is_resumed))
     }
 
     /// Sends all of a request, as far as that is possible.
     pub(super) fn send(&mut self, request: &[u8]) {
         let sent = match self {
             Self::Plain(stream) => stream.write_all(request),
-            Self::Tls(stream) => stream.write_all(request).and_then(|()| stream.flush()),
+            Self::Tls(within) => {
+                within.tls.give(request);
+                within.flush()
+            }
         };
         if sent.is_err() {
             // What the target said before it closed tells more than that it did.
@@ -84,27 +106,55 @@ impl Wire {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer),
-            Self::Tls(stream) => match stream.read(buffer) {
-                // Many servers close without TLS' own word for it.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-                done => done,
-            },
+            Self::Tls(within) => within.read(buffer),
         }
     }
 
     fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
-            Self::Tls(stream) => &stream.sock,
+            Self::Tls(within) => &within.stream,
         }
     }
 }
 
-/// What broke a handshake: TLS' own error, or the end of the connection.
-fn fault_of(error: &io::Error) -> TlsFault {
-    let inner = error.get_ref();
-    match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(error) => TlsFault::new(error),
-        None => TlsFault::within_handshake(RequestFailure::Tls),
+impl Within {
+    /// Sends what TLS has to say.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut wire = Vec::new();
+        self.tls.drain(&mut wire);
+        self.stream.write_all(&wire)
+    }
+
+    /// Reads once, and takes what that means: bytes read, 0 at the end.
+    fn step(&mut self) -> Result<io::Result<usize>, TlsFault> {
+        let mut wire = [0; WIRE_LEN];
+        let len = match self.stream.read(&mut wire) {
+            Ok(len) => len,
+            error => return Ok(error),
+        };
+        let taken = wire.get(..len).unwrap_or_default();
+        let taken = self.tls.take(taken, &mut self.plain);
+        if let Err(fault) = taken {
+            // The alert that says why; whether it arrives changes nothing.
+            let _ = self.flush();
+            return Err(fault);
+        }
+        Ok(Ok(len))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.plain.is_empty() && !self.tls.has_ended() {
+            let stepped = self.step();
+            let len = stepped.map_err(|fault| io::Error::other(fault.text))??;
+            if len > 0 && self.plain.is_empty() && !self.tls.has_ended() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let len = self.plain.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(self.plain.drain(..len)) {
+            *to = from;
+        }
+        Ok(len)
     }
 }

@@ -12,18 +12,17 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Protocol, Socket, Type};
 
-use super::{Asker, Heard, SourcePorts, SteadyPlan, any, dress, errno};
-use crate::probe::connect::answer_to;
+use super::{Asker, Heard, MAX_OPEN, SourcePorts, SteadyPlan, any, dress, errno};
+use crate::probe::connect::{answer_to, wait_for};
 use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::{prepare, reserve};
-
-/// Attempts under way at a time.
-const MAX_OPEN: usize = 512;
 
 /// The attempts under way.
 pub(super) struct ByConnect<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Attempt>,
+    /// What ended when its port was needed again.
+    ended: Vec<Heard>,
 }
 
 struct Attempt {
@@ -39,7 +38,26 @@ impl<'a> ByConnect<'a> {
         Self {
             plan,
             open: VecDeque::new(),
+            ended: Vec::new(),
         }
+    }
+
+    /// Ends the attempt from this port, which the next one needs: unless it was
+    /// answered by now it is silent.
+    fn free(&mut self, port: u16) -> Result<(), Errno> {
+        let index = self.open.iter().position(|attempt| attempt.port == port);
+        let Some(attempt) = index.and_then(|index| self.open.remove(index)) else {
+            return Ok(());
+        };
+        let is_over = wait_for(&attempt.socket, PollFlags::OUT, Duration::ZERO)?;
+        let outcome = match attempt.outcome {
+            None if is_over => Some(sockopt::socket_error(&attempt.socket)?),
+            known => known,
+        };
+        if let Some(outcome) = outcome {
+            self.ended.push(attempt.heard(outcome, self.plan.address)?);
+        }
+        Ok(())
     }
 
     fn socket(&self, port: u16) -> io::Result<(Socket, u16)> {
@@ -63,14 +81,12 @@ impl<'a> ByConnect<'a> {
 impl Asker for ByConnect<'_> {
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
         let wanted = self.plan.ports.of(number);
+        self.free(wanted)?;
         let (socket, port) = self.socket(wanted).map_err(|error| errno(&error))?;
         let outcome = match rustix::net::connect(&socket, &self.plan.address) {
             Err(Errno::INPROGRESS) => None,
             done => Some(done),
         };
-        if self.open.len() == MAX_OPEN {
-            self.open.pop_front();
-        }
         self.open.push_back(Attempt {
             number,
             port,
@@ -81,7 +97,8 @@ impl Asker for ByConnect<'_> {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
-        if self.open.iter().any(|attempt| attempt.outcome.is_some()) {
+        let mut open = self.open.iter();
+        if !self.ended.is_empty() || open.any(|attempt| attempt.outcome.is_some()) {
             return Ok(());
         }
         let mut fds: Vec<PollFd<'_>> = self
@@ -105,6 +122,7 @@ impl Asker for ByConnect<'_> {
     }
 
     fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
+        heard.append(&mut self.ended);
         let mut index = 0;
         while let Some(attempt) = self.open.get(index) {
             let Some(outcome) = attempt.outcome else {
@@ -115,6 +133,10 @@ impl Asker for ByConnect<'_> {
             self.open.remove(index);
         }
         Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        self.open.len() < MAX_OPEN
     }
 
     fn forget(&mut self, number: u32) -> u8 {

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, opening};
+use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening};
 use crate::checksum;
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
@@ -28,6 +28,11 @@ pub(super) struct ByEcho<'a> {
     identifier: u16,
     /// The number of the last probe.
     last: u32,
+}
+
+/// Sixteen bits of a series' identity, which differ for the series of a process.
+fn short(identity: u32) -> u16 {
+    (identity as u16).wrapping_add((identity >> 22) as u16)
 }
 
 /// What an echo's type is: the request's, the reply's.
@@ -58,7 +63,7 @@ impl<'a> ByEcho<'a> {
             is_raw,
             // The kernel puts its own into what a datagram socket sends.
             identifier: match is_raw {
-                true => std::process::id() as u16,
+                true => short(identity()),
                 false => bound.map_or(0, |own| own.port()),
             },
             last: 0,

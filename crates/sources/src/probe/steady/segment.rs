@@ -11,6 +11,10 @@ use crate::headers::{Ends, TCP, TcpSegment};
 
 /// The window shift that it offers.
 const WINDOW_SCALE: u8 = 7;
+/// A header without options, in bytes.
+const HEADER: u8 = 20;
+/// Header and options, in bytes.
+const LEN: u8 = 40;
 /// An IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
 
@@ -30,6 +34,14 @@ pub(super) struct Syn {
     pub(super) mss: Option<u16>,
     /// Zeros that it carries.
     pub(super) payload: u16,
+}
+
+/// Bytes of the header of a segment with these control bits, with its options.
+pub(super) fn header_len(flags: TcpFlags) -> u8 {
+    match flags.contains(TcpFlags::SYN) {
+        true => LEN,
+        false => HEADER,
+    }
 }
 
 impl Syn {
@@ -66,7 +78,7 @@ impl Syn {
 pub(super) struct Reply {
     from: IpAddr,
     /// The port of ours that it came to.
-    port: u16,
+    pub(super) port: u16,
     /// Its header.
     pub(super) segment: ReplySegment,
     /// Its time to live; `None` where the IP header was not read (IPv6).
@@ -218,6 +230,23 @@ mod tests {
             let ends = Ends::between(syn.source, syn.destination);
             assert_eq!(fold(sum(&bytes) + ends.pseudo(TCP, bytes.len())), 0xffff);
             assert_eq!(bytes.len(), 40);
+        }
+    }
+
+    #[test]
+    fn what_lies_before_the_payload_is_as_long_as_told() {
+        for (flags, len) in [(SYN, 40), (SYN.with(ACK), 40), (ACK, 20)] {
+            let payload = 7;
+            let syn = Syn {
+                flags,
+                payload,
+                ..syn(true)
+            };
+            assert_eq!(header_len(flags), len);
+            assert_eq!(
+                syn.to_bytes().len(),
+                usize::from(payload) + usize::from(len)
+            );
         }
     }
 

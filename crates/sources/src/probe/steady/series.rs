@@ -1,6 +1,5 @@
 //! Probes under way: when the next is due, which is answered, late or lost.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::time::Duration;
@@ -12,42 +11,23 @@ use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 
-use super::{Asker, Heard, LEAST_INTERVAL, STAMPS_BEGIN, SteadyMethod, SteadyPlan, Turn, failure};
+use super::pending::{MAX_PENDING, Pendings, State};
+use super::{
+    Asker, Heard, LEAST_INTERVAL, MAX_OPEN, STAMPS_BEGIN, SteadyMethod, SteadyPlan, Turn, failure,
+};
 use crate::clock::Clock;
 use crate::probe::unreachable::unreachable_by;
 use crate::probe::{ProbeError, STOP_INTERVAL, is_answered, pause};
 use crate::stamped::queue::Stage;
 
-/// Probes whose answers can still be told apart; older ones are forgotten.
-pub(super) const MAX_PENDING: usize = 20_000;
 /// Probes of a series that are sent again because a stamp was missing.
 const UNSTAMPED_TRIES: u32 = 3;
-
-/// A probe that was sent.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    number: u32,
-    begun: Timestamp,
-    queued: Option<Timestamp>,
-    sent: Option<Timestamp>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Awaited,
-    GivenUp,
-    Answered,
-}
 
 /// A series under way.
 pub(super) struct Series<'a> {
     plan: &'a SteadyPlan,
     clock: Clock,
-    /// By number, the oldest first.
-    pending: VecDeque<Pending>,
-    /// How many of them are awaited.
-    awaited: usize,
+    pending: Pendings,
     /// How many probes were begun.
     begun: u32,
     /// When the next is due.
@@ -58,6 +38,10 @@ pub(super) struct Series<'a> {
     /// SYN/ACKs of the target.
     opened: usize,
     tries_left: u32,
+    /// How many could not be sent as their port was taken.
+    unsent: u32,
+    /// Whether probes that were due had to wait for others to end.
+    is_held_back: bool,
 }
 
 impl<'a> Series<'a> {
@@ -65,20 +49,46 @@ impl<'a> Series<'a> {
         Self {
             plan,
             clock,
-            pending: VecDeque::new(),
-            awaited: 0,
+            pending: Pendings::new(MAX_PENDING),
             begun: 0,
             next: clock.now(),
             told: 0,
             is_answered: false,
             opened: 0,
             tries_left: UNSTAMPED_TRIES,
+            unsent: 0,
+            is_held_back: false,
         }
     }
 
     /// How often the target accepted a connection.
     pub(super) fn opened(&self) -> usize {
         self.opened
+    }
+
+    /// What must be known to read the samples: an id and a sentence each.
+    pub(super) fn notes(&self) -> Vec<(&'static str, String)> {
+        let mut notes = Vec::new();
+        if self.unsent > 0 {
+            let text = format!(
+                "{} of {} probes were not sent: the port that they were to come from was in use.",
+                self.unsent, self.begun
+            );
+            notes.push(("probe-port-in-use", text));
+        }
+        if self.is_held_back {
+            let text = format!(
+                "Probes went out slower than asked for: at most {MAX_OPEN} sockets wait for an \
+                 answer at a time. A longer interval, or a shorter timeout, goes with that."
+            );
+            notes.push(("probe-held-back", text));
+        }
+        notes
+    }
+
+    /// Whether there was nothing but ports that were in use.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.told == 0 && self.unsent > 0
     }
 
     pub(super) fn run(
@@ -91,13 +101,15 @@ impl<'a> Series<'a> {
         let mut heard = Vec::new();
         while !stop.load(Ordering::Relaxed) && !self.is_over() {
             let now = self.clock.now();
-            if self.may_ask() && now >= self.next {
+            let is_due = self.may_ask() && now >= self.next;
+            self.is_held_back |= is_due && !asker.has_room();
+            if is_due && asker.has_room() {
                 self.ask_next(asker, now, sink)
                     .map_err(failure("sending a probe", address))?;
                 continue;
             }
             asker
-                .wait(self.until_due(now))
+                .wait(self.until_due(now, is_due))
                 .map_err(failure("waiting for answers", address))?;
             asker
                 .hear(&mut heard)
@@ -119,7 +131,7 @@ impl<'a> Series<'a> {
             {
                 true
             }
-            _ => self.is_complete() && self.awaited == 0,
+            _ => self.is_complete() && self.pending.awaited() == 0,
         }
     }
 
@@ -128,22 +140,24 @@ impl<'a> Series<'a> {
     }
 
     fn may_ask(&self) -> bool {
-        !self.is_complete() && (self.plan.turn == Turn::ByTheClock || self.awaited == 0)
+        !self.is_complete() && (self.plan.turn == Turn::ByTheClock || self.pending.awaited() == 0)
     }
 
-    fn until_due(&self, now: Timestamp) -> Duration {
-        let next = match self.may_ask() {
+    /// How long there is nothing to do but to listen. What is due and has no
+    /// room waits for one that ends.
+    fn until_due(&mut self, now: Timestamp, is_due: bool) -> Duration {
+        let next = match self.may_ask() && !is_due {
             true => self.next.since(now),
             false => STOP_INTERVAL,
         };
         next.min(self.until_timeout(now)).min(STOP_INTERVAL)
     }
 
-    fn until_timeout(&self, now: Timestamp) -> Duration {
-        let mut awaited = self.pending.iter().filter(|p| p.state == State::Awaited);
-        awaited.next().map_or(STOP_INTERVAL, |oldest| {
-            (oldest.begun + self.plan.timeout).since(now)
-        })
+    fn until_timeout(&mut self, now: Timestamp) -> Duration {
+        let timeout = self.plan.timeout;
+        self.pending
+            .oldest()
+            .map_or(STOP_INTERVAL, |oldest| (oldest.begun + timeout).since(now))
     }
 
     fn interval(&self) -> Duration {
@@ -156,22 +170,11 @@ impl<'a> Series<'a> {
         now: Timestamp,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), Errno> {
-        if self.pending.len() == MAX_PENDING {
-            if let Some(oldest) = self.pending.pop_front() {
-                self.awaited -= usize::from(oldest.state == State::Awaited);
-                asker.forget(oldest.number);
-            }
-        }
         let number = self.begun;
         self.begun = self.begun.wrapping_add(1);
-        self.pending.push_back(Pending {
-            number,
-            begun: now,
-            queued: None,
-            sent: None,
-            state: State::Awaited,
-        });
-        self.awaited += 1;
+        if let Some(oldest) = self.pending.push(number, now) {
+            self.lose(oldest, asker, now, sink);
+        }
         // What was missed while this program did not run is not made up for.
         self.next = (self.next + self.interval()).max(now);
         self.ask(asker, number, sink)
@@ -185,18 +188,20 @@ impl<'a> Series<'a> {
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), Errno> {
         let begun = self.clock.now();
-        if let Some(pending) = self.find(number) {
+        if let Some(pending) = self.pending.find(number) {
             pending.begun = begun;
             (pending.queued, pending.sent) = (None, None);
         }
         let Err(error) = asker.ask(number) else {
             return Ok(());
         };
-        let answer = unreachable_by(error, self.plan.address).ok_or(error)?;
-        if let Some(pending) = self.find(number) {
-            pending.state = State::Answered;
-            self.awaited -= 1;
+        if error == Errno::ADDRINUSE {
+            self.pending.settle(number, State::Answered);
+            self.unsent += 1;
+            return Ok(());
         }
+        let answer = unreachable_by(error, self.plan.address).ok_or(error)?;
+        self.pending.settle(number, State::Answered);
         let sample = ProbeSample {
             answer,
             ..self.sample(number)
@@ -215,7 +220,7 @@ impl<'a> Series<'a> {
         let now = self.clock.now();
         match heard {
             Heard::Sent { number, stage, at } => {
-                if let Some(pending) = self.find(number) {
+                if let Some(pending) = self.pending.find(number) {
                     match stage {
                         Stage::Queue => pending.queued = Some(at),
                         Stage::Device => pending.sent = Some(at),
@@ -231,21 +236,18 @@ impl<'a> Series<'a> {
                 syn_retransmissions,
                 reply,
             } => {
-                let Some(&mut pending) = self.find(number) else {
+                let Some(&mut pending) = self.pending.find(number) else {
                     return Ok(());
                 };
                 let stamped = match (pending.sent, at) {
                     (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
                     _ => rtt,
                 };
-                if stamped.is_none() && pending.state == State::Awaited && self.may_repeat() {
+                if stamped.is_none() && pending.is_awaited() && self.may_repeat() {
                     pause(STAMPS_BEGIN, stop);
                     return self.ask(asker, number, sink);
                 }
-                if let Some(pending) = self.find(number) {
-                    pending.state = State::Answered;
-                }
-                self.awaited -= usize::from(pending.state == State::Awaited);
+                let before = self.pending.settle(number, State::Answered);
                 let own = now.since(pending.begun);
                 let sample = ProbeSample {
                     answer,
@@ -256,10 +258,10 @@ impl<'a> Series<'a> {
                     },
                     ttl,
                     syn_retransmissions,
-                    coming: match pending.state {
-                        State::Awaited => Coming::InTime,
-                        State::GivenUp => Coming::Late,
-                        State::Answered => Coming::Again,
+                    coming: match before {
+                        Some(State::Awaited) | None => Coming::InTime,
+                        Some(State::GivenUp) => Coming::Late,
+                        Some(State::Answered) => Coming::Again,
                     },
                     noticed: stamped.map(|_| own),
                     queued: pending
@@ -287,37 +289,26 @@ impl<'a> Series<'a> {
     fn give_up(&mut self, asker: &mut dyn Asker, sink: &mut dyn FnMut(Event)) {
         let now = self.clock.now();
         let timeout = self.plan.timeout;
-        let mut silent = Vec::new();
-        for pending in &mut self.pending {
-            if now.since(pending.begun) < timeout {
-                break;
-            }
-            if pending.state == State::Awaited {
-                pending.state = State::GivenUp;
-                silent.push(pending.number);
-            }
-        }
-        self.awaited -= silent.len();
-        for number in silent {
-            let sample = ProbeSample {
-                syn_retransmissions: asker.forget(number),
-                ..self.sample(number)
-            };
-            self.emit(now, sample, sink);
+        while let Some(number) = self.pending.give_up(now, timeout) {
+            self.lose(number, asker, now, sink);
         }
         // Answers that come this late or this often are of no interest.
-        while self.pending.len() > 1
-            && self.pending.front().is_some_and(|p| {
-                p.state != State::Awaited && now.since(p.begun) > timeout * 4 + STOP_INTERVAL
-            })
-        {
-            self.pending.pop_front();
-        }
+        self.pending.forget(now, timeout * 4 + STOP_INTERVAL);
     }
 
-    fn find(&mut self, number: u32) -> Option<&mut Pending> {
-        let first = self.pending.front()?.number;
-        self.pending.get_mut(number.checked_sub(first)? as usize)
+    /// Tells that nothing answered.
+    fn lose(
+        &mut self,
+        number: u32,
+        asker: &mut dyn Asker,
+        now: Timestamp,
+        sink: &mut dyn FnMut(Event),
+    ) {
+        let sample = ProbeSample {
+            syn_retransmissions: asker.forget(number),
+            ..self.sample(number)
+        };
+        self.emit(now, sample, sink);
     }
 
     /// A sample of silence.
@@ -342,6 +333,7 @@ impl<'a> Series<'a> {
             noticed: None,
             queued: None,
             step: self.plan.step(number),
+            headers: self.plan.headers(number),
             reply: None,
         }
     }
@@ -365,5 +357,86 @@ impl<'a> Series<'a> {
         self.is_answered |= is_answered(&sample);
         self.opened += usize::from(sample.answer == ProbeAnswer::Open);
         sink(Event::here(at, Phase::Baseline, EventBody::Probe(sample)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lagtrace_core::event::TargetId;
+
+    use super::super::{PacketPlan, SourcePorts};
+    use super::*;
+
+    /// Nothing answers, and not more than so many are awaited.
+    struct Silent {
+        room: usize,
+        awaited: Vec<u32>,
+    }
+
+    impl Asker for Silent {
+        fn ask(&mut self, number: u32) -> Result<(), Errno> {
+            assert!(self.has_room());
+            self.awaited.push(number);
+            Ok(())
+        }
+
+        fn wait(&mut self, timeout: Duration) -> Result<(), Errno> {
+            std::thread::sleep(timeout);
+            Ok(())
+        }
+
+        fn hear(&mut self, _heard: &mut Vec<Heard>) -> Result<(), Errno> {
+            Ok(())
+        }
+
+        fn forget(&mut self, number: u32) -> u8 {
+            self.awaited.retain(|awaited| *awaited != number);
+            0
+        }
+
+        fn has_room(&self) -> bool {
+            self.awaited.len() < self.room
+        }
+    }
+
+    /// The numbers that were told as silence, and the ids of the notes.
+    fn told(limit: usize, room: usize) -> (Vec<u32>, Vec<&'static str>) {
+        let plan = SteadyPlan {
+            target: TargetId::Subject,
+            address: ([127, 0, 0, 1], 9).into(),
+            method: SteadyMethod::Udp,
+            count: Some(20),
+            turn: Turn::ByTheClock,
+            interval: LEAST_INTERVAL,
+            timeout: Duration::from_millis(100),
+            ports: SourcePorts::Fresh,
+            packet: PacketPlan::default(),
+        };
+        let mut series = Series::new(&plan, Clock::new());
+        series.pending = Pendings::new(limit);
+        let mut asker = Silent {
+            room,
+            awaited: Vec::new(),
+        };
+        let mut told = Vec::new();
+        let mut sink = |event: Event| match event.body {
+            EventBody::Probe(sample) => told.push(sample.number),
+            other => panic!("{other:?}"),
+        };
+        let stop = AtomicBool::new(false);
+        series
+            .run(&mut asker, &stop, &mut sink)
+            .expect("nothing fails");
+        let notes = series.notes();
+        (told, notes.iter().map(|(id, _)| *id).collect())
+    }
+
+    #[test]
+    fn what_is_not_answered_is_told_also_where_there_is_no_room_for_it() {
+        let all: Vec<u32> = (0..20).collect();
+        assert_eq!(told(8, 100), (all.clone(), vec![]));
+        // Sockets are waited for: an answer to each can still come.
+        assert_eq!(told(100, 8), (all.clone(), vec!["probe-held-back"]));
+        assert_eq!(told(100, 100), (all, vec![]));
     }
 }

@@ -1,6 +1,6 @@
 //! By SYN: what `hping3 -S` does, stamped by the kernel.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -11,9 +11,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::pending::MAX_PENDING;
 use super::segment::{Reply, Syn};
-use super::series::MAX_PENDING;
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, opening};
+use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening};
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
@@ -49,8 +49,8 @@ pub(super) struct BySyn<'a> {
     socket: StampedSocket,
     source: IpAddr,
     held: VecDeque<(u16, Socket)>,
-    /// The number of the last probe.
-    last: u32,
+    /// Which port each of the latest probes came from.
+    ports: BTreeMap<u32, u16>,
     base: u32,
 }
 
@@ -74,8 +74,8 @@ impl<'a> BySyn<'a> {
             socket,
             source,
             held: VecDeque::new(),
-            last: 0,
-            base: std::process::id().wrapping_mul(0x9e37_79b9),
+            ports: BTreeMap::new(),
+            base: identity().wrapping_mul(0x9e37_79b9),
         })
     }
 
@@ -109,24 +109,36 @@ impl<'a> BySyn<'a> {
     fn answer(&self, bytes: &[u8]) -> Option<(u32, ProbeAnswer, Reply)> {
         let reply = Reply::read(bytes, self.source, self.plan.address)?;
         let answer = reply.answer()?;
-        let acknowledged = reply.segment.ack;
-        // What was acknowledged: nothing, a SYN or FIN, a payload with it or
-        // without. A bare RST repeats what it was sent as acknowledged.
-        let of = |len: u16| {
-            let before = acknowledged.wrapping_sub(len.into());
-            [before.wrapping_sub(1), before]
-        };
-        let is_likely = |number: &u32| self.last.wrapping_sub(*number) < MAX_PENDING as u32;
         let number = match reply.segment.flags.contains(TcpFlags::ACK) {
-            true => [0]
-                .into_iter()
-                .chain(self.plan.packet.sizes.all().take(MAX_SIZES))
-                .flat_map(of)
-                .map(|sequence| self.number(sequence))
-                .find(is_likely)?,
-            false => Some(self.number(reply.segment.seq)).filter(is_likely)?,
+            true => self.acknowledged(&reply)?,
+            // A bare RST repeats what it was sent as acknowledged.
+            false => Some(self.number(reply.segment.seq))
+                .filter(|number| self.is_from(*number, reply.port))?,
         };
         Some((number, answer, reply))
+    }
+
+    /// Whether the probe of this number is one of the latest, and came from this
+    /// port.
+    fn is_from(&self, number: u32, port: u16) -> bool {
+        self.ports.get(&number) == Some(&port)
+    }
+
+    /// The probe that an answer acknowledges: all of it, or not its payload, or
+    /// not even its SYN and FIN.
+    fn acknowledged(&self, reply: &Reply) -> Option<u32> {
+        let packet = &self.plan.packet;
+        let sizes = packet.sizes.all().take(MAX_SIZES);
+        sizes.chain([0]).find_map(|size| {
+            let before = reply.segment.ack.wrapping_sub(size.into());
+            let is_it = |(number, marks): &(u32, u32)| {
+                *marks <= marks_of(packet.flags(*number))
+                    && (size == 0 || size == packet.sizes.of(*number))
+                    && self.is_from(*number, reply.port)
+            };
+            let numbers = [1, 0, 2].map(|marks| (self.number(before.wrapping_sub(marks)), marks));
+            numbers.into_iter().find(is_it).map(|(number, _)| number)
+        })
     }
 
     fn heard(&self, came: Came) -> Option<Heard> {
@@ -151,12 +163,20 @@ impl<'a> BySyn<'a> {
         }
     }
 
-    /// The number and port of the SYN that an ICMP error quotes.
+    /// The number and port of the SYN that an ICMP error quotes, if it is one of
+    /// ours: other series may ask the same host.
     fn quoted(&self, icmp: &Icmp) -> Option<(u32, u16)> {
-        let &[high, low, _, _, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
+        let &[s0, s1, d0, d1, sequence @ ..] = icmp.quoted.first_chunk::<8>()?;
+        let (port, to) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
         let number = self.number(u32::from_be_bytes(sequence));
-        Some((number, u16::from_be_bytes([high, low])))
+        let is_ours = to == self.plan.address.port() && self.is_from(number, port);
+        is_ours.then_some((number, port))
     }
+}
+
+/// How many sequence numbers a segment's SYN and FIN take (RFC 9293 §3.4).
+fn marks_of(flags: TcpFlags) -> u32 {
+    u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN))
 }
 
 impl Asker for BySyn<'_> {
@@ -170,7 +190,8 @@ impl Asker for BySyn<'_> {
             mss: self.plan.packet.mss,
             payload: self.plan.packet.sizes.of(number),
         };
-        self.last = number;
+        self.ports.insert(number, port);
+        self.ports.remove(&number.wrapping_sub(MAX_PENDING as u32));
         let sent = self.socket.send(number, &syn.to_bytes(), None);
         sent.map_err(|error| errno(&error))
     }

@@ -11,15 +11,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, any, dress, errno, failure};
+use super::pending::MAX_PENDING;
+use super::{
+    Asker, FINDING_ROUTE, Heard, MAX_OPEN, SteadyPlan, any, dress, errno, failure, identity,
+};
 use crate::probe::ProbeError;
 use crate::stamped::queue::Reply;
 use crate::stamped::{Came, StampedSocket, reserve};
 
-/// Sockets that wait for an answer at a time.
-const MAX_OPEN: usize = 512;
 /// Bytes of UDP's header.
 const HEADER: usize = 8;
+/// Bytes of a payload that say which probe it is.
+const MARK: usize = 4;
 /// Headers of IP and UDP.
 const HEADERS: [usize; 2] = [28, 48];
 
@@ -27,7 +30,11 @@ const HEADERS: [usize; 2] = [28, 48];
 pub(super) struct ByDatagram<'a> {
     plan: &'a SteadyPlan,
     open: VecDeque<Asked>,
+    /// Which of them have something to hear.
+    ready: Vec<bool>,
     payload: Vec<u8>,
+    /// What the marks of this series begin with.
+    base: u32,
     /// Keeps the kernel stamping from before the first probe on.
     _stamping: StampedSocket,
 }
@@ -36,10 +43,9 @@ pub(super) struct ByDatagram<'a> {
 struct Asked {
     socket: StampedSocket,
     port: u16,
-    /// In the order in which they were sent.
-    numbers: Vec<u32>,
-    /// How many of them were answered: answers do not say whose they are.
-    answered: usize,
+    /// Those that are awaited, in the order in which they were sent.
+    awaited: VecDeque<u32>,
+    last: u32,
 }
 
 impl<'a> ByDatagram<'a> {
@@ -63,6 +69,8 @@ impl<'a> ByDatagram<'a> {
         Ok(Self {
             plan,
             open: VecDeque::new(),
+            ready: Vec::new(),
+            base: identity().wrapping_mul(0x9e37_79b9),
             payload: vec![0; plan.packet.sizes.last.into()],
             _stamping: stamping,
         })
@@ -78,14 +86,15 @@ impl<'a> ByDatagram<'a> {
             self.open.push_back(asked);
         } else {
             let (socket, port) = socket(self.plan, wanted).map_err(|error| errno(&error))?;
-            if self.open.len() == MAX_OPEN {
-                self.open.pop_front();
+            if self.open.len() >= MAX_OPEN {
+                let idle = self.open.iter().position(|asked| asked.awaited.is_empty());
+                idle.and_then(|at| self.open.remove(at));
             }
             self.open.push_back(Asked {
                 socket,
                 port,
-                numbers: Vec::new(),
-                answered: 0,
+                awaited: VecDeque::new(),
+                last: number,
             });
         }
         self.open.back_mut().ok_or(Errno::IO)
@@ -103,8 +112,12 @@ fn socket(plan: &SteadyPlan, port: u16) -> io::Result<(StampedSocket, u16)> {
 
 impl Asker for ByDatagram<'_> {
     fn ask(&mut self, number: u32) -> Result<(), Errno> {
-        let payload = std::mem::take(&mut self.payload);
+        let mut payload = std::mem::take(&mut self.payload);
         let size = usize::from(self.plan.packet.sizes.of(number));
+        let mark = self.base.wrapping_add(number).to_be_bytes();
+        for (byte, value) in payload.iter_mut().zip(mark) {
+            *byte = value;
+        }
         let bytes = payload.get(..size).unwrap_or(&payload);
         let sent = self.open(number).and_then(|asked| asked.ask(number, bytes));
         self.payload = payload;
@@ -119,25 +132,31 @@ impl Asker for ByDatagram<'_> {
             .collect();
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
         }
+        self.ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        Ok(())
     }
 
     fn hear(&mut self, heard: &mut Vec<Heard>) -> Result<(), Errno> {
-        let target = self.plan.address;
-        for asked in &mut self.open {
-            asked.hear(target, heard);
+        let (target, base) = (self.plan.address, self.base);
+        let is_ready = std::mem::take(&mut self.ready);
+        for (asked, _) in self.open.iter_mut().zip(is_ready).filter(|(_, is)| *is) {
+            asked.hear(target, base, heard);
         }
         Ok(())
     }
 
     fn forget(&mut self, number: u32) -> u8 {
-        // A port of its own is held until its answer would be of no interest.
-        if self.plan.ports == super::SourcePorts::Fresh && self.open.len() == MAX_OPEN {
-            self.open.retain(|asked| !asked.numbers.contains(&number));
+        for asked in &mut self.open {
+            asked.settle(number);
         }
         0
+    }
+
+    fn has_room(&self) -> bool {
+        self.open.len() < MAX_OPEN || self.open.iter().any(|asked| asked.awaited.is_empty())
     }
 }
 
@@ -149,33 +168,50 @@ impl Asked {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(errno(&error)),
         }
-        self.numbers.push(number);
+        // One that is sent again is no later than the others.
+        if let Err(at) = self.awaited.binary_search(&number) {
+            self.awaited.insert(at, number);
+        }
+        self.last = self.last.max(number);
         Ok(())
     }
 
-    fn hear(&mut self, target: SocketAddr, heard: &mut Vec<Heard>) {
-        let Self {
-            socket,
-            port,
-            numbers,
-            answered,
-        } = self;
-        // An answer is taken for the oldest that had none, or for the last one
-        // again.
-        let mut next = || {
-            let number = numbers.get(*answered).or(numbers.last());
-            *answered = (*answered + 1).min(numbers.len());
-            number.copied()
-        };
-        socket.collect(|came| match came {
-            Came::Sent { number, stage, at } => heard.push(Heard::Sent { number, stage, at }),
-            Came::Icmp(icmp) => {
-                heard.extend(next().map(|number| Heard::icmp(number, &icmp, *port)));
-            }
-            Came::Reply(reply) => {
-                heard.extend(next().map(|number| datagram(number, target, *port, &reply)));
-            }
-        });
+    /// Ends the wait for a probe.
+    fn settle(&mut self, number: u32) {
+        if let Ok(at) = self.awaited.binary_search(&number) {
+            self.awaited.remove(at);
+        }
+    }
+
+    fn hear(&mut self, target: SocketAddr, base: u32, heard: &mut Vec<Heard>) {
+        let mut came = Vec::new();
+        self.socket.collect(|each| came.push(each));
+        for came in came {
+            heard.push(match came {
+                Came::Sent { number, stage, at } => Heard::Sent { number, stage, at },
+                Came::Icmp(icmp) => {
+                    let number = self.answered(base, &icmp.quoted);
+                    Heard::icmp(number, &icmp, self.port)
+                }
+                Came::Reply(reply) => {
+                    let number = self.answered(base, &reply.bytes);
+                    datagram(number, target, self.port, &reply)
+                }
+            });
+        }
+    }
+
+    /// Which probe was answered. A quote and an echo say so themselves; else it
+    /// is the latest that is awaited: one before it may have been lost. What
+    /// comes when none is awaited comes late or again.
+    fn answered(&mut self, base: u32, payload: &[u8]) -> u32 {
+        let mark = payload.first_chunk::<MARK>();
+        let marked = mark.map(|mark| u32::from_be_bytes(*mark).wrapping_sub(base));
+        let is_ours = |number: &u32| self.last.wrapping_sub(*number) < MAX_PENDING as u32;
+        let latest = *self.awaited.back().unwrap_or(&self.last);
+        let number = marked.filter(is_ours).unwrap_or(latest);
+        self.settle(number);
+        number
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS on one connection of a lane: both sides' bytes in and out, no I/O.
+//! TLS on one connection: both sides' bytes in and out, no I/O.
 
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -7,51 +7,54 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 use rustls::{ClientConnection, HandshakeKind};
 
-use crate::tls::{TlsFault, TlsPeer};
+use super::{TlsFault, TlsPeer};
 
 /// Plain bytes taken out at once.
 const PLAIN_LEN: usize = 16 * 1024;
 
 /// A TLS handshake of ours that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Secured {
+pub(crate) struct Secured {
     /// From the ClientHello to when a request could be sent.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
     /// Whether it resumed a session: no certificate was shown.
-    pub(super) is_resumed: bool,
+    pub(crate) is_resumed: bool,
     /// The version, as on the wire: 0x0304 is TLS 1.3.
-    pub(super) version: u16,
+    pub(crate) version: u16,
     /// The cipher suite's name; empty where it has none.
-    pub(super) cipher: &'static str,
+    pub(crate) cipher: &'static str,
     /// Whether the server chose HTTP/2 (ALPN).
-    pub(super) is_http2: bool,
+    pub(crate) is_http2: bool,
 }
 
 /// A connection's TLS.
 #[derive(Debug)]
-pub(super) struct Secure {
+pub(crate) struct Secure {
     session: ClientConnection,
     begun: Timestamp,
     is_told: bool,
+    has_ended: bool,
 }
 
 impl Secure {
     /// Begins a handshake at `now`; what is to be sent waits to be taken.
-    pub(super) fn begin(peer: &TlsPeer, now: Timestamp) -> Result<Self, TlsFault> {
+    pub(crate) fn begin(peer: &TlsPeer, now: Timestamp) -> Result<Self, TlsFault> {
         let session = peer.begin().map_err(|error| TlsFault::new(&error))?;
         Ok(Self {
             session,
             begun: now,
             is_told: false,
+            has_ended: false,
         })
     }
 
     /// Takes bytes off the wire; what they hold for us is appended to `plain`.
-    pub(super) fn take(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFault> {
+    pub(crate) fn take(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFault> {
         let broken = |error| TlsFault {
             failure: RequestFailure::Tls,
             text: format!("a record could not be read: {error}"),
             is_name: false,
+            is_plain: false,
         };
         while !wire.is_empty() {
             self.session.read_tls(&mut wire).map_err(broken)?;
@@ -69,6 +72,7 @@ impl Secure {
                 left = if len == 0 { 0 } else { left - len.min(left) };
             }
             if state.peer_has_closed() {
+                self.has_ended = true;
                 break;
             }
         }
@@ -76,7 +80,7 @@ impl Secure {
     }
 
     /// The handshake's outcome, once, when it is over.
-    pub(super) fn outcome(&mut self, now: Timestamp) -> Option<Secured> {
+    pub(crate) fn outcome(&mut self, now: Timestamp) -> Option<Secured> {
         if self.is_told || self.session.is_handshaking() {
             return None;
         }
@@ -93,13 +97,18 @@ impl Secure {
         })
     }
 
+    /// Whether the peer said that nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Encrypts from the beginning of `plain`; how many bytes were taken.
-    pub(super) fn give(&mut self, plain: &[u8]) -> usize {
+    pub(crate) fn give(&mut self, plain: &[u8]) -> usize {
         self.session.writer().write(plain).unwrap_or(0)
     }
 
     /// Appends to `wire` what is to be sent.
-    pub(super) fn drain(&mut self, wire: &mut Vec<u8>) {
+    pub(crate) fn drain(&mut self, wire: &mut Vec<u8>) {
         while self.session.wants_write() {
             // A vector takes everything.
             if self.session.write_tls(wire).unwrap_or(0) == 0 {

@@ -1,0 +1,100 @@
+//! Which members of parallel paths lose or are slower, by the ports that are
+//! hashed to them.
+
+use core::time::Duration;
+
+use super::told;
+use crate::event::ProbeStep;
+use crate::facts::{ProbeKey, StepTally, Sweep};
+use crate::report::Remark;
+
+/// Probes of one port, and of all others together, from which on silence says
+/// something.
+const LEAST_PROBES: u64 = 3;
+const LEAST_OTHERS: u64 = 12;
+/// A member is slower than the others by this much and this share.
+const SLOWER_BY: Duration = Duration::from_millis(1);
+const SLOWER_SHARE: f64 = 1.5;
+/// Largest part of the ports that may be the exception.
+const EXCEPTION: usize = 2;
+/// A path's members are chosen by the ports (RFC 2992): what one member does
+/// wrong shows at some ports each time and at the others never.
+pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
+    let tallies: Vec<(u16, &StepTally)> = sweep
+        .steps
+        .iter()
+        .filter_map(|(step, tally)| match step {
+            ProbeStep::SourcePort(port) if tally.sent >= LEAST_PROBES => Some((*port, tally)),
+            _ => None,
+        })
+        .collect();
+    losing_ports(key, &tallies).or_else(|| slower_ports(key, &tallies))
+}
+
+fn losing_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark> {
+    let lost: Vec<u16> = tallies
+        .iter()
+        .filter(|(_, tally)| tally.answered() == 0)
+        .map(|(port, _)| *port)
+        .collect();
+    let (well, others) = tallies
+        .iter()
+        .filter(|(_, tally)| tally.answered() > 0)
+        .fold((true, 0), |(well, count), (_, tally)| {
+            (well && tally.answered() == tally.sent, count + tally.sent)
+        });
+    if lost.is_empty() || !well || others < LEAST_OTHERS || lost.len() * EXCEPTION > tallies.len() {
+        return None;
+    }
+    let text = format!(
+        "nothing sent from source port {} was answered, and everything from the other {} was: one \
+         member of parallel paths (ECMP, a bundle of links) loses what is hashed to it, or a \
+         filter drops what comes from there.",
+        list(&lost),
+        tallies.len() - lost.len()
+    );
+    Some(told("probe-member-loses", key, &text))
+}
+
+fn slower_ports(key: &ProbeKey, tallies: &[(u16, &StepTally)]) -> Option<Remark> {
+    let mut least: Vec<(Duration, u16)> = tallies
+        .iter()
+        .filter(|(_, tally)| tally.answered() >= LEAST_PROBES)
+        .filter_map(|(port, tally)| Some((tally.least?, *port)))
+        .collect();
+    least.sort();
+    let usual = least.get(least.len() / 2)?.0;
+    let bound = (usual + SLOWER_BY).max(usual.mul_f64(SLOWER_SHARE));
+    let slow: Vec<(Duration, u16)> = least.iter().filter(|(t, _)| *t > bound).copied().collect();
+    let answered: u64 = tallies.iter().map(|(_, tally)| tally.answered()).sum();
+    if slow.is_empty() || slow.len() * EXCEPTION > least.len() || answered < LEAST_OTHERS {
+        return None;
+    }
+    // Between the slow and the others there must be a gap: jitter has none.
+    let quick = least.get(least.len() - slow.len() - 1)?.0;
+    if quick > usual + SLOWER_BY / 2 {
+        return None;
+    }
+    let more = slow.first()?.0 - usual;
+    let ports: Vec<u16> = slow.iter().map(|(_, port)| *port).collect();
+    let text = format!(
+        "answers to source port {} take at least {:.1} ms longer each time than those to the other \
+         {}: one member of parallel paths (ECMP, a bundle of links) is slower.",
+        list(&ports),
+        more.as_secs_f64() * 1e3,
+        least.len() - slow.len()
+    );
+    Some(told("probe-member-slower", key, &text))
+}
+
+/// The first few of a list.
+fn list(ports: &[u16]) -> String {
+    const SHOWN: usize = 8;
+    let mut ports = ports.to_vec();
+    ports.sort_unstable();
+    let shown: Vec<String> = ports.iter().take(SHOWN).map(u16::to_string).collect();
+    match ports.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,82 @@
+//! Which sizes pass.
+
+use std::collections::BTreeMap;
+
+use super::told;
+use crate::event::{ProbeAnswer, ProbeMethod, ProbeStep};
+use crate::facts::{ProbeKey, StepTally, Sweep, is_by_target};
+use crate::report::Remark;
+
+/// Silent probes above the limit of sizes.
+const LEAST_SILENT: u64 = 3;
+
+/// The size above which nothing passes.
+pub(super) fn remark(key: &ProbeKey, sweep: &Sweep) -> Option<Remark> {
+    let sizes: BTreeMap<u16, &StepTally> = sweep
+        .steps
+        .iter()
+        .filter_map(|(step, tally)| match step {
+            ProbeStep::Size(size) => Some((*size, tally)),
+            _ => None,
+        })
+        .collect();
+    let passes = |tally: &StepTally| {
+        let mut answers = tally.answers.keys();
+        answers.any(|answer| *answer != ProbeAnswer::Silence && is_by_target(key.method, *answer))
+    };
+    let (&largest, _) = sizes.iter().rev().find(|(_, tally)| passes(tally))?;
+    let below = sizes.range(..=largest).map(|(_, tally)| tally);
+    let above: Vec<&StepTally> = sizes
+        .iter()
+        .filter(|(size, _)| **size > largest)
+        .map(|(_, tally)| *tally)
+        .collect();
+    // Losses at any size are no limit.
+    if above.is_empty() || !below.clone().all(|tally| passes(tally)) {
+        return None;
+    }
+    let headers = u32::from(sweep.headers);
+    let packet = u32::from(largest) + headers;
+    let next = sizes.keys().find(|size| **size > largest);
+    let next = next.map_or(packet, |next| u32::from(*next) + headers);
+    let refused = above
+        .iter()
+        .flat_map(|tally| tally.answers.keys())
+        .any(|a| is_too_big(*a));
+    if refused {
+        let text = format!(
+            "packets of {packet} bytes pass, those of {next} and more are refused as too big (by \
+             ICMP, or by this host's own device): the path's MTU lies there, and TCP finds it."
+        );
+        return Some(told("probe-size-limit", key, &text));
+    }
+    let silent: u64 = above.iter().map(|tally| tally.sent).sum();
+    let is_whole =
+        below.clone().all(|tally| is_whole(tally)) && above.iter().all(|tally| tally.sent > 1);
+    // Servers and filters that do not take data with a SYN are many.
+    let is_told = largest > 0 || matches!(key.method, ProbeMethod::Icmp | ProbeMethod::Udp);
+    (silent >= LEAST_SILENT && is_whole && is_told).then(|| {
+        let text = format!(
+            "packets of {packet} bytes are answered, those of {next} and more vanish without an ICMP \
+             error ({silent} of {silent}): a black hole for path MTU discovery, where TCP stalls on full \
+             segments - or a filter of large probes; ask by another method to tell. Let ICMP \
+             type 3 code 4 (ICMPv6 type 2) pass, or clamp the MSS to {}.",
+            packet.saturating_sub(if key.endpoint.addr.is_ipv4() { 40 } else { 60 })
+        );
+        told("probe-size-black-hole", key, &text)
+    })
+}
+
+/// Fragmentation needed (RFC 1191 §4), packet too big (RFC 4443 §3.2).
+fn is_too_big(answer: ProbeAnswer) -> bool {
+    matches!(
+        answer,
+        ProbeAnswer::Unreachable(3, 4) | ProbeAnswer::Unreachable(2, 0)
+    )
+}
+
+/// Whether all of a size was answered, time and again. A host that limits its
+/// answers leaves out some of each size, or all after its first few.
+fn is_whole(tally: &StepTally) -> bool {
+    tally.sent > 1 && tally.answered() == tally.sent
+}

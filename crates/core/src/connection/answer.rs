@@ -1,0 +1,119 @@
+//! What a segment says of the other side's bytes.
+
+use super::half::Span;
+use super::repeats::{Answer, Need};
+use super::{Connection, empty_span};
+use crate::flow::Direction;
+use crate::segment::{Segment, TcpFlags};
+
+impl Connection {
+    pub(super) fn take_ack(&mut self, segment: &Segment) -> (u64, bool) {
+        let peer = segment.direction.reverse();
+        if !segment.flags.contains(TcpFlags::ACK) {
+            return (0, false);
+        }
+        let before = self.half(peer).acked;
+        if let Some(unseen) = self.half_mut(peer).acknowledge(segment.ack, segment.at) {
+            if let Some(side) = self.side(peer) {
+                self.pairing.torn(side, unseen, segment.at);
+            }
+        }
+        let after = self.half(peer).acked;
+        (after, after > before)
+    }
+
+    /// The window that the segment advertises, in bytes; `None` where the
+    /// scaling was not seen (RFC 7323 §2.2: it holds only if both SYNs offer it).
+    pub(super) fn window(&self, segment: &Segment) -> Option<u64> {
+        let (own, peer) = (
+            self.half(segment.direction),
+            self.half(segment.direction.reverse()),
+        );
+        if !own.has_start || !peer.has_start {
+            return None;
+        }
+        let shift = match (own.window_scale, peer.window_scale) {
+            (Some(shift), Some(_)) => shift.min(14),
+            _ => 0,
+        };
+        Some(u64::from(segment.window) << shift)
+    }
+
+    /// The sender of `direction` allows its peer to send up to `edge`; whether
+    /// that is further than before.
+    pub(super) fn remember_window(&mut self, direction: Direction, edge: u64) -> bool {
+        let slot = usize::from(direction == Direction::Backward);
+        let before = self
+            .windows
+            .get_mut(slot)
+            .and_then(|slot| slot.replace(edge));
+        before.is_some_and(|before| edge > before)
+    }
+
+    /// What the segment says of the other side's bytes beyond its
+    /// acknowledgement; whether some are missing at its sender's.
+    #[inline]
+    pub(super) fn hear(&mut self, segment: &Segment, ack: u64, skipped: u16) -> bool {
+        let blocks = segment.options.sack_blocks();
+        let has_repeats = !self.half(segment.direction.reverse()).repeats.is_empty();
+        if blocks.is_empty() && (!has_repeats || ack == 0) {
+            return false;
+        }
+        self.weigh_answer(segment, blocks, ack, skipped)
+    }
+
+    pub(super) fn weigh_answer(
+        &mut self,
+        segment: &Segment,
+        blocks: &[(u32, u32)],
+        ack: u64,
+        skipped: u16,
+    ) -> bool {
+        let half = self.half_mut(segment.direction.reverse());
+        let mut spans = [empty_span(0); 4];
+        for (slot, &(left, right)) in spans.iter_mut().zip(blocks) {
+            *slot = Span {
+                start: half.offset(left),
+                end: half.offset(right),
+            };
+        }
+        let spans = spans.get(..blocks.len().min(4)).unwrap_or_default();
+        let (duplicate, sacked) = split_duplicate(spans, ack);
+        let answer = Answer {
+            at: segment.at,
+            ack,
+            sacked,
+            duplicate,
+            tsecr: segment.options.timestamps.map(|(_, tsecr)| tsecr),
+            floor: half.to_peer.floor(),
+            is_after_gap: skipped > 0,
+        };
+        let pairing = &mut self.pairing;
+        let half = match segment.direction {
+            Direction::Forward => &mut self.backward,
+            Direction::Backward => &mut self.forward,
+        };
+        let facts = &mut self.facts;
+        half.repeats.hear(&answer, |number, need| {
+            pairing.resolve(number, need);
+            if let (Some(facts), Need::Spurious) = (facts.as_mut(), need) {
+                facts.was_spurious(segment.direction.reverse());
+            }
+        });
+        !sacked.is_empty()
+    }
+}
+
+/// The bytes that arrived twice, if `spans` (SACK blocks) begin with a report
+/// of that, and what arrived beyond missing data: RFC 2883 §4 puts a D-SACK
+/// first, at or below the acknowledgement or inside the second block.
+fn split_duplicate(spans: &[Span], ack: u64) -> (Option<Span>, &[Span]) {
+    let Some((first, rest)) = spans.split_first() else {
+        return (None, spans);
+    };
+    let is_inside = |outer: &Span| outer.start <= first.start && outer.end >= first.end;
+    match first.end <= ack || rest.first().is_some_and(is_inside) {
+        true => (Some(*first), rest),
+        false => (None, spans),
+    }
+}

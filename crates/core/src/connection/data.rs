@@ -1,0 +1,112 @@
+//! What a segment's own bytes amount to.
+
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use super::Connection;
+use super::half::{Arrival, Span, carries_fin};
+use super::order::Order;
+use super::repeats::Need;
+use crate::flow::Direction;
+use crate::mark::Data;
+use crate::segment::Segment;
+
+impl Connection {
+    /// Takes in the segment's payload, if it has any.
+    pub(super) fn take_data(
+        &mut self,
+        segment: &Segment,
+        mss: u32,
+        order: Order,
+        skipped: u16,
+    ) -> Option<Data> {
+        if segment.payload_len == 0 {
+            return None;
+        }
+        let peer_slot = usize::from(segment.direction == Direction::Forward);
+        let allowed = self.windows_before.get(peer_slot).copied().flatten();
+        let allowed_now = self.windows.get(peer_slot).copied().flatten();
+        if let Some(before) = self.windows_before.get_mut(peer_slot) {
+            *before = allowed_now;
+        }
+        let trip = self.whole_trip();
+        let half = self.half_mut(segment.direction);
+        let acked = half.acked;
+        let in_flight = half.next.saturating_sub(acked);
+        let (span, arrival) = half.take(segment, order);
+        let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
+        let half = self.half(segment.direction);
+        let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
+        let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
+        Some(Data {
+            span,
+            arrival,
+            is_small: is_partial(segment.payload_len, mss),
+            has_fin: carries_fin(segment),
+            was_too_big,
+            acked,
+            edge: allowed_now.unwrap_or_default(),
+            order,
+            need: match arrival {
+                Arrival::Repeat => Need::Pending,
+                _ => Need::Needed,
+            },
+            after_cut,
+            in_flight,
+            filled_window,
+        })
+    }
+
+    /// Follows how much the segment's sender sends at a time.
+    fn after_cut(
+        &mut self,
+        segment: &Segment,
+        arrival: Arrival,
+        trip: Duration,
+        idle: bool,
+        skipped: u16,
+    ) -> bool {
+        let flight = &mut self.half_mut(segment.direction).flight;
+        let bytes = u64::from(segment.payload_len);
+        let is_repair = match arrival {
+            Arrival::Repeat | Arrival::Fill | Arrival::PastHole => true,
+            Arrival::InOrder => skipped > 0 && !flight.is_too_soon(segment.at, trip),
+            Arrival::Copy | Arrival::KeepAlive => false,
+        };
+        let after_cut = match arrival {
+            Arrival::InOrder | Arrival::PastHole => flight.take(segment.at, bytes, trip, idle),
+            _ => false,
+        };
+        if is_repair {
+            flight.cut(segment.at);
+        }
+        after_cut
+    }
+}
+
+/// Whether the segment brought bytes not seen before.
+pub(crate) fn is_progress(arrival: Arrival) -> bool {
+    matches!(
+        arrival,
+        Arrival::InOrder | Arrival::PastHole | Arrival::Fill
+    )
+}
+
+/// Whether so long a payload is no multiple of the MSS. Most are told without
+/// a division.
+#[inline]
+fn is_partial(payload_len: u32, mss: u32) -> bool {
+    match payload_len.cmp(&mss) {
+        Ordering::Less => payload_len > 0,
+        Ordering::Equal => false,
+        Ordering::Greater => payload_len % mss != 0,
+    }
+}
+
+/// An empty stretch at `offset`.
+pub(crate) fn empty_span(offset: u64) -> Span {
+    Span {
+        start: offset,
+        end: offset,
+    }
+}

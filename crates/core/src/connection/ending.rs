@@ -1,0 +1,99 @@
+//! How a connection ends, and what closes on it.
+
+use super::{Closed, Connection, End, Parting, View, Watched};
+use crate::exchange::Side;
+use crate::flow::Direction;
+use crate::mark::Data;
+use crate::segment::Segment;
+
+impl Connection {
+    pub(super) fn take_reset(&mut self, segment: &Segment, closed: &mut Closed) {
+        let is_client = self.client == Some(segment.direction);
+        if is_client && self.setup.is_awaited() && self.setup.opening.was_challenged {
+            // It resets what the server remembers; its SYN comes again.
+            return;
+        }
+        self.end = Some(End::Reset);
+        if let Some(facts) = &mut self.facts {
+            facts.reset(segment);
+        }
+        if self.setup.is_open() {
+            if self.client != Some(segment.direction) {
+                self.setup.refuse(segment.at, segment.ip.ttl);
+            }
+            let endpoints = self.endpoints();
+            closed.setups.extend(self.setup.conclude(endpoints));
+        }
+        self.pairing
+            .finish(Some((self.side(segment.direction), segment.at, true)));
+        self.collect(closed);
+    }
+
+    pub(super) fn take_fin(&mut self, segment: &Segment, by: Side, data: Option<Data>) {
+        let half = self.half_mut(segment.direction);
+        let end = match data {
+            Some(data) => data.span.end,
+            None => half.offset(segment.seq),
+        };
+        half.finish(end);
+        self.pairing.fin(by, segment.at, end);
+        if self.forward.fin.is_some() && self.backward.fin.is_some() {
+            self.end = Some(End::Finished);
+            self.pairing.finish(Some((Some(by), segment.at, false)));
+        }
+    }
+
+    /// The capture ends, or the connection is given up: closes what is open.
+    pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
+        if self.setup.is_open() {
+            closed.setups.extend(self.setup.conclude(self.endpoints()));
+        }
+        closed.connections.push((self.point, self.vantage()));
+        if let (Some(client), true) = (self.client, self.server_ttl > 0) {
+            let server = self.flow.destination(client).addr;
+            closed.servers.push((server, self.server_ttl));
+        }
+        self.pairing.finish(None);
+        self.collect(closed);
+        closed.watched.extend(self.watched(parting));
+    }
+
+    pub(super) fn watched(&mut self, parting: Parting) -> Option<Watched> {
+        let facts = self.facts.take()?;
+        let by_direction = [&self.forward, &self.backward];
+        Some(Watched {
+            facts,
+            point: self.point,
+            client: self.client,
+            ends: [
+                self.flow.source(Direction::Forward),
+                self.flow.source(Direction::Backward),
+            ],
+            vantage: self.vantage(),
+            trips: by_direction.map(|half| half.to_peer),
+            unseen: by_direction.map(|half| half.unseen_bytes),
+            last_seen: self.last_seen,
+            parting,
+        })
+    }
+
+    pub(super) fn collect(&mut self, closed: &mut Closed) {
+        if self.pairing.has_closed() {
+            let halves = [&self.forward, &self.backward];
+            let view = View::of(&self.flow, self.point, self.client, halves);
+            let before = closed.exchanges.len();
+            self.pairing.collect(&view, &mut self.setup, closed);
+            if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
+                for exchange in closed.exchanges.iter().skip(before) {
+                    facts.exchange(exchange, client);
+                }
+            }
+        }
+        self.pairing.forget(&mut closed.scratch);
+        if self.end.is_some() && self.pairing.is_idle() {
+            self.forward.retire();
+            self.backward.retire();
+            self.pairing.retire();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What pairing sees of a connection.
+
+use super::half::Half;
+use super::{half, rtt};
+use crate::event::PointId;
+use crate::exchange::Side;
+use crate::flow::{Direction, Endpoint, FlowKey};
+
+/// What pairing needs to know of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    flow: &'a FlowKey,
+    pub(crate) point: PointId,
+    client: Direction,
+    request: &'a Half,
+    response: &'a Half,
+}
+
+impl<'a> View<'a> {
+    /// Of a connection with these directions, forward and backward.
+    pub(super) fn of(
+        flow: &'a FlowKey,
+        point: PointId,
+        client: Option<Direction>,
+        halves: [&'a Half; 2],
+    ) -> Self {
+        let [forward, backward] = halves;
+        let client = client.unwrap_or(Direction::Forward);
+        let (request, response) = match client {
+            Direction::Forward => (forward, backward),
+            Direction::Backward => (backward, forward),
+        };
+        Self {
+            flow,
+            point,
+            client,
+            request,
+            response,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Endpoint {
+        self.flow.source(self.client)
+    }
+
+    pub(crate) fn server(&self) -> Endpoint {
+        self.flow.destination(self.client)
+    }
+
+    /// From the point to the server and back.
+    pub(crate) fn to_server(self) -> rtt::RoundTrip {
+        self.request.to_peer
+    }
+
+    /// From the point to the client and back.
+    pub(crate) fn to_client(self) -> rtt::RoundTrip {
+        self.response.to_peer
+    }
+
+    /// Whether the server's FIN was seen and no FIN of the client's.
+    pub(crate) fn is_left_by_server(&self) -> bool {
+        self.response.fin.is_some() && self.request.fin.is_none()
+    }
+
+    /// Whether any of one side's data was sent again so far.
+    pub(crate) fn has_repeats(&self, sender: Side) -> bool {
+        match sender {
+            Side::Client => self.request.has_repeats,
+            Side::Server => self.response.has_repeats,
+        }
+    }
+
+    /// How the client sends, and how the server does.
+    pub(crate) fn pipes(&self) -> [half::Pipe; 2] {
+        [
+            self.request.pipe(self.response),
+            self.response.pipe(self.request),
+        ]
+    }
+}

@@ -1,0 +1,191 @@
+//! What can be asked of `lagtrace load`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use lagtrace_sources::load::Method;
+
+use super::steps::Steps;
+use crate::arguments::duration;
+use crate::arguments::tls::Tls;
+
+/// What to ask for, and how hard.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --rate each connection asks again as soon as it was answered (closed
+loop): the slower the service, the fewer requests, and a stall that would have
+met a thousand users meets as many requests as there are connections. With
+--rate requests are due by the clock, and a request's latency begins when it
+was due: that is what users see. Both are printed where they differ.
+
+A timeout counts with its age. Where the generator itself was the limit, the
+report says so and judges nothing. It takes least where kept connections in
+clear text have one request each under way: io_uring drives them where the
+kernel has it for us; TLS, HTTP/2, pipelines and --fresh are on epoll.
+
+Examples:
+  lagtrace load http://shop.example:8080/
+  lagtrace load http://10.0.0.5/slow -c 20 -d 30s
+  lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
+  lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
+  lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
+  lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
+  lagtrace load http://10.0.0.5/ --pipeline 8
+  lagtrace load https://10.0.0.5/ -k --http2 --streams 10 -c 5
+  lagtrace load http://10.0.0.5/ --rcvbuf 16384 --source 10.0.0.7,10.0.0.8
+  lagtrace load http://localhost/ --unix-socket /run/app.sock
+  lagtrace load https://shop.example/ --cacert ca.pem
+  lagtrace load https://10.0.0.5/ -k --fresh             a TLS handshake for each request
+  lagtrace load http://10.0.0.5/ --sweep 1..256 -d 16s   where is the knee?
+  lagtrace load http://10.0.0.5/ --ramp 100..2000 -d 16s
+  lagtrace load http://10.0.0.5/ --rate 500 --hdr latencies.hlog
+  lagtrace load http://10.0.0.5/ --format json | jq .load.latency_ns.p99
+
+Coming from wrk, wrk2, ab, oha, hey and h2load:
+  wrk -t2 -c100 -d10s URL        load URL -t 2 -c 100 -d 10s
+  wrk2 -R 500 URL                load URL --rate 500
+  ab -k -c 10 -t 10 URL          load URL -c 10 -d 10s
+  ab -k -c 10 -n 1000 URL        load URL -c 10 -n 1000
+  oha -z 10s -c 50 -q 500 URL    load URL -d 10s -c 50 --rate 500
+  hey -z 10s -c 50 URL           load URL -d 10s -c 50
+  h2load --h1 -D 10 -c 100 URL   load URL -d 10s -c 100
+  --warm-up-time (h2load)        --warm-up
+  h2load -n N -c C -m M URL      load URL -n N -c C --http2 --streams M
+  -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
+pub(crate) struct Options {
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
+    pub(super) url: String,
+    #[command(flatten)]
+    pub(super) load: crate::diagnose::Load,
+    /// Not counted at the beginning; without it a twentieth of the duration,
+    /// between 100 and 500 ms
+    #[arg(long, alias = "warmup", value_name = "TIME", value_parser = duration::parse)]
+    pub(super) warm_up: Option<Duration>,
+    /// Write the latencies of each second to FILE as an HdrHistogram log (V2,
+    /// compressed)
+    #[arg(long, value_name = "FILE")]
+    pub(super) hdr: Option<PathBuf>,
+    /// Stop after N requests, answered or failed; none is warm-up, and without
+    /// -d it may take up to an hour
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) requests: Option<u64>,
+    /// Allow more than 2,000 connections and 20,000 requests a second
+    #[arg(long)]
+    pub(super) heavy: bool,
+    /// Go on also when most requests fail
+    #[arg(long)]
+    pub(super) keep_going: bool,
+    #[command(flatten)]
+    pub(super) steps: Steps,
+    #[command(flatten)]
+    pub(super) request: Request,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+    #[command(flatten)]
+    pub(super) tls: Tls,
+}
+
+/// The request.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub(super) struct Request {
+    /// The method
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = method)]
+    pub(super) method: Method,
+    /// A header field; takes the place of lagtrace's own of that name
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
+    pub(super) headers: Vec<String>,
+    /// Send FILE as the body of each request
+    #[arg(long, value_name = "FILE")]
+    pub(super) body: Option<PathBuf>,
+}
+
+/// The connections.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Connections")]
+pub(super) struct Connection {
+    /// Open a connection for each request
+    #[arg(long, conflicts_with_all = ["think", "quickack", "pipeline", "streams"])]
+    pub(super) fresh: bool,
+    /// Pause on a connection between a response and its next request
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(conflicts_with_all = ["quickack", "pipeline", "streams"])]
+    pub(super) think: Option<Duration>,
+    /// Acknowledge at once (TCP_QUICKACK)
+    #[arg(long)]
+    pub(super) quickack: bool,
+    /// Set TCP_NODELAY on our side, which is the default
+    #[arg(long, overrides_with = "nagle")]
+    pub(super) nodelay: bool,
+    /// Leave Nagle's algorithm on, on our side
+    #[arg(long, overrides_with = "nodelay")]
+    pub(super) nagle: bool,
+    /// Send up to N requests on a connection before the first is answered
+    /// (HTTP/1.1 pipelining)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) pipeline: u32,
+    /// Speak HTTP/2: by prior knowledge, over TLS as agreed by ALPN
+    #[arg(long, conflicts_with = "pipeline")]
+    pub(super) http2: bool,
+    /// Streams that a connection of HTTP/2 may have open at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) streams: u32,
+    /// Receive buffer of each socket, in bytes (SO_RCVBUF)
+    #[arg(long, value_name = "BYTES")]
+    pub(super) rcvbuf: Option<u32>,
+    /// Send buffer of each socket, in bytes (SO_SNDBUF)
+    #[arg(long, value_name = "BYTES")]
+    pub(super) sndbuf: Option<u32>,
+    /// Connect from these addresses of this host in turn
+    #[arg(long, value_name = "IP,…", value_delimiter = ',')]
+    pub(super) source: Vec<IpAddr>,
+    /// Connect to the Unix socket PATH; the URL's host is only asked for
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["address", "source", "ipv4", "ipv6"])]
+    #[arg(conflicts_with_all = ["quickack", "nagle", "nodelay"])]
+    pub(super) unix_socket: Option<PathBuf>,
+    /// Connect to IP instead of resolving the URL's host, which is still asked for
+    #[arg(long, value_name = "IP", conflicts_with_all = ["ipv4", "ipv6"])]
+    pub(super) address: Option<IpAddr>,
+    /// Use IPv4 only
+    #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
+    pub(super) ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', action = ArgAction::SetTrue)]
+    pub(super) ipv6: bool,
+}
+
+fn method(text: &str) -> std::result::Result<Method, String> {
+    Method::of(text).ok_or_else(|| {
+        let known: Vec<&str> = Method::ALL.iter().map(|method| method.as_str()).collect();
+        format!(
+            "`{text}` is no method that lagtrace sends: {}",
+            known.join(", ")
+        )
+    })
+}
+
+fn field(text: &str) -> std::result::Result<String, String> {
+    let is_token = |name: &str| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
+    let is_plain = !text
+        .bytes()
+        .any(|byte| byte.is_ascii_control() && byte != b'\t');
+    match text.split_once(':') {
+        Some((name, value)) if is_token(name) && is_plain => {
+            Ok(format!("{name}: {}", value.trim()))
+        }
+        _ => Err(format!(
+            "`{text}` is no header field: write it as NAME: VALUE"
+        )),
+    }
+}

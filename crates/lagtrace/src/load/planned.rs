@@ -1,0 +1,178 @@
+//! The plan that the options amount to.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lagtrace_core::event::{Event, Phase, TargetId};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target};
+use lagtrace_sources::tls::Carried;
+use lagtrace_sources::url::Url;
+
+use super::options::{Connection, Options};
+use super::warm_up;
+use crate::console::Console;
+use crate::diagnose::DURATION;
+use crate::failure::{Failure, Result};
+use crate::lookup::{self, Family};
+use crate::words;
+
+/// More requests at once than this take `--heavy`.
+const USUAL_AT_ONCE: u32 = 2_000;
+/// So does a higher rate.
+const USUAL_RATE: f64 = 20_000.0;
+/// The longest run that ends with a number of requests.
+const LONGEST_COUNTED: Duration = Duration::from_secs(3600);
+/// Longest request body read from a file.
+const MAX_BODY: u64 = 64 * 1024 * 1024;
+
+impl Options {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.heavy {
+            return Ok(());
+        }
+        let hint = "add --heavy if the service may be loaded so hard";
+        let (connections, rate) = self.steps.heaviest();
+        let connections = connections.unwrap_or(self.load.connections);
+        let at_once = u64::from(connections) * u64::from(self.connection.at_once());
+        if at_once > USUAL_AT_ONCE.into() {
+            let what = match self.connection.at_once() {
+                1 => "connections",
+                _ => "requests at once (connections times streams or places in the pipeline)",
+            };
+            let told = format!(
+                "{} {what} are more than {}",
+                words::count(at_once),
+                words::count(USUAL_AT_ONCE.into())
+            );
+            return Err(Failure::new(told).hint(hint));
+        }
+        match rate.or(self.load.rate) {
+            Some(rate) if rate > USUAL_RATE => {
+                let told = format!(
+                    "{} requests a second are more than {}",
+                    words::rate(rate),
+                    words::rate(USUAL_RATE)
+                );
+                Err(Failure::new(told).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {
+        let url: Url = self
+            .url
+            .parse()
+            .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
+        let carried = match self.connection.http2 {
+            true => Carried::Http2,
+            false => Carried::Http1,
+        };
+        let tls = self.tls.client([&url], carried)?;
+        let unix = self.connection.unix_socket.as_ref();
+        let address = match self.connection.address {
+            Some(address) => address,
+            None if unix.is_some() => Ipv4Addr::LOCALHOST.into(),
+            None => {
+                let family = Family {
+                    ipv4: self.connection.ipv4,
+                    ipv6: self.connection.ipv6,
+                };
+                lookup::address(url.host(), family, events)?
+            }
+        };
+        console.detail(&match unix {
+            Some(path) => format!("connecting to {}", path.display()),
+            None => format!("connecting to {address}, port {}", url.port()),
+        });
+        let mut plan = Plan::new(vec![Lane {
+            target: Target {
+                id: TargetId::Subject,
+                address: SocketAddr::new(address, url.port()),
+                url,
+                method: self.request.method,
+                fields: self.request.headers.clone(),
+                body: self.body()?,
+            },
+            phase: Phase::Baseline,
+            experiment: self.connection.manner(),
+            connections: self.connections(),
+        }]);
+        plan.pace = self.load.rate.map_or(Pace::ClosedLoop, Pace::Rate);
+        plan.timeout = self.load.timeout;
+        plan.threads = self.load.threads.into();
+        plan.nodelay = !self.connection.nagle;
+        plan.tls = tls;
+        plan.http2 = self.connection.http2;
+        plan.at_once = self.connection.at_once();
+        plan.sockets = self.connection.sockets();
+        plan.requests = self.requests;
+        let whole = match (self.requests, self.load.duration) {
+            (Some(_), None) => LONGEST_COUNTED,
+            (_, duration) => duration.unwrap_or(DURATION),
+        };
+        plan.warm_up = self.warm_up.unwrap_or(match self.requests {
+            Some(_) => Duration::ZERO,
+            None => warm_up(whole),
+        });
+        plan.duration = whole
+            .checked_sub(plan.warm_up)
+            .filter(|left| !left.is_zero())
+            .ok_or_else(|| {
+                Failure::new("the warm-up takes the whole duration").hint("make -d longer")
+            })?;
+        Ok(plan)
+    }
+
+    /// No more than there are requests for.
+    fn connections(&self) -> u32 {
+        let most = u32::try_from(self.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
+        self.load.connections.min(most)
+    }
+
+    fn body(&self) -> Result<Vec<u8>> {
+        let Some(path) = &self.request.body else {
+            return Ok(Vec::new());
+        };
+        let name = path.display();
+        let length = std::fs::metadata(path)
+            .with_context(|| format!("read {name}"))?
+            .len();
+        if length > MAX_BODY {
+            return Err(Failure::new(format!("{name} is longer than 64 MiB")));
+        }
+        Ok(std::fs::read(path).with_context(|| format!("read {name}"))?)
+    }
+}
+
+impl Connection {
+    fn sockets(&self) -> SocketOptions {
+        let bytes = |bytes: Option<u32>| bytes.map(|bytes| bytes as usize);
+        SocketOptions {
+            unix: self.unix_socket.clone(),
+            sources: self.source.clone(),
+            receive_buffer: bytes(self.rcvbuf),
+            send_buffer: bytes(self.sndbuf),
+        }
+    }
+
+    /// Requests that each may have under way.
+    fn at_once(&self) -> u32 {
+        match self.http2 {
+            true => self.streams,
+            false => self.pipeline,
+        }
+    }
+
+    /// What is different about its connections.
+    fn manner(&self) -> Option<Experiment> {
+        match (self.fresh, self.think, self.quickack) {
+            (true, ..) => Some(Experiment::FreshConnection),
+            (_, Some(pause), _) => Some(Experiment::ThinkTime { pause }),
+            (.., true) => Some(Experiment::QuickAck),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What must be known to read the figures of a load.
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
+
+use crate::arguments::tls;
+use crate::interrupt::Interrupt;
+
+/// A note's stable name and its text.
+type Remark = (&'static str, String);
+
+/// All that applies, what went wrong first before what it led to.
+pub(super) fn remarks(
+    plan: &Plan,
+    summary: &Summary,
+    is_failing: bool,
+    interrupt: &Interrupt,
+) -> Vec<Remark> {
+    let is_interrupted = interrupt.is_requested() && !is_failing;
+    let tls_fault = summary.tls_fault.as_ref();
+    let of_tls = tls_fault.map(|fault| ("tls-failed", tls::sentence(fault)));
+    [
+        of_tls,
+        no_http2(plan, summary),
+        nothing_connected(summary),
+        is_failing.then(broken_off),
+        is_interrupted.then(interrupted),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// That what was asked in HTTP/2 may have been heard as HTTP/1.
+fn no_http2(plan: &Plan, summary: &Summary) -> Option<Remark> {
+    let is_clear = plan.http2 && plan.lanes.iter().all(|lane| !lane.target.url.is_tls());
+    let is_strange = |lane: &LaneSummary| {
+        let is_meant = |failure| {
+            matches!(
+                failure,
+                RequestFailure::NotHttp | RequestFailure::Closed | RequestFailure::Reset
+            )
+        };
+        lane.responses() == 0 && lane.failures.iter().any(|&(failure, _)| is_meant(failure))
+    };
+    (is_clear && summary.lanes.iter().any(is_strange)).then(|| {
+        let text = "No response was HTTP/2: the server may not speak it in clear text (most do \
+                    over TLS only). Leave out --http2, or ask by https://.";
+        ("not-http2", text.to_owned())
+    })
+}
+
+fn nothing_connected(summary: &Summary) -> Option<Remark> {
+    let Ending::NothingConnected(failure) = summary.ending else {
+        return None;
+    };
+    let text = format!(
+        "No connection could be made at all ({}): the load ended early.",
+        failure.name()
+    );
+    Some(("nothing-connected", text))
+}
+
+fn broken_off() -> Remark {
+    let text = "Broken off: most requests failed, and more of them would only do harm. \
+                --keep-going goes on all the same.";
+    ("load-broken-off", text.to_owned())
+}
+
+fn interrupted() -> Remark {
+    let text = "Interrupted: the figures are of what was measured until then.";
+    ("interrupted", text.to_owned())
+}

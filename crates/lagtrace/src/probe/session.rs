@@ -1,0 +1,214 @@
+//! Probing under way: a thread for each series, what they tell in lines.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, EventBody};
+use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, steady};
+
+use super::line;
+use super::options::Options;
+use crate::arguments::Format;
+use crate::conclusion;
+use crate::console::Console;
+use crate::delivery;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+
+/// ICMP errors that Linux sends to one host at once, and then one in each
+/// `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
+const ICMP_BURST: u32 = 6;
+const ICMP_PACE: Duration = Duration::from_secs(1);
+
+/// What the series have to tell.
+enum Told {
+    Event(Box<Event>),
+    Ended(std::result::Result<(), ProbeError>),
+}
+
+/// Probing under way.
+pub(super) struct Session<'a> {
+    options: &'a Options,
+    console: &'a Console,
+    pub(super) analyzer: Analyzer,
+    pub(super) lines: Box<dyn Write + Send>,
+    pub(super) has_measured: bool,
+    /// Whether several series share the lines.
+    is_crowd: bool,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn begin(options: &'a Options, console: &'a Console) -> Result<Self> {
+        Ok(Self {
+            options,
+            console,
+            analyzer: Analyzer::new(conclusion::options(Vec::new())),
+            lines: delivery::open(console)?,
+            has_measured: false,
+            is_crowd: false,
+        })
+    }
+
+    pub(super) fn measure(&mut self, plans: Vec<SteadyPlan>, interrupt: &Interrupt) -> Result<()> {
+        self.is_crowd = plans.len() > 1;
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (sender, told) = channel();
+            for plan in &plans {
+                let (sender, stop) = (sender.clone(), &stop);
+                let may_stand_in = self.options.may_stand_in(plan);
+                scope.spawn(move || series(plan, may_stand_in, stop, &sender));
+            }
+            drop(sender);
+            let outcome = self.listen(&told, interrupt, &stop);
+            stop.store(true, Ordering::Relaxed);
+            outcome
+        })
+    }
+
+    fn listen(
+        &mut self,
+        told: &Receiver<Told>,
+        interrupt: &Interrupt,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let patience = Duration::from_millis(50);
+        loop {
+            if interrupt.is_requested() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            match told.recv_timeout(patience) {
+                Ok(Told::Event(event)) => self.take(*event)?,
+                Ok(Told::Ended(Ok(()))) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Ok(Told::Ended(Err(error))) => return Err(self.failure(error)),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn failure(&self, error: ProbeError) -> Failure {
+        let ProbeError::NotPermitted { needs, .. } = &error else {
+            return error.into();
+        };
+        let packet = &self.options.packet;
+        let otherwise = match packet.has_flags() || packet.size.is_some() {
+            true => "",
+            false => ", or ask by `--method connect`",
+        };
+        let hint = format!(
+            "run it as root or give the program the right (`setcap {}+ep`){otherwise}",
+            needs.to_lowercase()
+        );
+        Failure::from(error).hint(hint)
+    }
+
+    fn take(&mut self, event: Event) -> Result<()> {
+        let output = self.console.output();
+        if let EventBody::Probe(sample) = &event.body {
+            self.has_measured = true;
+            let line = match output.format {
+                Format::Text if output.quiet => None,
+                Format::Text => Some(line::text(sample, self.is_crowd)),
+                Format::Ndjson => Some(line::json(sample, event.at)),
+                Format::Json => None,
+            };
+            if let Some(line) = line {
+                writeln!(self.lines, "{line}")
+                    .and_then(|()| self.lines.flush())
+                    .context("write an answer")?;
+            }
+        }
+        self.analyzer.observe(event);
+        Ok(())
+    }
+}
+
+/// One target's series, on a thread of its own.
+fn series(plan: &SteadyPlan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
+    // Nobody listens any more after a failure.
+    let send = |event| {
+        let _ = sender.send(Told::Event(Box::new(event)));
+    };
+    let mut outcome = steady(plan, stop, send);
+    if let (Err(ProbeError::NotPermitted { needs, .. }), true) = (&outcome, may_stand_in) {
+        let (plan, text) = without_privilege(plan, needs);
+        send(conclusion::note("probe-without-privilege", text));
+        outcome = steady(&plan, stop, send);
+    }
+    let _ = sender.send(Told::Ended(outcome));
+}
+
+/// Whether a host's limit on ICMP errors would be met. This host's own
+/// loopback has none.
+fn is_limited(plan: &SteadyPlan) -> bool {
+    !plan.address.ip().is_loopback() && plan.count.is_none_or(|count| count > ICMP_BURST)
+}
+
+/// How to ask where the best way needs a privilege that is missing.
+fn without_privilege(plan: &SteadyPlan, needs: &str) -> (SteadyPlan, String) {
+    let mut plan = plan.clone();
+    let text = if plan.method == SteadyMethod::Icmp {
+        plan.method = SteadyMethod::Udp;
+        let paced = match is_limited(&plan) {
+            true => {
+                plan.interval = plan.interval.max(ICMP_PACE);
+                " One a second only, as most hosts send no more ICMP errors."
+            }
+            false => "",
+        };
+        format!(
+            "Asked by UDP to port {}, which a host answers by ICMP where nobody listens: an echo \
+             needs {needs}, or this group in net.ipv4.ping_group_range.{paced}",
+            plan.address.port()
+        )
+    } else {
+        plan.method = SteadyMethod::Connect;
+        format!(
+            "Asked by connect: a SYN of our own, whose times would be sharper, needs {needs}. \
+             The round trips are the kernel's own measure of the handshake."
+        )
+    };
+    (plan, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use lagtrace_core::event::TargetId;
+    use lagtrace_sources::probe::{PacketPlan, SourcePorts, Turn};
+
+    use super::*;
+
+    #[test]
+    fn errors_of_a_host_are_asked_for_no_faster_than_it_sends_them() {
+        let pace = |address: &str, count| {
+            let plan = SteadyPlan {
+                target: TargetId::Subject,
+                address: address.parse().expect("an address"),
+                method: SteadyMethod::Icmp,
+                count,
+                turn: Turn::ByTheClock,
+                interval: Duration::from_millis(200),
+                timeout: Duration::from_secs(2),
+                ports: SourcePorts::Fresh,
+                packet: PacketPlan::default(),
+            };
+            let (plan, text) = without_privilege(&plan, "CAP_NET_RAW");
+            assert_eq!(plan.method, SteadyMethod::Udp);
+            assert_eq!(text.contains("One a second"), plan.interval == ICMP_PACE);
+            plan.interval.as_millis()
+        };
+        for (address, count, expected) in [
+            ("192.0.2.7:33434", Some(10), 1000),
+            ("192.0.2.7:33434", None, 1000),
+            ("192.0.2.7:33434", Some(6), 200),
+            ("127.0.0.1:33434", Some(10), 200),
+        ] {
+            assert_eq!(pace(address, count), expected, "{address} {count:?}");
+        }
+    }
+}
