@@ -262,6 +262,39 @@ fn what_the_target_drops_is_not_lost_on_the_way() {
     );
 }
 
+/// Whatever is asked for, and over either family, is told as its schema has it.
+#[test]
+fn every_report_of_a_route_is_as_its_schema_describes() {
+    let test = "every_report_of_a_route_is_as_its_schema_describes";
+    if !has_root(test) || !has_tool(test, "ip") {
+        return;
+    }
+    let schema = include_str!("../../../../schema/report-1.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let chain = Chain::new(2);
+    chain.serve(80);
+    for arguments in [
+        &["10.97.2.2:80", "--paths", "4"][..],
+        &["fd97:2::2", "--mtu"],
+        &["[fd97:2::2]:80", "--method", "in-connection", "-c", "2"],
+        &["10.97.2.2", "--method", "dublin"],
+        &["10.97.2.2:80", "--method", "tcp-connect"],
+        &["10.97.9.9", "-m", "1"],
+    ] {
+        let common = ["route", "-n", "--format", "json", "-z", "20ms"];
+        let report = chain.lagtrace(&[&common[..], arguments].concat()).json();
+        let errors = validator
+            .iter_errors(&report)
+            .map(|error| error.to_string());
+        let errors: Vec<String> = errors.collect();
+        assert!(errors.is_empty(), "{arguments:?}: {errors:?}");
+        assert!(
+            report["hops"][0]["received"].as_u64() > Some(0),
+            "{report:#}"
+        );
+    }
+}
+
 #[test]
 fn open_and_closed_ports_of_this_host_have_their_exit_codes() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -230,12 +230,12 @@ fn a_loss_that_persists_is_told_from_limits() {
     for at in 1..3 {
         chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0");
     }
-    // Every third of all packets that come to the second router.
-    chain.filter(
-        2,
-        "prerouting",
-        "meta l4proto tcp numgen inc mod 3 == 0 drop",
-    );
+    // Every third packet that comes to the second router, of those for it and of
+    // those for the target.
+    for ttl in ["1", "> 1"] {
+        let rule = format!("meta l4proto tcp ip ttl {ttl} numgen inc mod 3 == 0 drop");
+        chain.filter(2, "prerouting", &rule);
+    }
     let plan = TracePlan {
         rounds: Some(Rounds {
             count: Some(12),
@@ -250,7 +250,9 @@ fn a_loss_that_persists_is_told_from_limits() {
         [HopState::Answers, HopState::Lossy, HopState::Lossy],
         "{hops:#?}"
     );
-    assert_eq!(route.loss_from, Some(2));
+    let lost = |hop: &Hop| (hop.sent - hop.received, hop.sent);
+    let lost: Vec<_> = hops.iter().map(lost).collect();
+    assert_eq!(route.loss_from, Some(2), "{lost:?}");
 }
 
 #[test]
