@@ -7,33 +7,39 @@ use super::page::{Page, Tone};
 use super::quantity::{bytes, counted, duration};
 use super::words;
 
-/// Options whose meaning is told, and where they have it.
-type Meaning = (fn(&LiveOptions) -> bool, &'static str);
+/// Options whose meaning is told, whether listeners have it, and the meaning.
+type Meaning = (fn(&LiveOptions) -> bool, bool, &'static str);
 
 /// What the options that stand there mean for latency.
 const MEANINGS: [Meaning; 6] = [
     (
         |o| o.nodelay == Some(false),
+        false,
         "nodelay 0: Nagle's algorithm. A write shorter than a segment waits while anything before it is not acknowledged; a peer that delays its ACKs makes that 40 ms (Linux) or 200 ms. Programs that answer in several writes set TCP_NODELAY.",
     ),
     (
         |o| o.cork == Some(true),
+        false,
         "cork 1: what is less than a segment waits until the cork is removed, 200 ms at most.",
     ),
     (
         |o| o.quickack == Some(false),
+        false,
         "quickack 0: ACKs without data wait for a response to travel with, 40 ms or more; a peer with Nagle's algorithm waits for them. A state of the kernel's own, not what the program set.",
     ),
     (
         |o| o.is_receive_buffer_set == Some(true),
+        false,
         "rcvbuf set by hand: the kernel no longer fits it to the path, and the window stays below it.",
     ),
     (
         |o| o.is_send_buffer_set == Some(true),
+        false,
         "sndbuf set by hand: the kernel no longer fits it to the path, and so much at most is in flight.",
     ),
     (
         |o| o.defer_accept_ns.is_some_and(|time| time > 0),
+        true,
         "defer accept: a connection is accepted only when its first data comes; a client that waits for a greeting waits in vain.",
     ),
 ];
@@ -47,17 +53,20 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for socket in &report.live {
         one(page, socket);
     }
-    let options: Vec<LiveOptions> = report.live.iter().filter_map(|s| s.options).collect();
-    let there = |holds: fn(&LiveOptions) -> bool| options.iter().any(holds);
-    let meanings: Vec<_> = MEANINGS
-        .into_iter()
-        .filter(|&(holds, _)| there(holds))
-        .collect();
+    // A listener sends nothing; what is accepted from it often gets options of
+    // its own.
+    let matters =
+        |socket: &&LiveSocket, is_listeners: bool| (socket.state == "LISTEN") == is_listeners;
+    let there = |&(holds, is_listeners, _): &Meaning| {
+        let sockets = report.live.iter().filter(|s| matters(s, is_listeners));
+        sockets.filter_map(|s| s.options.as_ref()).any(holds)
+    };
+    let meanings: Vec<Meaning> = MEANINGS.into_iter().filter(there).collect();
     if meanings.is_empty() {
         return;
     }
     page.heading("What these options mean");
-    for (_, text) in meanings {
+    for (_, _, text) in meanings {
         page.item(2, "•", Tone::Dim, &[(Tone::Plain, text)]);
     }
 }

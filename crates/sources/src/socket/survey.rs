@@ -95,6 +95,8 @@ pub struct Survey {
     places: Vec<(Option<u64>, DiagSocket)>,
     entering: Option<HostError>,
     reading: Option<HostError>,
+    /// Whether that left a socket without its options.
+    lacks: bool,
     /// Holders by inode, as they were found at an instant.
     holders: HashMap<u32, Vec<Holder>>,
     /// When the last search for them ended, and what it took.
@@ -130,6 +132,7 @@ impl Survey {
             places,
             entering: entering.or(namespaces.refusal),
             reading: None,
+            lacks: false,
             holders: HashMap::new(),
             searched: None,
             options: HashMap::new(),
@@ -163,6 +166,7 @@ impl Survey {
                 true => self.options(&last, &mut processes, &each.record, &holders),
                 false => None,
             };
+            self.lacks |= each.is_chosen && each.record.inode != 0 && options.is_none();
             sockets.push(live(each, holders, options));
         }
         Ok(sockets)
@@ -218,7 +222,8 @@ impl Survey {
                 "sockets in other network namespaces of this host",
             )
         });
-        let reading = self.reading.as_ref().map(|refusal| {
+        let reading = self.reading.as_ref().filter(|_| self.lacks);
+        let reading = reading.map(|refusal| {
             refusal.note(
                 "not-measured-holders",
                 "who holds some of the sockets, and their options",
