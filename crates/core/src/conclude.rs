@@ -4,7 +4,10 @@ mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
+mod live;
 mod particular;
+mod probes;
+mod queueing;
 mod quic;
 mod secured;
 mod sweep;
@@ -75,6 +78,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
+    notes.extend(live::left_out(&evidence.facts.live));
+    notes.extend(queueing::remarks(&evidence.facts));
+    notes.extend(probes::remarks(&evidence.facts));
     notes.sort();
     notes.dedup();
     notes.truncate(MAX_NOTES);
@@ -92,10 +98,11 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         load: tables::load(facts),
         sweep: None,
         phases: tables::phases(facts),
-        probes: tables::probes(facts),
+        probes: probes::probes(facts),
         route: facts.route.route(),
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
+        live: live::sockets(&facts.live),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
+use crate::live::LiveSocket;
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
@@ -96,12 +97,18 @@ pub enum EventBody {
     Load(LoadCluster),
     /// How the connections of a load run were made, when it is over.
     Transport(LoadTransport),
+    /// Where the time of a load run's requests went, when it is over.
+    Stages(LoadStages),
+    /// What came of one of several URLs of a load run, when it is over.
+    LoadUrl(LoadUrl),
     /// What a load generator itself needed.
     Generator(GeneratorSample),
     /// One request of ours with its stamps (a bounded sample of all).
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
+    /// A socket of this host as it is now.
+    LiveSocket(Box<LiveSocket>),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.
@@ -274,6 +281,77 @@ pub struct ProbeSample {
     pub headers: u16,
     /// What the answering packet said.
     pub reply: Option<Box<ProbeReply>>,
+    /// What it spent its time on, where it is a handshake of TLS or a request.
+    pub phases: Option<Box<ProbePhases>>,
+}
+
+/// What a TLS handshake or a request spent its time on, one after the other;
+/// `None` where there was no such thing. By the program's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbePhases {
+    /// Finding the name's address.
+    pub resolve: Option<Duration>,
+    /// TCP's handshake.
+    pub connect: Option<Duration>,
+    /// TLS' handshake.
+    pub handshake: Option<Duration>,
+    /// Of that, until the server's first byte.
+    pub hello: Option<Duration>,
+    /// From sending the request to the response's first byte.
+    pub first_byte: Option<Duration>,
+    /// From there to its last byte.
+    pub transfer: Option<Duration>,
+    /// What the handshake agreed on.
+    pub tls: Option<ProbeTls>,
+}
+
+impl ProbePhases {
+    /// Their names, in their order.
+    pub const NAMES: [&'static str; 6] = [
+        "resolve",
+        "connect",
+        "tls",
+        "tls-first-byte",
+        "first-byte",
+        "transfer",
+    ];
+
+    /// How long each took.
+    pub fn all(&self) -> [Option<Duration>; 6] {
+        [
+            self.resolve,
+            self.connect,
+            self.handshake,
+            self.hello,
+            self.first_byte,
+            self.transfer,
+        ]
+    }
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeTls {
+    /// The version, as on the wire: 0x0304 is TLS 1.3.
+    pub version: u16,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// Whether it resumed a session.
+    pub is_resumed: bool,
+    /// When the server's certificate ends, where it was read.
+    pub certificate_ends: Option<Timestamp>,
+}
+
+/// The name of a version of TLS by its number on the wire.
+pub fn tls_version_name(version: u16) -> &'static str {
+    match version {
+        0x0304 => "TLS 1.3",
+        0x0303 => "TLS 1.2",
+        0x0302 => "TLS 1.1",
+        0x0301 => "TLS 1.0",
+        0x0300 => "SSL 3",
+        _ => "TLS",
+    }
 }
 
 /// What the probes of a series differ in.
@@ -435,6 +513,76 @@ pub struct LoadCluster {
     pub connects: u64,
     /// Bytes received.
     pub received_bytes: u64,
+}
+
+/// Where one request's time went, by the kernel's stamps: these tile it from
+/// when it was due to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// From when it was due until `send` was called: for a free connection.
+    pub waited: Duration,
+    /// Until its last byte was at the device: in this host's own queues.
+    pub queued: Duration,
+    /// The connection's least round trip, or as much of it as there was.
+    pub path: Duration,
+    /// Beyond that until it was acknowledged: more of the path, or the peer
+    /// held its acknowledgement back (delayed ACK).
+    pub unacknowledged: Duration,
+    /// Until the response's first byte came.
+    pub server: Duration,
+    /// Until its last byte came.
+    pub response: Duration,
+    /// Until our own program had read it.
+    pub wake_up: Duration,
+    /// Whether the acknowledgement came before the response and apart from it.
+    pub is_acknowledged_apart: bool,
+}
+
+impl StageTimes {
+    /// The stages in their order, by name.
+    pub fn each(&self) -> [(&'static str, Duration); 7] {
+        [
+            ("for a connection", self.waited),
+            ("own queue", self.queued),
+            ("path", self.path),
+            ("unacknowledged", self.unacknowledged),
+            ("server", self.server),
+            ("response", self.response),
+            ("own wake-up", self.wake_up),
+        ]
+    }
+}
+
+/// Where the time of a load run's requests went: of those chosen to be stamped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadStages {
+    /// The target.
+    pub target: TargetId,
+    /// Requests whose stages are told.
+    pub requests: u64,
+    /// Requests of which stamps were missing or not believed.
+    pub without: u64,
+    /// Requests that were acknowledged before their response came.
+    pub acknowledged_apart: u64,
+    /// The stages in their order, as [`StageTimes::each`] names them.
+    pub stages: Vec<(String, Distribution)>,
+}
+
+/// What came of one of several URLs that a load run asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadUrl {
+    /// The target.
+    pub target: TargetId,
+    /// What was asked for.
+    pub url: String,
+    /// How often beside the others.
+    pub weight: u32,
+    /// As of a [`LoadCluster`].
+    pub latency: Distribution,
+    /// Failures by kind.
+    pub failures: Vec<(RequestFailure, u64)>,
+    /// Whole responses by HTTP status.
+    pub statuses: Vec<(u16, u64)>,
 }
 
 /// How the connections of one load run were made, and what they carried.

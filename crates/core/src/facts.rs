@@ -3,6 +3,7 @@
 //! Bounded: groups and counts, never lists that grow with the load.
 
 pub(crate) mod host;
+mod live;
 mod load;
 mod socket;
 mod sweep;
@@ -11,6 +12,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
+pub(crate) use live::LiveSockets;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
@@ -18,7 +20,7 @@ pub(crate) use sweep::{StepTally, Sweep};
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
     FirewallState, KernelRoute, KernelTimers, ListenerSample, Note, PointId, ProbeAnswer,
-    ProbeMethod, ProbeSample, Resolution, Stamp, TargetId,
+    ProbeMethod, ProbeSample, ProbeTls, Resolution, Stamp, TargetId,
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
@@ -38,6 +40,7 @@ pub(crate) struct Facts {
     pub(crate) route: RouteTally,
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
+    pub(crate) live: LiveSockets,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
     pub(crate) configuration: Vec<ConfigurationLine>,
@@ -59,6 +62,16 @@ pub(crate) struct ProbeKey {
     pub(crate) is_loaded: bool,
 }
 
+impl ProbeKey {
+    /// Whom they ask: an echo has no port.
+    pub(crate) fn target_name(&self) -> String {
+        match self.method {
+            ProbeMethod::Icmp => self.endpoint.addr.to_string(),
+            _ => self.endpoint.to_string(),
+        }
+    }
+}
+
 /// Probes of one kind, summed up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeGroup {
@@ -73,7 +86,13 @@ pub(crate) struct ProbeGroup {
     pub(crate) reordered: u64,
     pub(crate) noticed: Distribution,
     pub(crate) queued: Distribution,
+    /// What is left of each one's `noticed` without its round trip and queue.
+    pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
+    /// What the answered ones spent their time on, as [`ProbePhases::NAMES`]
+    /// names it.
+    pub(crate) phases: [Distribution; 6],
+    pub(crate) tls: Option<ProbeTls>,
     /// The greatest number that was answered.
     newest: Option<u32>,
     last_rtt: Option<Duration>,
@@ -113,9 +132,18 @@ impl ProbeGroup {
         self.rtt.record(rtt);
         if let Some(noticed) = sample.noticed {
             self.noticed.record(noticed);
+            let queued = sample.queued.unwrap_or_default();
+            self.own
+                .record(noticed.saturating_sub(rtt).saturating_sub(queued));
         }
         if let Some(queued) = sample.queued {
             self.queued.record(queued);
+        }
+        if let Some(phases) = &sample.phases {
+            for (all, took) in self.phases.iter_mut().zip(phases.all()) {
+                took.into_iter().for_each(|took| all.record(took));
+            }
+            self.tls = phases.tls.clone().or(self.tls.take());
         }
         self.reordered += u64::from(self.newest.is_some_and(|newest| sample.number < newest));
         self.newest = self.newest.max(Some(sample.number));
@@ -160,9 +188,12 @@ impl Facts {
             EventBody::PhaseStarted(start) => self.loads.begin(at, phase, start),
             EventBody::Load(cluster) => self.loads.cluster(phase, cluster),
             EventBody::Transport(transport) => self.loads.transport(phase, transport),
+            EventBody::Stages(stages) => self.loads.stages(phase, stages),
+            EventBody::LoadUrl(url) => self.loads.url(phase, url),
             EventBody::Generator(sample) => self.loads.generator(sample),
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
+            EventBody::LiveSocket(socket) => self.live.take(*socket),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),

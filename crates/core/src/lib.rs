@@ -30,6 +30,7 @@ pub mod histogram;
 mod http;
 pub mod icmp;
 pub mod joined;
+pub mod live;
 mod mark;
 mod modes;
 pub mod numbering;

@@ -14,6 +14,7 @@ use crate::wait::{Owner, WaitKind};
 mod connection;
 mod figures;
 mod joined;
+mod live;
 mod load;
 mod mode;
 mod record;
@@ -27,7 +28,8 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
-pub use load::{Generator, Interval, Intervals, LoadRun, TlsUse, Transport};
+pub use live::LiveSocket;
+pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
 pub use route::{
@@ -81,6 +83,9 @@ pub struct Report {
     pub hops: Vec<Hop>,
     /// Sockets seen, by owner and options.
     pub sockets: Vec<SocketGroup>,
+    /// Sockets of this host one by one, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub live: Vec<LiveSocket>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.
@@ -266,7 +271,8 @@ pub struct WaitSpan {
 /// Round trips measured by one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
-    /// `tcp-syn`, `tcp-connect`, `http-fresh`, `http-kept-alive`.
+    /// `tcp-syn`, `tcp-connect`, `tcp-flags`, `icmp`, `udp`, `tls-full`,
+    /// `tls-resumed`, `http-fresh`, `http-kept-alive`.
     pub method: String,
     /// Address and port.
     pub target: String,
@@ -301,9 +307,42 @@ pub struct Probe {
     /// How long probes lay in this host's own queue before the device had them,
     /// where the kernel stamps both; `rtt_ns` does not hold it.
     pub queued_ns: Option<ProbeFigures>,
+    /// Of `noticed_ns`, what is neither the round trip nor that queue: this
+    /// program's own calls and wake-ups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_ns: Option<ProbeFigures>,
     /// What became of the probes of each value, where they differ in one thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ProbeStepRow>,
+    /// What they spent their time on, where they are handshakes or requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<ProbePhase>,
+    /// What the latest TLS handshake agreed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ProbeTlsFacts>,
+}
+
+/// What probes spent their time on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbePhase {
+    /// `resolve`, `connect`, `tls`, `tls-first-byte` (a part of `tls`),
+    /// `first-byte`, `transfer`.
+    pub phase: String,
+    /// How many had it.
+    pub count: u64,
+    /// How long it took.
+    pub took_ns: ProbeFigures,
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeTlsFacts {
+    /// `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite's registered name.
+    pub cipher: String,
+    /// When the server's certificate ends, in nanoseconds since 1970.
+    pub certificate_ends_ns: Option<i64>,
 }
 
 /// What became of the probes of one value.

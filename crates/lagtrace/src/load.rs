@@ -5,6 +5,7 @@ mod options;
 mod planned;
 mod remarks;
 mod steps;
+mod urls;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -46,6 +47,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         console,
         interrupt: &interrupt,
         events,
+        subject: subject(&plan),
         log,
     };
     let report = match options.steps.plans(&plan, options.warm_up)? {
@@ -65,6 +67,8 @@ struct Run<'a> {
     interrupt: &'a Interrupt,
     /// What was learned before the first.
     events: Vec<Event>,
+    /// What is asked for.
+    subject: String,
     /// Where latencies are written besides.
     log: Option<Log>,
 }
@@ -90,7 +94,7 @@ impl Run<'_> {
         }
         let mut report = analyzer.finish();
         "load".clone_into(&mut report.command);
-        report.subject.clone_from(&self.options.url);
+        report.subject.clone_from(&self.subject);
         report.started = conclusion::started(Some(started.as_nanos()));
         Ok(Some(report))
     }
@@ -148,6 +152,16 @@ impl Run<'_> {
             seconds.save(log, SystemTime::UNIX_EPOCH + Duration::from_nanos(begun))?;
         }
         Ok((summary, is_failing.into_inner()))
+    }
+}
+
+/// What a plan asks for first, and how much else.
+fn subject(plan: &Plan) -> String {
+    let first = plan.lanes.first().map(|lane| lane.target.url.to_string());
+    let first = first.unwrap_or_default();
+    match plan.urls.len() {
+        0 | 1 => first,
+        several => format!("{first} and {} more", several - 1),
     }
 }
 

@@ -30,6 +30,7 @@ mod manual;
 mod probe;
 mod render;
 mod route;
+mod sockets;
 mod words;
 
 use arguments::{Arguments, Command};
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options, &console),
         Command::Load(options) => load::run(&options, &console),
         Command::Probe(options) => probe::run(&options, &console),
+        Command::Sockets(options) => sockets::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),
         Command::Completions(options) => manual::completions(&options),

@@ -1,7 +1,9 @@
 //! `lagtrace probe`: round trips to targets, by the kernel's stamps.
 
 mod line;
+mod loaded;
 mod options;
+mod packet;
 mod session;
 mod targets;
 
@@ -10,7 +12,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use lagtrace_core::event::ProbeAnswer;
 use lagtrace_core::report::{Probe, Report};
-use lagtrace_sources::probe::SteadyPlan;
+use lagtrace_sources::tls::Carried;
 
 use crate::arguments::Format;
 use crate::conclusion;
@@ -20,17 +22,26 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
 pub(crate) use options::Options;
+use options::Plan;
 use session::Session;
+pub(crate) use targets::{Ports, parse_ports};
 
 /// Series at a time: each has a thread of its own.
 const MAX_SERIES: usize = 256;
+/// The first status that says that a request could not be served (RFC 9110 §15).
+const LEAST_ERROR: u16 = 400;
 
 /// Probes, shows each answer as it comes, and sums up.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let (targets, events) = targets::find(options, console)?;
-    let plans = targets.iter().map(|target| options.plan(target));
-    let plans = plans.collect::<Result<Vec<SteadyPlan>>>()?;
+    let (targets, mut events) = targets::find(options, console)?;
+    let load = options.load(&mut events)?;
+    let urls = targets.iter().filter_map(|target| target.url.as_ref());
+    let tls = options.tls.client(urls, Carried::Http1)?;
+    let plans = targets
+        .iter()
+        .map(|target| options.plan(target, tls.as_ref()));
+    let plans = plans.collect::<Result<Vec<Plan>>>()?;
     if plans.len() > MAX_SERIES {
         let told = format!(
             "{} series at a time are too many: at most {MAX_SERIES}",
@@ -43,7 +54,10 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     events
         .into_iter()
         .for_each(|event| session.analyzer.observe(event));
-    session.measure(plans, &interrupt)?;
+    session.measure(&plans, &interrupt)?;
+    if let Some(load) = load.filter(|_| !interrupt.is_requested()) {
+        session.measure_under(&load, &plans, &interrupt)?;
+    }
     if !session.has_measured {
         return Ok(Outcome::Interrupted);
     }
@@ -89,13 +103,21 @@ fn is_faulty(probe: &Probe) -> bool {
         return syn.map_or(probe.received == 0, |syn| syn.answer != "open");
     }
     let mut answers = probe.answers.iter();
-    probe.received < probe.sent || answers.any(|answer| answer.status == "refused")
+    let is_bad = |status: &str| match status.parse::<u16>() {
+        Ok(status) => status >= LEAST_ERROR,
+        Err(_) => ["refused", "closed", "not HTTP"].contains(&status),
+    };
+    probe.received < probe.sent || answers.any(|answer| is_bad(&answer.status))
 }
 
 /// Whether the answer is what was asked for.
 fn is_good(answer: ProbeAnswer) -> bool {
     matches!(
         answer,
-        ProbeAnswer::Open | ProbeAnswer::Echo | ProbeAnswer::Datagram
+        ProbeAnswer::Open
+            | ProbeAnswer::Echo
+            | ProbeAnswer::Datagram
+            | ProbeAnswer::Secured
+            | ProbeAnswer::Status(_)
     )
 }

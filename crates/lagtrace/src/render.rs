@@ -28,6 +28,7 @@ mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod live;
 mod load;
 mod modes;
 mod ndjson;
@@ -109,6 +110,14 @@ pub(crate) fn load(report: &Report, style: &Style) -> String {
 pub(crate) fn probes(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     probes::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Live sockets, one by one.
+pub(crate) fn live(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    live::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

@@ -20,6 +20,7 @@ mod command {
     mod score;
     mod secured;
     mod server;
+    mod sockets;
     mod streams;
     mod targets;
     mod two_captures;

@@ -19,6 +19,8 @@ const MAX_REMEMBERED: usize = 1024;
 const MAX_FIELDS: usize = 128;
 /// Most interim responses (1xx) accepted before the final one.
 const MAX_INTERIM: u8 = 32;
+/// What a field begins with that sets a cookie.
+const SET_COOKIE: &[u8] = b"set-cookie:";
 /// What every head begins with.
 const PREFIX: &[u8] = b"HTTP/1.";
 
@@ -60,6 +62,9 @@ pub(crate) struct ResponseReader {
     last_head: Option<(Vec<u8>, ParsedHead)>,
     is_head_request: bool,
     interim: u8,
+    /// `Set-Cookie` fields that were not taken so far; `None` where nobody
+    /// wants them.
+    cookies: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -80,7 +85,21 @@ impl ResponseReader {
             last_head: None,
             is_head_request,
             interim: 0,
+            cookies: None,
         }
+    }
+
+    /// From now on keeps what `Set-Cookie` fields say until it is taken.
+    pub(crate) fn keep_cookies(&mut self) {
+        self.cookies = Some(Vec::new());
+    }
+
+    /// What `Set-Cookie` fields said since this was last asked.
+    pub(crate) fn take_cookies(&mut self) -> Vec<String> {
+        self.cookies
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
     }
 
     /// Forgets a response begun: what comes next is a new one's first byte.
@@ -144,6 +163,7 @@ impl ResponseReader {
     fn read_head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), NotHttp> {
         if self.partial_head.is_empty() {
             if let Some(parsed) = self.parse(bytes)? {
+                self.note_cookies(bytes.get(..parsed.len).unwrap_or_default());
                 return self.enter_body(parsed, parsed.len);
             }
             self.keep(bytes)?;
@@ -161,7 +181,8 @@ impl ResponseReader {
         if parsed.len != before + end {
             return Err(NotHttp);
         }
-        self.partial_head.clear();
+        let head = core::mem::take(&mut self.partial_head);
+        self.note_cookies(&head);
         self.enter_body(parsed, end)
     }
 
@@ -184,6 +205,19 @@ impl ResponseReader {
             *said = parsed;
         }
         Ok(parsed)
+    }
+
+    fn note_cookies(&mut self, head: &[u8]) {
+        let Some(cookies) = &mut self.cookies else {
+            return;
+        };
+        for line in head.split(|&byte| byte == b'\n') {
+            let name = line.get(..SET_COOKIE.len()).unwrap_or_default();
+            if name.eq_ignore_ascii_case(SET_COOKIE) && cookies.len() < MAX_FIELDS {
+                let value = line.get(SET_COOKIE.len()..).unwrap_or_default();
+                cookies.push(String::from_utf8_lossy(value).trim().to_owned());
+            }
+        }
     }
 
     /// Keeps a part of a head until the rest comes.

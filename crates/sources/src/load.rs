@@ -8,20 +8,24 @@
 //! A connection is a state machine without I/O, a worker's policy is another;
 //! the engine moves bytes between them and the sockets.
 
+mod by_url;
 mod cadence;
 mod collector;
 mod connection;
 mod driver;
 mod engine;
 mod http2;
+mod jar;
 mod lane;
 mod meter;
+mod mix;
 mod plan;
 mod recent;
 mod record;
 mod ring;
 mod sample;
 mod socket;
+mod stages;
 mod summary;
 mod tally;
 #[cfg(test)]
@@ -38,7 +42,7 @@ use core::time::Duration;
 use lagtrace_core::event::{Event, RequestFailure};
 use lagtrace_core::time::Timestamp;
 
-pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target};
+pub use plan::{Arrangement, Lane, Method, Pace, Plan, Target, WeightedUrl};
 pub use recent::Recent;
 pub use socket::SocketOptions;
 pub use summary::{Ending, GeneratorLoad, LaneSummary, Summary};
@@ -108,6 +112,30 @@ pub enum LoadError {
         /// How many are possible.
         most: u32,
     },
+    /// More URLs than are supported.
+    #[error("at most {most} URLs can be asked for in one run")]
+    TooManyUrls {
+        /// How many are possible.
+        most: usize,
+    },
+    /// A URL that another server answers.
+    #[error("{url} is of another scheme, host or port than the first URL")]
+    OtherOrigin {
+        /// The URL.
+        url: String,
+    },
+    /// A weight that is none.
+    #[error("the weight of a URL is a number from 1 to {most}")]
+    Weight {
+        /// The highest.
+        most: u32,
+    },
+    /// Cookies are not kept of such connections.
+    #[error("what servers set as cookies is kept in HTTP/1.1 only")]
+    Jar,
+    /// The kernel stamps no such requests.
+    #[error("stamps are of HTTP/1.1 in clear text over TCP, one request at a time")]
+    Stamps,
     /// Our sockets cannot be made as the plan wants them.
     #[error("{operation} failed")]
     Socket {

@@ -22,7 +22,7 @@ use lagtrace_core::event::{
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
 
-pub use http::http;
+pub use http::{Ask, RequestPlan, http, request};
 pub use steady::{
     LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn, steady,
 };
@@ -80,6 +80,7 @@ impl ProbePlan {
             step: None,
             headers: 0,
             reply: None,
+            phases: None,
         }
     }
 }

@@ -4,14 +4,18 @@
 //! privilege; [`foreign`] finds the target's own sockets when it runs on this
 //! host, be it in another network namespace; [`option`] reads their options and
 //! can set one on a connection of ours; [`sampler`] does both again and again
-//! while the load runs. What the samples mean is not decided here.
+//! while the load runs; [`survey`] looks at all sockets of the host. What the samples mean is not decided here.
 
 pub mod diag;
 pub mod foreign;
+mod info;
+mod namespaces;
 pub mod option;
+mod options;
 mod owner;
 mod process;
 pub mod record;
 mod reservoir;
 pub mod sampler;
+pub mod survey;
 mod watch;

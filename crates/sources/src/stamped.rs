@@ -6,7 +6,9 @@
 #![allow(unsafe_code)]
 
 mod extension;
+mod filter;
 pub(crate) mod queue;
+pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +18,9 @@ use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::time::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
+
+pub(crate) use filter::{answers_from, from_port};
 
 use queue::{HEADER_V4, Icmp, Queued, Reply, Stage, take_queued, take_reply};
 
@@ -215,7 +219,7 @@ const ALL: libc::c_uint = ARRIVALS
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-fn stamp(socket: &Socket, which: libc::c_uint) -> io::Result<()> {
+fn stamp(socket: impl AsFd, which: libc::c_uint) -> io::Result<()> {
     let which = libc::c_int::try_from(which).map_err(|_| io::ErrorKind::InvalidInput)?;
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, which)
 }
@@ -225,30 +229,6 @@ fn number_packets(socket: &Socket) -> io::Result<()> {
     // Numbering begins anew only when it was off.
     stamp(socket, ARRIVALS)?;
     stamp(socket, ALL)
-}
-
-/// A classic BPF program that passes what comes from the target's port only:
-/// raw sockets get a copy of everything that the address sends.
-pub(crate) fn from_port(target: SocketAddr) -> Vec<SockFilter> {
-    const LOAD_HEADER_LEN: u16 = 0xb1; // ldxb 4*([0]&0xf)
-    const LOAD_HALF_INDEXED: u16 = 0x48; // ldh [x + k]
-    const LOAD_HALF: u16 = 0x28; // ldh [k]
-    const JUMP_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    // IPv4 sockets see the IP header, IPv6 sockets begin behind it.
-    let mut program = match target {
-        SocketAddr::V4(_) => vec![
-            SockFilter::new(LOAD_HEADER_LEN, 0, 0, 0),
-            SockFilter::new(LOAD_HALF_INDEXED, 0, 0, 0),
-        ],
-        SocketAddr::V6(_) => vec![SockFilter::new(LOAD_HALF, 0, 0, 0)],
-    };
-    program.extend([
-        SockFilter::new(JUMP_EQUAL, 0, 1, target.port().into()),
-        SockFilter::new(RETURN, 0, 0, u32::MAX),
-        SockFilter::new(RETURN, 0, 0, 0),
-    ]);
-    program
 }
 
 /// Has packets sent whole or not at all, whatever the kernel knows of the path.

@@ -5,6 +5,7 @@
 pub(crate) mod secure;
 mod sessions;
 mod trust;
+mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -148,6 +149,16 @@ pub struct TlsPeer {
 }
 
 impl TlsPeer {
+    /// The same without the sessions that were met so far.
+    pub(crate) fn anew(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::store(Arc::new(Sessions::default()));
+        Self {
+            config: Arc::new(config),
+            name: self.name.clone(),
+        }
+    }
+
     /// A new connection's state, its ClientHello ready to be sent.
     pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())

@@ -16,7 +16,9 @@ use std::time::Duration;
 use fake::Server;
 
 use lagtrace_core::event::{Event, EventBody, Phase, RequestFailure, TargetId};
-use lagtrace_sources::load::{Ending, Lane, Method, Pace, Plan, Summary, Target, run};
+use lagtrace_sources::load::{
+    Ending, Lane, LoadError, Method, Pace, Plan, Summary, Target, WeightedUrl, run,
+};
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use nginx::Nginx;
 
@@ -103,6 +105,32 @@ fn streams_are_answered_each_with_its_own_time() {
             }
         }
     }
+}
+
+#[test]
+fn streams_ask_for_several_urls_by_weight() {
+    let Some(nginx) = Nginx::start(&clear("")) else {
+        return;
+    };
+    let mut plan = plan(&nginx, "http", "/", 1, 10);
+    let at = |path: &str, weight| WeightedUrl {
+        url: format!("http://localhost:{}{path}", nginx.other_port)
+            .parse()
+            .expect("a URL"),
+        weight,
+    };
+    plan.urls = vec![at("/", 2), at("/taken", 1)];
+    let (summary, events) = measure(&plan);
+    assert_eq!(summary.lanes[0].statuses, [(200, 200), (204, 100)]);
+    let urls = events.iter().filter_map(|event| match &event.body {
+        EventBody::LoadUrl(url) => Some((url.weight, url.statuses.clone())),
+        _ => None,
+    });
+    let urls: Vec<_> = urls.collect();
+    assert_eq!(urls, [(2, vec![(200, 200)]), (1, vec![(204, 100)])]);
+    plan.urls.push(at("/", 0));
+    let error = run(&plan, &|_| {}, &AtomicBool::new(false), |_| {});
+    assert!(matches!(error, Err(LoadError::Weight { .. })));
 }
 
 #[test]

@@ -15,7 +15,10 @@ use fake::{ClosedPort, FullBacklog, Server};
 use lagtrace_core::event::{
     Event, EventBody, ProbeAnswer, ProbeMethod, ProbeSample, Stamp, TargetId,
 };
-use lagtrace_sources::probe::{ProbeError, ProbePlan, connect, http, syn};
+use lagtrace_core::time::Timestamp;
+use lagtrace_sources::probe::{
+    Ask, ProbeError, ProbePlan, RequestPlan, connect, http, request, syn,
+};
 use lagtrace_sources::tls::{Carried, TlsClient, Trust};
 use lagtrace_sources::url::Url;
 use nginx::{Nginx, skip};
@@ -347,4 +350,167 @@ fn a_lost_syn_is_counted() {
             );
         });
     });
+}
+
+/// What handshakes or requests come to, each on a connection of its own.
+fn ask(url: &str, ask: Ask, trust: &Trust) -> Vec<ProbeSample> {
+    let url: Url = url.parse().expect("a URL");
+    let tls = TlsClient::new(trust, Carried::Http1).expect("a client");
+    let peer = tls.to(url.host()).expect("a name");
+    let plan = RequestPlan {
+        probe: plan(([127, 0, 0, 1], url.port()).into()),
+        peer: Some(peer).filter(|_| url.is_tls()),
+        url,
+        ask,
+        resolved: Some(ms(3)),
+    };
+    let mut samples = Vec::new();
+    request(&plan, &AtomicBool::new(false), |event| {
+        if let EventBody::Probe(sample) = event.body {
+            samples.push(sample);
+        }
+    })
+    .expect("sockets");
+    assert_eq!(samples.len(), 4);
+    samples
+}
+
+const SECURE: &str = "server { listen 127.0.0.1:{other_port} ssl; root {folder};
+    index page.html; {certificate} TLS }";
+
+#[test]
+fn handshakes_tell_their_phases_and_every_other_one_resumes() {
+    use ProbeMethod::{TlsFull, TlsResumed};
+    let both = [TlsFull, TlsResumed, TlsFull, TlsResumed];
+    for (lines, methods, version) in [
+        ("ssl_protocols TLSv1.3;", both, 0x0304),
+        ("ssl_protocols TLSv1.2;", both, 0x0303),
+        // Near misses: no session is kept.
+        (
+            "ssl_protocols TLSv1.3; ssl_session_tickets off;",
+            [TlsFull; 4],
+            0x0304,
+        ),
+        (
+            "ssl_protocols TLSv1.2; ssl_session_tickets off;",
+            [TlsFull; 4],
+            0x0303,
+        ),
+    ] {
+        let Some(nginx) = Nginx::start(&SECURE.replace("TLS", lines)) else {
+            return;
+        };
+        let url = format!("https://localhost:{}/", nginx.other_port);
+        let trust = Trust::Authorities(nginx.certificate());
+        let samples = ask(&url, Ask::Handshake, &trust);
+        let got: Vec<ProbeMethod> = samples.iter().map(|sample| sample.method).collect();
+        assert_eq!(got, methods, "{lines}");
+        for sample in samples {
+            assert_eq!(sample.answer, ProbeAnswer::Secured);
+            let phases = sample.phases.expect("phases");
+            assert_eq!(sample.rtt, phases.handshake);
+            assert!(phases.hello > Some(Duration::ZERO) && phases.hello <= phases.handshake);
+            assert!(phases.connect.is_some() && phases.first_byte.is_none());
+            assert_eq!(phases.resolve, (sample.number == 0).then_some(ms(3)));
+            let tls = phases.tls.expect("what was agreed on");
+            assert_eq!(tls.version, version, "{lines}");
+            assert_eq!(tls.is_resumed, sample.method == TlsResumed);
+            assert!(tls.cipher.starts_with("TLS"), "{}", tls.cipher);
+        }
+    }
+}
+
+#[test]
+fn a_certificates_end_is_read() {
+    let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "")) else {
+        return;
+    };
+    let url = format!("https://localhost:{}/", nginx.other_port);
+    let samples = ask(&url, Ask::Handshake, &Trust::Anyone);
+    let phases = samples[0].phases.as_ref().expect("phases");
+    let end = phases.tls.as_ref().and_then(|tls| tls.certificate_ends);
+    let file = nginx.certificate();
+    let output = |command: &mut Command| {
+        let output = command.output().expect("the tool runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let mut openssl = Command::new("openssl");
+    let told = output(
+        openssl
+            .args(["x509", "-noout", "-enddate", "-in"])
+            .arg(&file),
+    );
+    let told = told.trim().trim_start_matches("notAfter=");
+    let seconds = output(Command::new("date").args(["-u", "+%s", "-d", told]));
+    let seconds: i64 = seconds.trim().parse().expect("seconds");
+    assert_eq!(end, Some(Timestamp::from_parts(seconds, 0)));
+}
+
+#[test]
+fn requests_tell_what_each_part_of_them_took() {
+    let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "")) else {
+        return;
+    };
+    let plain = format!("http://127.0.0.1:{}/", nginx.port);
+    let secure = format!("https://localhost:{}/", nginx.other_port);
+    for (url, by) in [(&plain, Ask::Get), (&plain, Ask::Head), (&secure, Ask::Get)] {
+        for sample in ask(url, by, &Trust::Anyone) {
+            let told = (sample.method, sample.answer);
+            assert_eq!(told, (ProbeMethod::HttpFresh, ProbeAnswer::Status(200)));
+            let phases = sample.phases.expect("phases");
+            let parts = phases.first_byte.zip(phases.transfer);
+            assert_eq!(sample.rtt, parts.map(|(first, rest)| first + rest));
+            assert_eq!(phases.handshake.is_some(), *url == secure);
+            let tls = phases.tls;
+            assert_eq!(
+                tls.map(|tls| tls.is_resumed),
+                (*url == secure).then_some(false)
+            );
+        }
+    }
+}
+
+#[test]
+fn kept_alive_requests_tell_their_handshakes_apart() {
+    let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "ssl_protocols TLSv1.3;")) else {
+        return;
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], nginx.other_port));
+    let url: Url = format!("https://localhost:{}/", nginx.other_port)
+        .parse()
+        .expect("a URL");
+    let tls = TlsClient::new(&Trust::Anyone, Carried::Http1).expect("a client");
+    let peer = tls.to(url.host()).expect("a name");
+    let stop = AtomicBool::new(false);
+    let samples = http(&plan(address), &url, Some(&peer), &stop, |_| {}).expect("sockets");
+    let mut methods: Vec<ProbeMethod> = samples.iter().map(|sample| sample.method).collect();
+    methods.sort();
+    let expected = [
+        ProbeMethod::HttpFresh,
+        ProbeMethod::HttpFresh,
+        ProbeMethod::HttpKeptAlive,
+        ProbeMethod::HttpKeptAlive,
+        ProbeMethod::TlsFull,
+        ProbeMethod::TlsResumed,
+    ];
+    assert_eq!(methods, expected);
+}
+
+#[test]
+fn handshakes_that_fail_say_how() {
+    let Some(nginx) = Nginx::start(&SECURE.replace("TLS", "")) else {
+        return;
+    };
+    let closed = ClosedPort::of([127, 0, 0, 1].into());
+    for (port, answer) in [
+        (nginx.other_port, ProbeAnswer::NotTrusted),
+        (nginx.port, ProbeAnswer::NotTls),
+        (closed.address.port(), ProbeAnswer::Refused),
+    ] {
+        let url = format!("https://localhost:{port}/");
+        let own = Nginx::start(&SECURE.replace("TLS", "")).expect("another");
+        for sample in ask(&url, Ask::Handshake, &Trust::Authorities(own.certificate())) {
+            assert_eq!((sample.answer, sample.rtt), (answer, None));
+        }
+    }
 }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::tally::{Cost, Tally};
 use super::{Case, evidence::finding};
+use crate::event::tls_version_name;
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::Finding;
@@ -96,12 +97,5 @@ impl Secured {
 
 /// A version's name.
 pub(crate) fn version_name(version: Option<u16>) -> &'static str {
-    match version {
-        Some(0x0304) => "TLS 1.3",
-        Some(0x0303) => "TLS 1.2",
-        Some(0x0302) => "TLS 1.1",
-        Some(0x0301) => "TLS 1.0",
-        Some(0x0300) => "SSL 3",
-        _ => "TLS",
-    }
+    version.map_or("TLS", tls_version_name)
 }

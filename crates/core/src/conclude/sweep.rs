@@ -7,12 +7,12 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-use crate::event::{ProbeMethod, ProbeStep};
+use crate::event::ProbeStep;
 use crate::facts::{Facts, ProbeKey, StepTally, Sweep};
 use crate::report::{ProbeStepRow, Remark};
 use crate::segment::TcpFlags;
 
-use super::tables::answer_name;
+use super::probes::answer_name;
 
 /// The rows of one group's sweep.
 pub(super) fn rows(sweep: &Sweep) -> Vec<ProbeStepRow> {
@@ -51,12 +51,8 @@ pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
 }
 
 fn told(id: &str, key: &ProbeKey, text: &str) -> Remark {
-    let target = match key.method {
-        ProbeMethod::Icmp => key.endpoint.addr.to_string(),
-        _ => key.endpoint.to_string(),
-    };
     Remark {
         id: id.to_owned(),
-        text: format!("{target}: {text}"),
+        text: format!("{}: {text}", key.target_name()),
     }
 }

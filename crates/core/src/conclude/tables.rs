@@ -6,13 +6,13 @@ use core::time::Duration;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::compare;
-use crate::event::{CounterScope, Phase, PhaseStart, ProbeAnswer, ProbeMethod, Stamp, TargetId};
+use crate::event::{CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
 use crate::report::{
-    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Probe,
-    ProbeFigures, Remark, Setting, SocketGroup, StatusCount, Tally, TlsUse, Transport,
+    Cluster, Counter, ExperimentOutcome, Figures, Generator, LoadRun, PhaseSpan, Remark, Setting,
+    SocketGroup, Stage, Stages, StatusCount, Tally, TlsUse, Transport, UrlRun,
 };
 use crate::time::Timestamp;
 
@@ -69,6 +69,8 @@ pub(super) fn load(facts: &Facts) -> Option<LoadRun> {
         first_byte_ns: Figures::from(&sum.first_byte),
         even_pace_ns: even_pace(start, at_once, &sum.latency, seconds),
         intervals: compare::intervals(&subject_clusters(facts)),
+        stages: facts.loads.stages.as_ref().map(stages),
+        urls: urls(facts),
         warm_up_seconds: warm_up(facts, at),
         generator: facts.loads.generator.map(|sample| Generator {
             busiest_share: sample.busiest_share,
@@ -96,6 +98,56 @@ fn even_pace(
         let interval = Duration::from_secs_f64(interval.min(seconds));
         Figures::from(&seen.at_even_pace(interval))
     })
+}
+
+/// Where requests' time went, and where most of it.
+fn stages(told: &LoadStages) -> Stages {
+    let sum = |(_, times): &&(String, Distribution)| times.sum_ns();
+    let largest = told.stages.iter().max_by_key(sum);
+    Stages {
+        requests: told.requests,
+        without: told.without,
+        acknowledged_apart: told.acknowledged_apart,
+        stages: told
+            .stages
+            .iter()
+            .map(|(name, times)| Stage {
+                name: name.clone(),
+                time_ns: Figures::from(times),
+            })
+            .collect(),
+        largest: largest
+            .filter(|_| told.requests > 0)
+            .map(|(name, _)| name.clone()),
+    }
+}
+
+/// What came of each of the subject's URLs.
+fn urls(facts: &Facts) -> Vec<UrlRun> {
+    let of_subject = |url: &&LoadUrl| url.target == TargetId::Subject;
+    let urls = facts.loads.urls.iter().filter(of_subject);
+    urls.map(|url| UrlRun {
+        url: url.url.clone(),
+        weight: url.weight,
+        responses: url.statuses.iter().map(|(_, count)| count).sum(),
+        failed: url.failures.iter().map(|(_, count)| count).sum(),
+        outcomes: outcomes(url),
+        latency_ns: Figures::from(&url.latency),
+    })
+    .collect()
+}
+
+fn outcomes(url: &LoadUrl) -> Vec<StatusCount> {
+    let statuses = url
+        .statuses
+        .iter()
+        .map(|(status, count)| (status.to_string(), *count));
+    let failures = url
+        .failures
+        .iter()
+        .map(|(f, count)| (f.name().to_owned(), *count));
+    let counted = |(status, count)| StatusCount { status, count };
+    statuses.chain(failures).map(counted).collect()
 }
 
 fn subject_clusters(facts: &Facts) -> Vec<Cluster> {
@@ -176,83 +228,6 @@ fn target_name(target: TargetId) -> &'static str {
     match target {
         TargetId::Subject => "subject",
         TargetId::Twin => "twin",
-    }
-}
-
-pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
-    facts
-        .probes
-        .iter()
-        .map(|(key, group)| Probe {
-            method: method_name(key.method).to_owned(),
-            target: match key.method {
-                ProbeMethod::Icmp => key.endpoint.addr.to_string(),
-                _ => key.endpoint.to_string(),
-            },
-            during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
-            sent: group.sent,
-            received: group.rtt.count(),
-            late: group.late,
-            lost: group
-                .answers
-                .get(&ProbeAnswer::Silence)
-                .copied()
-                .unwrap_or_default(),
-            duplicates: group.duplicates,
-            reordered: group.reordered,
-            ttl: group.ttl,
-            answers: group
-                .answers
-                .iter()
-                .map(|(answer, &count)| StatusCount {
-                    status: answer_name(*answer),
-                    count,
-                })
-                .collect(),
-            stamp: match group.stamp {
-                Some(Stamp::Kernel) => "kernel",
-                _ => "user",
-            }
-            .to_owned(),
-            rtt_ns: ProbeFigures::from(&group.rtt),
-            jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
-            noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
-            queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
-            steps: super::sweep::rows(&group.sweep),
-        })
-        .collect()
-}
-
-fn method_name(method: ProbeMethod) -> &'static str {
-    match method {
-        ProbeMethod::TcpSyn => "tcp-syn",
-        ProbeMethod::TcpConnect => "tcp-connect",
-        ProbeMethod::TcpFlags => "tcp-flags",
-        ProbeMethod::HttpFresh => "http-fresh",
-        ProbeMethod::HttpKeptAlive => "http-kept-alive",
-        ProbeMethod::TlsFull => "tls-full",
-        ProbeMethod::TlsResumed => "tls-resumed",
-        ProbeMethod::Icmp => "icmp",
-        ProbeMethod::Udp => "udp",
-    }
-}
-
-pub(super) fn answer_name(answer: ProbeAnswer) -> String {
-    match answer {
-        ProbeAnswer::Open => "open".to_owned(),
-        ProbeAnswer::Refused => "refused".to_owned(),
-        ProbeAnswer::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
-        ProbeAnswer::Silence => "silence".to_owned(),
-        ProbeAnswer::Status(status) => status.to_string(),
-        ProbeAnswer::Closed => "closed".to_owned(),
-        ProbeAnswer::NotHttp => "not HTTP".to_owned(),
-        ProbeAnswer::Secured => "secured".to_owned(),
-        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
-        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
-        ProbeAnswer::NotTls => "no TLS".to_owned(),
-        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
-        ProbeAnswer::Echo => "echo".to_owned(),
-        ProbeAnswer::Datagram => "datagram".to_owned(),
     }
 }
 

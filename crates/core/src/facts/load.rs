@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    GeneratorSample, LoadCluster, LoadTransport, Phase, PhaseStart, RequestFailure, RequestSample,
-    TargetId,
+    GeneratorSample, LoadCluster, LoadStages, LoadTransport, LoadUrl, Phase, PhaseStart,
+    RequestFailure, RequestSample, TargetId,
 };
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
@@ -18,6 +18,8 @@ const MAX_PHASES: usize = 1024;
 const MAX_CLUSTERS: usize = 4096;
 /// Seconds of a phase that are looked at: more than the longest load has.
 const MAX_SECONDS: u64 = 2 * 24 * 3600;
+/// URLs of loads kept.
+const MAX_URLS: usize = 1024;
 /// Single requests kept.
 const MAX_SAMPLES: usize = 8192;
 
@@ -36,6 +38,10 @@ pub(crate) struct Loads {
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,
     /// What the generator needed in the run that was hardest for it.
     pub(crate) generator: Option<GeneratorSample>,
+    /// Where the time of the subject's baseline went, where that was asked.
+    pub(crate) stages: Option<LoadStages>,
+    /// What came of each of the baseline's URLs, where there are several.
+    pub(crate) urls: Vec<LoadUrl>,
 }
 
 /// Requests of one target in one phase.
@@ -148,6 +154,18 @@ impl Loads {
                 known.resumed.merge(&more.resumed);
             }
             (known, more) => *known = known.take().or(more),
+        }
+    }
+
+    pub(crate) fn stages(&mut self, phase: Phase, stages: LoadStages) {
+        if phase == Phase::Baseline && stages.target == TargetId::Subject {
+            self.stages = Some(stages);
+        }
+    }
+
+    pub(crate) fn url(&mut self, phase: Phase, url: LoadUrl) {
+        if phase == Phase::Baseline && self.urls.len() < MAX_URLS {
+            self.urls.push(url);
         }
     }
 

@@ -54,11 +54,61 @@ pub struct LoadRun {
     /// seconds and groups of connections again; `None` for too few of them.
     #[serde(default)]
     pub intervals: Option<Intervals>,
+    /// Where the time of requests went, by the kernel's stamps; `None` where
+    /// they were not asked for.
+    #[serde(default)]
+    pub stages: Option<Stages>,
+    /// What came of each URL, as they were given; empty where there was one.
+    #[serde(default)]
+    pub urls: Vec<UrlRun>,
     /// Seconds at the beginning that are not counted.
     #[serde(default)]
     pub warm_up_seconds: f64,
     /// What the generator itself needed.
     pub generator: Option<Generator>,
+}
+
+/// Where the time of requests went, by the kernel's stamps of those chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stages {
+    /// Requests whose stages are told.
+    pub requests: u64,
+    /// Requests of which stamps were missing or not believed.
+    pub without: u64,
+    /// Requests that were acknowledged before their response came; of others
+    /// the path is the connection's least round trip and the rest the server's.
+    pub acknowledged_apart: u64,
+    /// The stages of each request, in their order; they add up to its latency.
+    pub stages: Vec<Stage>,
+    /// The stage that took most in all; `None` without any request.
+    pub largest: Option<String>,
+}
+
+/// One stage of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// What it is: `for a connection`, `own queue`, `path`, `unacknowledged`,
+    /// `server`, `response`, `own wake-up`.
+    pub name: String,
+    /// How long requests were in it.
+    pub time_ns: Figures,
+}
+
+/// What came of one of several URLs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UrlRun {
+    /// What was asked for.
+    pub url: String,
+    /// How often beside the others.
+    pub weight: u32,
+    /// Whole responses.
+    pub responses: u64,
+    /// Requests without a whole response.
+    pub failed: u64,
+    /// Responses by status, failures by kind.
+    pub outcomes: Vec<StatusCount>,
+    /// As the run's `latency_ns`.
+    pub latency_ns: Figures,
 }
 
 /// The 95 % intervals of a run's quantiles.

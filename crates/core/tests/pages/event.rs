@@ -121,6 +121,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         step: None,
         headers: 0,
         reply: None,
+        phases: None,
     };
     let one = |_| Event::here(at, Phase::Baseline, EventBody::Probe(sample.clone()));
     Ok((0..count).map(one).collect())

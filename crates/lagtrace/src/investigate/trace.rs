@@ -205,8 +205,9 @@ fn echoed(event: &Event, target: SocketAddr) -> Option<Event> {
         noticed: None,
         queued: None,
         step: None,
-        reply: None,
         headers: 0,
+        reply: None,
+        phases: None,
     };
     Some(Event {
         body: EventBody::Probe(sample),

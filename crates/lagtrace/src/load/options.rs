@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 use lagtrace_sources::load::Method;
 
 use super::steps::Steps;
+use super::urls::Urls;
 use crate::arguments::duration;
 use crate::arguments::tls::Tls;
 
@@ -30,6 +31,8 @@ Examples:
   lagtrace load http://10.0.0.5/slow -c 20 -d 30s
   lagtrace load http://10.0.0.5/slow --rate 500 -d 1m
   lagtrace load http://10.0.0.5/api -X POST -H 'Content-Type: application/json' --body order.json
+  lagtrace load 8@http://10.0.0.5/ 2@/search?q=x /cart -b 'session=4711'
+  lagtrace load http://10.0.0.5/slow --stamps            where did the time go?
   lagtrace load http://10.0.0.5/ --fresh                 a connection for each request
   lagtrace load http://10.0.0.5/ -n 10000 -c 10          exactly so many requests
   lagtrace load http://10.0.0.5/ --pipeline 8
@@ -53,11 +56,11 @@ Coming from wrk, wrk2, ab, oha, hey and h2load:
   h2load --h1 -D 10 -c 100 URL   load URL -d 10s -c 100
   --warm-up-time (h2load)        --warm-up
   h2load -n N -c C -m M URL      load URL -n N -c C --http2 --streams M
-  -H, -m/-X, -d @FILE            -H, -X, --body FILE")]
+  -H, -m/-X, -d @FILE            -H, -X, --body FILE
+  siege -f FILE, h2load -i FILE  load --urls FILE")]
 pub(crate) struct Options {
-    // No doc comment: rustdoc would take the brackets for a link.
-    #[arg(help = "The service, http[s]://HOST[:PORT]/PATH")]
-    pub(super) url: String,
+    #[command(flatten)]
+    pub(super) urls: Urls,
     #[command(flatten)]
     pub(super) load: crate::diagnose::Load,
     /// Not counted at the beginning; without it a twentieth of the duration,
@@ -73,6 +76,11 @@ pub(crate) struct Options {
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "warm_up")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests: Option<u64>,
+    /// Say where requests' time went, by the kernel's stamps: own queue, path,
+    /// server, response, own wake-up (HTTP/1.1 in clear text; up to a thousand
+    /// requests a second on each thread)
+    #[arg(long, conflicts_with_all = ["http2", "pipeline", "unix_socket"])]
+    pub(super) stamps: bool,
     /// Allow more than 2,000 connections and 20,000 requests a second
     #[arg(long)]
     pub(super) heavy: bool,
@@ -99,6 +107,13 @@ pub(super) struct Request {
     /// A header field; takes the place of lagtrace's own of that name
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
     pub(super) headers: Vec<String>,
+    /// Cookies to send with each request, as NAME=VALUE; NAME=VALUE
+    #[arg(short = 'b', long, value_name = "COOKIES", value_parser = cookies)]
+    pub(super) cookie: Vec<String>,
+    /// Keep the cookies that the server sets, on each connection its own, and
+    /// send them; those of --cookie are what each begins with (HTTP/1.1)
+    #[arg(long, conflicts_with = "http2")]
+    pub(super) cookies: bool,
     /// Send FILE as the body of each request
     #[arg(long, value_name = "FILE")]
     pub(super) body: Option<PathBuf>,
@@ -168,6 +183,19 @@ fn method(text: &str) -> std::result::Result<Method, String> {
             known.join(", ")
         )
     })
+}
+
+fn cookies(text: &str) -> std::result::Result<String, String> {
+    let is_pair = |pair: &str| {
+        let name = pair.split_once('=').map_or("", |(name, _)| name.trim());
+        !name.is_empty() && !pair.bytes().any(|byte| byte.is_ascii_control())
+    };
+    match text.split(';').all(is_pair) {
+        true => Ok(text.trim().to_owned()),
+        false => Err(format!(
+            "`{text}` holds no cookies: write them as NAME=VALUE; NAME=VALUE"
+        )),
+    }
 }
 
 fn field(text: &str) -> std::result::Result<String, String> {

@@ -8,9 +8,8 @@ use lagtrace_core::event::{Event, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_sources::load::{Lane, Pace, Plan, SocketOptions, Target};
 use lagtrace_sources::tls::Carried;
-use lagtrace_sources::url::Url;
 
-use super::options::{Connection, Options};
+use super::options::{Connection, Options, Request};
 use super::warm_up;
 use crate::console::Console;
 use crate::diagnose::DURATION;
@@ -62,10 +61,10 @@ impl Options {
     }
 
     pub(super) fn plan(&self, console: &Console, events: &mut Vec<Event>) -> Result<Plan> {
-        let url: Url = self
-            .url
-            .parse()
-            .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
+        let urls = self.urls.all()?;
+        let Some(url) = urls.first().map(|first| first.url.clone()) else {
+            return Err(Failure::new("there is no URL to ask for"));
+        };
         let carried = match self.connection.http2 {
             true => Carried::Http2,
             false => Carried::Http1,
@@ -87,19 +86,27 @@ impl Options {
             Some(path) => format!("connecting to {}", path.display()),
             None => format!("connecting to {address}, port {}", url.port()),
         });
+        let body = self.body()?;
+        if body.len() as u64 * urls.len() as u64 > MAX_BODY {
+            let told = "the body is longer than 64 MiB for all URLs together";
+            return Err(Failure::new(told).hint("give fewer URLs"));
+        }
         let mut plan = Plan::new(vec![Lane {
             target: Target {
                 id: TargetId::Subject,
                 address: SocketAddr::new(address, url.port()),
                 url,
                 method: self.request.method,
-                fields: self.request.headers.clone(),
-                body: self.body()?,
+                fields: self.request.fields(),
+                body,
             },
             phase: Phase::Baseline,
             experiment: self.connection.manner(),
             connections: self.connections(),
         }]);
+        if urls.len() > 1 {
+            plan.urls = urls;
+        }
         plan.pace = self.load.rate.map_or(Pace::ClosedLoop, Pace::Rate);
         plan.timeout = self.load.timeout;
         plan.threads = self.load.threads.into();
@@ -109,6 +116,8 @@ impl Options {
         plan.at_once = self.connection.at_once();
         plan.sockets = self.connection.sockets();
         plan.requests = self.requests;
+        plan.stamps = self.stamps;
+        plan.keeps_cookies = self.request.cookies;
         let whole = match (self.requests, self.load.duration) {
             (Some(_), None) => LONGEST_COUNTED,
             (_, duration) => duration.unwrap_or(DURATION),
@@ -144,6 +153,17 @@ impl Options {
             return Err(Failure::new(format!("{name} is longer than 64 MiB")));
         }
         Ok(std::fs::read(path).with_context(|| format!("read {name}"))?)
+    }
+}
+
+impl Request {
+    /// The header fields that are given, cookies among them.
+    fn fields(&self) -> Vec<String> {
+        let mut fields = self.headers.clone();
+        if !self.cookie.is_empty() {
+            fields.push(format!("Cookie: {}", self.cookie.join("; ")));
+        }
+        fields
     }
 }
 

@@ -1,13 +1,17 @@
 //! An answer in a line.
 
+use std::time::Duration;
+
 use lagtrace_core::event::{
-    Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, ProbeStep, ReplySegment, Stamp,
+    Coming, ProbeAnswer, ProbeMethod, ProbePhases, ProbeReply, ProbeSample, ProbeStep, ProbeTls,
+    ReplySegment, Stamp, tls_version_name,
 };
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_core::time::Timestamp;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::is_good;
+use crate::conclusion;
 use crate::words;
 
 /// For people, as `hping3` prints it; with the target where there are several.
@@ -38,6 +42,9 @@ pub(super) fn text(sample: &ProbeSample, with_target: bool) -> String {
     words.extend(sample.ttl.map(|ttl| format!("ttl {ttl}")));
     if let Some(reply) = &sample.reply {
         words.extend(packet(sample, reply));
+    }
+    if let Some(phases) = &sample.phases {
+        words.push(spent(phases));
     }
     words.join(" ")
 }
@@ -93,6 +100,40 @@ fn segment(segment: &ReplySegment) -> String {
     words.join(" ")
 }
 
+/// What the time went to, in its order.
+fn spent(phases: &ProbePhases) -> String {
+    let names = ["resolve", "connect", "TLS", "", "first byte", "rest"];
+    let hello = phases.hello.map_or_else(String::new, |hello| {
+        format!(" (first byte after {})", words::time(hello))
+    });
+    let named = names.iter().zip(phases.all());
+    let mut parts: Vec<String> = named
+        .filter(|(name, _)| !name.is_empty())
+        .filter_map(|(name, took)| Some((name, took?)))
+        .map(|(name, took)| match *name {
+            "TLS" => format!("TLS {}{hello}", words::time(took)),
+            name => format!("{name} {}", words::time(took)),
+        })
+        .collect();
+    parts.extend(phases.tls.as_ref().map(agreed));
+    parts.join(" · ")
+}
+
+fn agreed(tls: &ProbeTls) -> String {
+    let resumed = if tls.is_resumed { "resumed" } else { "full" };
+    let version = tls_version_name(tls.version);
+    let ends = tls
+        .certificate_ends
+        .map_or_else(String::new, |end| format!(" · certificate to {}", day(end)));
+    format!("{resumed} {version} {}{ends}", tls.cipher)
+}
+
+/// The day of an instant, as YYYY-MM-DD.
+fn day(at: Timestamp) -> String {
+    let text = conclusion::started(Some(at.as_nanos()));
+    text.split('T').next().unwrap_or_default().to_owned()
+}
+
 /// What came back, in a word or two.
 pub(super) fn answer(answer: ProbeAnswer) -> String {
     match answer {
@@ -114,13 +155,14 @@ pub(super) fn answer(answer: ProbeAnswer) -> String {
 }
 
 /// For programs: one object.
-pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
+pub(super) fn json(sample: &ProbeSample, at: Timestamp, is_loaded: bool) -> String {
     let reply = sample.reply.as_deref();
     let segment = reply.and_then(|reply| reply.segment);
-    json!({
+    let mut line = json!({
         "type": "answer",
         "at_ns": at.as_nanos(),
         "target": target(sample),
+        "during": if is_loaded { "loaded" } else { "idle" },
         "number": sample.number,
         "sent_flags": match sample.step {
             Some(ProbeStep::Flags(flags)) => Some(TcpFlags(flags).to_string()),
@@ -151,6 +193,38 @@ pub(super) fn json(sample: &ProbeSample, at: Timestamp) -> String {
         "window_scale": segment.and_then(|segment| segment.options.window_scale),
         "sack_permitted": segment.map(|segment| segment.options.sack_permitted),
         "tsval": segment.and_then(|segment| segment.options.timestamps.map(|(value, _)| value)),
-    })
-    .to_string()
+    });
+    if let (Some(phases), Some(line)) = (&sample.phases, line.as_object_mut()) {
+        line.extend(phase_fields(phases));
+    }
+    line.to_string()
+}
+
+/// What the time went to; `tls_first_byte_ns` is a part of `tls_ns`.
+fn phase_fields(phases: &ProbePhases) -> Map<String, Value> {
+    let took = |took: Duration| Value::from(took.as_nanos() as u64);
+    let named = ProbePhases::NAMES.iter().zip(phases.all());
+    let mut fields: Map<String, Value> = named
+        .map(|(name, it)| {
+            (
+                format!("{}_ns", name.replace('-', "_")),
+                it.map_or(Value::Null, took),
+            )
+        })
+        .collect();
+    if let Some(tls) = &phases.tls {
+        let end = tls
+            .certificate_ends
+            .map(|end| conclusion::started(Some(end.as_nanos())));
+        fields.extend([
+            (
+                "tls_version".to_owned(),
+                tls_version_name(tls.version).into(),
+            ),
+            ("tls_cipher".to_owned(), tls.cipher.clone().into()),
+            ("tls_resumed".to_owned(), tls.is_resumed.into()),
+            ("certificate_ends".to_owned(), end.into()),
+        ]);
+    }
+    fields
 }

@@ -4,29 +4,23 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use lagtrace_core::event::TargetId;
-use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{
-    LEAST_INTERVAL, PacketPlan, Sizes, SourcePorts, SteadyMethod, SteadyPlan, Turn,
+    Ask, LEAST_INTERVAL, PacketPlan, ProbePlan, RequestPlan, Sizes, SteadyMethod, SteadyPlan, Turn,
 };
 
-use super::targets::{self, Flags, Ports, Target};
+use lagtrace_sources::tls::TlsClient;
+use lagtrace_sources::url::{Host, Url};
+
+use super::loaded::Loaded;
+use super::packet::{Packet, Request};
+use super::targets::{self, Ports, Target};
 use crate::arguments::duration;
+use crate::arguments::tls::Tls;
 use crate::failure::{Failure, Result};
 
 /// Probes where none are told: of a series, and of each value of a sweep.
 const USUAL_COUNT: u32 = 10;
 const EACH_STEP: u32 = 3;
-/// What open and closed ports answer differently, and filters let pass or not:
-/// `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
-const MATRIX: [TcpFlags; 7] = [
-    TcpFlags::SYN,
-    TcpFlags::ACK,
-    TcpFlags::SYN.with(TcpFlags::ACK),
-    TcpFlags::FIN,
-    TcpFlags::FIN.with(TcpFlags::ACK),
-    TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
-    TcpFlags(0),
-];
 /// What `ping` sends.
 const ECHO_SIZE: u16 = 56;
 
@@ -38,7 +32,8 @@ stamps it as it leaves and its answer as it comes, so that the time is right
 also while this host is busy. Without that right `connect` asks, whose round
 trip the kernel measures too. A target without a port is asked by ICMP echo.
 
-An answer that comes after --timeout counts as late, not as lost.
+An answer that comes after --timeout counts as late, not as lost. Handshakes and
+requests are made one after the other, --interval apart, and given up then.
 
 Examples:
   lagtrace probe shop.example:443
@@ -48,6 +43,9 @@ Examples:
   sudo lagtrace probe 10.0.0.5:80 --matrix               which filter is there
   lagtrace probe 10.0.0.5 --size 1200-1472/8             which sizes pass
   lagtrace probe [2001:db8::7]:53 --method udp --size 12
+  lagtrace probe shop.example -m tls                     handshakes, full and resumed
+  lagtrace probe https://shop.example/cart -m http       where one request's time goes
+  lagtrace probe 10.0.0.5:80 --loaded http://10.0.0.5/   where queues are
   lagtrace probe 10.0.0.5:80 --format ndjson | jq .rtt_ns
 
 Coming from hping3 and ping:
@@ -81,67 +79,18 @@ pub(crate) struct Options {
     pub(super) timeout: Duration,
     #[command(flatten)]
     pub(super) packet: Packet,
+    #[command(flatten)]
+    pub(super) request: Request,
+    #[command(flatten)]
+    pub(super) queueing: Loaded,
+    #[command(flatten)]
+    pub(super) tls: Tls,
     /// Use IPv4 only
     #[arg(short = '4', action = ArgAction::SetTrue, conflicts_with = "ipv6")]
     pub(super) ipv4: bool,
     /// Use IPv6 only
     #[arg(short = '6', action = ArgAction::SetTrue)]
     pub(super) ipv6: bool,
-}
-
-/// What the probes' packets look like.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Packets")]
-pub(super) struct Packet {
-    /// Send from PORT, or from each of FIRST-LAST in turn, instead of from a
-    /// new port each time
-    #[arg(short, long, value_name = "PORT", value_parser = targets::parse_source_ports)]
-    pub(super) source_port: Option<SourcePorts>,
-    /// Send over this interface instead of the one that the kernel routes over
-    #[arg(short = 'I', long, value_name = "IF")]
-    pub(super) interface: Option<String>,
-    /// Payload bytes, or a sweep of them as FIRST-LAST/STEP; ICMP has 56 unless
-    /// told otherwise
-    #[arg(long, value_name = "BYTES", value_parser = targets::parse_sizes)]
-    pub(super) size: Option<Sizes>,
-    /// Have no packet fragmented, whatever is known of the path; a sweep of sizes
-    /// never is
-    #[arg(long)]
-    pub(super) dont_fragment: bool,
-    /// Send segments with these control bits, in turn, instead of SYNs: S, A, FA,
-    /// FPU, 0 for none. Needs CAP_NET_RAW
-    #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
-    pub(super) flags: Option<Flags>,
-    /// The same for S,A,SA,F,FA,FPU,0: what they are answered with tells which
-    /// filter stands before a port
-    #[arg(long, conflicts_with = "flags")]
-    pub(super) matrix: bool,
-    /// Time to live, or hop limit
-    #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
-    pub(super) ttl: Option<u8>,
-    /// Type of service, or traffic class: 0 to 255
-    #[arg(long, value_name = "BYTE")]
-    pub(super) tos: Option<u8>,
-    /// Maximum segment size that a SYN offers
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) mss: Option<u16>,
-}
-
-impl Packet {
-    /// Control bits other than a SYN's; none for SYNs only.
-    fn flags(&self) -> Vec<TcpFlags> {
-        match (&self.flags, self.matrix) {
-            (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),
-            (Some(Flags(flags)), _) => flags.clone(),
-            (None, true) => MATRIX.to_vec(),
-            (None, false) => Vec::new(),
-        }
-    }
-
-    /// Whether somebody told which segments to send.
-    pub(super) fn has_flags(&self) -> bool {
-        self.matrix || self.flags.is_some()
-    }
 }
 
 /// How to ask.
@@ -158,11 +107,28 @@ pub(super) enum Method {
     Icmp,
     /// A UDP datagram, answered by one or by ICMP port unreachable
     Udp,
+    /// A TLS handshake on a connection of its own; every other one may resume
+    Tls,
+    /// An HTTP request on a connection of its own, over TLS for https URLs
+    Http,
+}
+
+/// A series of probes.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// At a steady pace.
+    Steady(SteadyPlan),
+    /// One handshake or request after the other.
+    Request(RequestPlan),
 }
 
 impl Options {
     /// What the target is asked, and how.
-    pub(super) fn plan(&self, target: &Target) -> Result<SteadyPlan> {
+    pub(super) fn plan(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Plan> {
+        if let Some(url) = &target.url {
+            return self.request_plan(target, url, tls).map(Plan::Request);
+        }
+        self.check_request()?;
         let method = self.method_for(target);
         self.check(method)?;
         let plan = self.plan_by(method, target);
@@ -179,7 +145,67 @@ impl Options {
             let told = format!("{} cannot be swept at once", swept.join(" and "));
             return Err(Failure::new(told).hint("give one of them several values, the others one"));
         }
-        Ok(plan)
+        Ok(Plan::Steady(plan))
+    }
+
+    fn request_plan(
+        &self,
+        target: &Target,
+        url: &Url,
+        tls: Option<&TlsClient>,
+    ) -> Result<RequestPlan> {
+        if !self.packet.is_usual() {
+            let told = "`--method tls` and `--method http` leave their packets to the kernel";
+            return Err(Failure::new(told).hint("leave out the options for packets"));
+        }
+        let ask = match (self.method, self.request.head) {
+            (Method::Tls, _) => {
+                self.check_request()?;
+                Ask::Handshake
+            }
+            (_, true) => Ask::Head,
+            (_, false) => Ask::Get,
+        };
+        let count = self.count.unwrap_or(USUAL_COUNT);
+        let peer = tls.filter(|_| url.is_tls()).map(|tls| tls.to(url.host()));
+        Ok(RequestPlan {
+            probe: ProbePlan {
+                count: if count == 0 { u32::MAX } else { count },
+                interval: self.interval,
+                timeout: self.timeout,
+                silences: u32::MAX,
+                ..ProbePlan::new(TargetId::Subject, target.address)
+            },
+            url: url.clone(),
+            peer: peer.transpose()?,
+            ask,
+            resolved: target.resolved,
+        })
+    }
+
+    /// Refuses what only requests have a use for.
+    fn check_request(&self) -> Result<()> {
+        let request = &self.request;
+        match request.head || request.path != "/" {
+            true => Err(
+                Failure::new("--head and --path are for `--method http` only")
+                    .hint("add `--method http`, or leave them out"),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// What a target is asked for where it takes a request or a handshake.
+    pub(super) fn url(&self, text: &str, host: &Host, port: Option<u16>) -> Result<Option<Url>> {
+        let is_url = text.contains("://");
+        let (scheme, path) = match self.method {
+            Method::Http if is_url => return Ok(Some(text.parse()?)),
+            Method::Http => ("http", self.request.path.as_str()),
+            Method::Tls => ("https", "/"),
+            _ => return Ok(None),
+        };
+        let port = port.map_or_else(String::new, |port| format!(":{port}"));
+        Ok(Some(format!("{scheme}://{host}{port}{path}").parse()?))
     }
 
     fn method_for(&self, target: &Target) -> SteadyMethod {
@@ -189,6 +215,8 @@ impl Options {
             (Method::Auto, true) | (Method::Syn, _) => SteadyMethod::Syn,
             (Method::Connect, _) => SteadyMethod::Connect,
             (Method::Udp, _) => SteadyMethod::Udp,
+            // Their targets have URLs.
+            (Method::Tls | Method::Http, _) => SteadyMethod::Connect,
         }
     }
 

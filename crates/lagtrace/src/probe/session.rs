@@ -4,26 +4,31 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody};
-use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, steady};
+use lagtrace_sources::load;
+use lagtrace_sources::probe::{ProbeError, SteadyMethod, SteadyPlan, request, steady};
 
-use super::line;
-use super::options::Options;
+use super::options::{Options, Plan};
+use super::{line, loaded};
 use crate::arguments::Format;
 use crate::conclusion;
 use crate::console::Console;
 use crate::delivery;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::words;
 
 /// ICMP errors that Linux sends to one host at once, and then one in each
 /// `net.ipv4.icmp_ratelimit` (`XRLIM_BURST_FACTOR` in `net/ipv4/route.c`).
 const ICMP_BURST: u32 = 6;
 const ICMP_PACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked at whether somebody wants an end.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What the series have to tell.
 enum Told {
@@ -40,6 +45,8 @@ pub(super) struct Session<'a> {
     pub(super) has_measured: bool,
     /// Whether several series share the lines.
     is_crowd: bool,
+    /// Whether the load runs.
+    is_loaded: bool,
 }
 
 impl<'a> Session<'a> {
@@ -51,24 +58,92 @@ impl<'a> Session<'a> {
             lines: delivery::open(console)?,
             has_measured: false,
             is_crowd: false,
+            is_loaded: false,
         })
     }
 
-    pub(super) fn measure(&mut self, plans: Vec<SteadyPlan>, interrupt: &Interrupt) -> Result<()> {
+    pub(super) fn measure(&mut self, plans: &[Plan], interrupt: &Interrupt) -> Result<()> {
         self.is_crowd = plans.len() > 1;
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let (sender, told) = channel();
-            for plan in &plans {
-                let (sender, stop) = (sender.clone(), &stop);
-                let may_stand_in = self.options.may_stand_in(plan);
-                scope.spawn(move || series(plan, may_stand_in, stop, &sender));
-            }
+            self.begin_all(scope, plans, &stop, &sender);
             drop(sender);
             let outcome = self.listen(&told, interrupt, &stop);
             stop.store(true, Ordering::Relaxed);
             outcome
         })
+    }
+
+    /// The same while the load runs. Both end with the first that does.
+    pub(super) fn measure_under(
+        &mut self,
+        load: &load::Plan,
+        plans: &[Plan],
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let told = format!(
+            "{} to the load",
+            words::plural(load.connections().into(), "connection")
+        );
+        self.console.outcome("loaded", &told);
+        self.is_loaded = true;
+        let (stop, stop_load) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let (sender, told) = channel();
+            let (loading, stops) = (sender.clone(), [&stop, &stop_load]);
+            let loads = scope.spawn(move || {
+                let [stop, stop_load] = stops;
+                let outcome = loaded::run(load, stop_load, |event| {
+                    let _ = loading.send(Told::Event(Box::new(event)));
+                });
+                stop.store(true, Ordering::Relaxed);
+                outcome
+            });
+            self.warm_up(interrupt, &stop);
+            let (probes, answers) = channel();
+            self.begin_all(scope, plans, &stop, &probes);
+            drop((sender, probes));
+            // The load's own come first: what is probed is told to be loaded by
+            // them.
+            let forwarded = told.try_iter().try_for_each(|told| self.hear(told));
+            let outcome = forwarded.and_then(|()| self.listen(&answers, interrupt, &stop));
+            stop.store(true, Ordering::Relaxed);
+            stop_load.store(true, Ordering::Relaxed);
+            let rest = told.iter().try_for_each(|told| self.hear(told));
+            let loads = loads.join();
+            outcome.and(rest)?;
+            loads.unwrap_or(Ok(()))
+        })
+    }
+
+    /// Waits until the load is at its height.
+    fn warm_up(&self, interrupt: &Interrupt, stop: &AtomicBool) {
+        let begun = Instant::now();
+        while begun.elapsed() < loaded::WARM_UP
+            && !interrupt.is_requested()
+            && !stop.load(Ordering::Relaxed)
+        {
+            thread::sleep(PATIENCE);
+        }
+    }
+
+    /// A thread for each series.
+    fn begin_all<'scope>(
+        &self,
+        scope: &'scope thread::Scope<'scope, '_>,
+        plans: &'scope [Plan],
+        stop: &'scope AtomicBool,
+        sender: &Sender<Told>,
+    ) {
+        for plan in plans {
+            let sender = sender.clone();
+            let may_stand_in = match plan {
+                Plan::Steady(plan) => self.options.may_stand_in(plan),
+                Plan::Request(_) => false,
+            };
+            scope.spawn(move || series(plan, may_stand_in, stop, &sender));
+        }
     }
 
     fn listen(
@@ -77,17 +152,22 @@ impl<'a> Session<'a> {
         interrupt: &Interrupt,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let patience = Duration::from_millis(50);
         loop {
             if interrupt.is_requested() {
                 stop.store(true, Ordering::Relaxed);
             }
-            match told.recv_timeout(patience) {
-                Ok(Told::Event(event)) => self.take(*event)?,
-                Ok(Told::Ended(Ok(()))) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Ok(Told::Ended(Err(error))) => return Err(self.failure(error)),
+            match told.recv_timeout(PATIENCE) {
+                Ok(told) => self.hear(told)?,
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
             }
+        }
+    }
+
+    fn hear(&mut self, told: Told) -> Result<()> {
+        match told {
+            Told::Event(event) => self.take(*event),
+            Told::Ended(outcome) => outcome.map_err(|error| self.failure(error)),
         }
     }
 
@@ -114,7 +194,7 @@ impl<'a> Session<'a> {
             let line = match output.format {
                 Format::Text if output.quiet => None,
                 Format::Text => Some(line::text(sample, self.is_crowd)),
-                Format::Ndjson => Some(line::json(sample, event.at)),
+                Format::Ndjson => Some(line::json(sample, event.at, self.is_loaded)),
                 Format::Json => None,
             };
             if let Some(line) = line {
@@ -129,10 +209,17 @@ impl<'a> Session<'a> {
 }
 
 /// One target's series, on a thread of its own.
-fn series(plan: &SteadyPlan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
+fn series(plan: &Plan, may_stand_in: bool, stop: &AtomicBool, sender: &Sender<Told>) {
     // Nobody listens any more after a failure.
     let send = |event| {
         let _ = sender.send(Told::Event(Box::new(event)));
+    };
+    let plan = match plan {
+        Plan::Steady(plan) => plan,
+        Plan::Request(plan) => {
+            let _ = sender.send(Told::Ended(request(plan, stop, send)));
+            return;
+        }
     };
     let mut outcome = steady(plan, stop, send);
     if let (Err(ProbeError::NotPermitted { needs, .. }), true) = (&outcome, may_stand_in) {

@@ -1,11 +1,12 @@
 //! Which addresses and ports to probe.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use lagtrace_core::event::Event;
+use lagtrace_core::event::{Event, EventBody};
 use lagtrace_core::segment::TcpFlags;
 use lagtrace_sources::probe::{Sizes, SourcePorts};
-use lagtrace_sources::url::Host;
+use lagtrace_sources::url::{Host, Url};
 
 use super::options::{Method, Options};
 use crate::console::Console;
@@ -23,16 +24,20 @@ const MAX_PORTS: usize = 1024;
 const UDP_PORT: u16 = 33_434;
 
 /// An address to probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
     /// Whether somebody named the port.
     pub(super) has_port: bool,
+    /// What to ask for, where it is asked by a request or a handshake.
+    pub(super) url: Option<Url>,
+    /// How long it took to find the address of its name.
+    pub(super) resolved: Option<Duration>,
 }
 
 /// A list of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ports(Vec<u16>);
+pub(crate) struct Ports(pub(crate) Vec<u16>);
 
 /// The targets that the options name, and what was observed on the way.
 pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>, Vec<Event>)> {
@@ -45,6 +50,10 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             ipv6: options.ipv6,
         };
         let address = lookup::address(&host, family, &mut events)?;
+        let resolved = events.last().and_then(|event| match &event.body {
+            EventBody::Resolution(it) => Some(it.took),
+            _ => None,
+        });
         if let Host::Name(name) = &host {
             console.outcome("resolve", &format!("{name} is {address}"));
         }
@@ -62,9 +71,13 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
             }
             // An echo knows no ports.
             let port = port.filter(|_| options.method != Method::Icmp);
+            let url = options.url(text, &host, port)?;
+            let port = url.as_ref().map(Url::port).or(port);
             let target = Target {
                 address: SocketAddr::new(address, port.unwrap_or(UDP_PORT)),
                 has_port: port.is_some(),
+                url,
+                resolved: resolved.filter(|_| matches!(host, Host::Name(_))),
             };
             // Told twice, it is one: its answers could not be told apart.
             if !targets.contains(&target) {
@@ -76,7 +89,7 @@ pub(super) fn find(options: &Options, console: &Console) -> Result<(Vec<Target>,
 }
 
 /// Reads a list of ports and ranges of them.
-pub(super) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
+pub(crate) fn parse_ports(text: &str) -> std::result::Result<Ports, String> {
     let mut ports = Vec::new();
     for part in text.split(',') {
         let (first, last) = range(part)?;

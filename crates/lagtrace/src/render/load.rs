@@ -1,5 +1,8 @@
 //! A load run: rate, latencies, their distribution, the generator's part.
 
+mod stages;
+mod urls;
+
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::{Figures, Generator, Interval, LoadRun, Report};
 
@@ -30,6 +33,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.table(2, &figures(load));
     intervals(page, load);
     ways(page, load);
+    stages::write(page, load);
+    urls::write(page, load);
     if let Some(details) = &report.details {
         distribution(page, &details.latency);
     }

@@ -1,11 +1,12 @@
 //! Round trips as `ping` and `hping3` sum them up, and the route's hops.
 
-use lagtrace_core::report::{Probe, ProbeFigures, ProbeStepRow, Report};
+use lagtrace_core::report::{Probe, ProbeFigures, ProbePhase, ProbeStepRow, ProbeTlsFacts, Report};
 
 use super::latency::statuses;
 use super::page::{Page, Tone};
 use super::table::{Align, Table, dim, plain};
 use super::{quantity, route};
+use crate::conclusion;
 
 /// Writes the probes and the hops.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -59,9 +60,52 @@ fn summary(page: &mut Page, probe: &Probe) {
             page.paragraph(4, Tone::Dim, &ladder(probe, noticed));
         }
     }
+    if !probe.phases.is_empty() {
+        page.table(4, &phases(&probe.phases));
+    }
+    if let Some(tls) = &probe.tls {
+        page.paragraph(4, Tone::Dim, &agreed(tls));
+    }
     if !probe.steps.is_empty() {
         page.table(4, &steps(&probe.steps));
     }
+}
+
+/// What the time went to, in its order.
+fn phases(rows: &[ProbePhase]) -> Table {
+    let mut table = Table::new(&[
+        (Align::Name, "of it"),
+        (Align::Right, "median"),
+        (Align::Right, "p90"),
+        (Align::Right, "p99"),
+        (Align::Right, "most"),
+    ]);
+    for row in rows {
+        let name = match row.phase.as_str() {
+            "tls" => "TLS handshake",
+            "tls-first-byte" => "  to its first byte",
+            "first-byte" => "request to first byte",
+            "transfer" => "first to last byte",
+            other => other,
+        };
+        let took = &row.took_ns;
+        let mut cells = vec![plain(name)];
+        cells.extend(
+            [took.p50, took.p90, took.p99, took.max].map(|ns| plain(quantity::duration(ns))),
+        );
+        table.row(cells);
+    }
+    table
+}
+
+/// What the handshakes agreed on.
+fn agreed(tls: &ProbeTlsFacts) -> String {
+    let ends = tls.certificate_ends_ns.map_or_else(String::new, |end| {
+        let end = conclusion::started(Some(end));
+        let day = end.split('T').next().unwrap_or_default();
+        format!(", a certificate that ends on {day}")
+    });
+    format!("{}, {}{ends}", tls.version, tls.cipher)
 }
 
 /// What became of each value; of neighbours with the same outcome one line.
@@ -98,8 +142,14 @@ fn steps(rows: &[ProbeStepRow]) -> Table {
 
 /// What a program sees beside what the kernel stamps.
 fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
-    let queued = probe.queued_ns.as_ref().map_or(0, |queued| queued.p50);
-    let own = noticed.p50.saturating_sub(probe.rtt_ns.p50);
+    let own = match &probe.own_ns {
+        Some(own) => format!(
+            "its own calls and wake-up {} (p99 {}), ",
+            quantity::duration(own.p50),
+            quantity::duration(own.p99)
+        ),
+        None => String::new(),
+    };
     let queue = match &probe.queued_ns {
         Some(queued) => format!(
             "its queue before the device {} (p99 {}), ",
@@ -108,12 +158,16 @@ fn ladder(probe: &Probe, noticed: &ProbeFigures) -> String {
         ),
         None => String::new(),
     };
+    let by = match probe.method.as_str() {
+        "tcp-connect" => "TCP_INFO",
+        _ => "its kernel's stamps",
+    };
     format!(
-        "a program of this host saw {} (p99 {}): beside the round trip {queue}its own calls and \
-         wake-up {}",
+        "a program of this host saw {} (p99 {}): {own}{queue}the way and the peer {} \
+         (medians, by {by})",
         quantity::duration(noticed.p50),
         quantity::duration(noticed.p99),
-        quantity::duration(own.saturating_sub(queued)),
+        quantity::duration(probe.rtt_ns.p50),
     )
 }
 

@@ -589,7 +589,10 @@ fn probe(method: &str, sent: u64, answer: &str, [min, mean, max, mdev]: [u64; 4]
         jitter_ns: (max - min) / 3,
         noticed_ns: None,
         queued_ns: None,
+        own_ns: None,
         steps: Vec::new(),
+        phases: Vec::new(),
+        tls: None,
         answers: vec![StatusCount {
             status: answer.to_owned(),
             count: sent,

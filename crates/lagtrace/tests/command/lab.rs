@@ -244,13 +244,20 @@ impl Lab {
         Some(Self { id: id.to_owned() })
     }
 
-    /// `lagtrace diagnose` on the client, as JSON.
-    fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
+    /// `lagtrace` on the client.
+    fn command(&self, arguments: &[&str]) -> Command {
         let namespace = format!("lagtrace-{}-client", self.id);
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace]);
-        command.arg(program()).args(["diagnose", url]);
-        run(command.args(["--format", "json"]).args(arguments))
+        command.arg(program()).args(arguments);
+        command
+    }
+
+    /// `lagtrace diagnose` on the client, as JSON.
+    fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
+        run(self
+            .command(&["diagnose", url, "--format", "json"])
+            .args(arguments))
     }
 
     /// Edits nginx's configuration and lets it read it again.
@@ -284,6 +291,51 @@ impl Drop for Lab {
     fn drop(&mut self) {
         lagtrace(["lab", "down", &self.id]);
     }
+}
+
+/// Under load the server's sockets are seen to hold answers back, and those of
+/// its healthy twin are not.
+#[test]
+fn held_answers_are_seen_at_live_sockets() {
+    let Some(lab) = Lab::up("held_answers_are_seen_at_live_sockets", "nagle-delayed-ack") else {
+        return;
+    };
+    let looks = |port: &str| {
+        let url = format!("http://10.77.0.2:{port}/");
+        let mut load = lab.command(&["load", &url, "-c", "20", "-d", "4s", "-q"]);
+        let mut load = load.stdout(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let sockets = ["sockets", "--name", "nginx", "-p", port, "--format", "json"];
+        let report = lagtrace(sockets.iter().chain(&["-f", "-i", "10ms", "-d", "2s"]));
+        load.wait().unwrap();
+        let report = report.expect(0).json();
+        let list = report["live"].as_array().unwrap().clone();
+        let busy = list.into_iter().filter(|s| s["state"] == "ESTAB");
+        let busy: Vec<Value> = busy.collect();
+        assert!(busy.len() >= 20, "{report:#}");
+        assert!(
+            busy.iter().all(|s| s["peer"][0]["name"] == "lagtrace"),
+            "{report:#}"
+        );
+        let sum = |part: &str| {
+            busy.iter()
+                .map(|s| s["holding"][part].as_f64().unwrap())
+                .sum::<f64>()
+        };
+        let remarks: Vec<Value> = busy
+            .iter()
+            .flat_map(|s| s["remarks"].as_array().unwrap().clone())
+            .collect();
+        let held = remarks
+            .iter()
+            .filter(|text| text.as_str().unwrap().contains("held back"));
+        (sum("count") / sum("of"), held.count(), busy)
+    };
+    let (share, told, sockets) = looks("8080");
+    assert!(share > 0.5 && told == sockets.len(), "{share} {told}");
+    assert_eq!(sockets[0]["options"]["nodelay"], false);
+    let (share, told, sockets) = looks("80");
+    assert!(share < 0.05 && told == 0, "{share} {told} {sockets:#?}");
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! `lagtrace load` against a server of our own. No privilege is needed here.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
 use super::program::{Run, during, lagtrace, notes};
 use super::server::{Manner, OK, Server};
+
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn load(url: &str, options: &[&str]) -> Run {
     let common = ["load", url, "-d", "1s", "--format", "json"];
@@ -181,7 +184,11 @@ fn a_log_of_histograms_is_written() {
 
 /// Takes one request; its head and body.
 fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut reader = BufReader::new(stream);
+    next_request(&mut BufReader::new(stream))
+}
+
+/// The same of what may hold more behind it.
+fn next_request(reader: &mut impl std::io::BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -240,6 +247,148 @@ fn method_fields_and_body_arrive_as_they_were_given() {
     );
     assert!(head.contains("\r\nUser-Agent: lagtrace/"), "{head}");
     assert_eq!(body, b"{\"n\": 1}");
+}
+
+#[test]
+fn stamps_say_where_the_time_went() {
+    let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), HELLO));
+    let url = server.url();
+    let report = load(&url, &["-c", "2", "--stamps"]).expect(0).json();
+    let stages = &report["load"]["stages"];
+    assert_eq!(stages["largest"], "server", "{stages:#}");
+    assert!(stages["requests"].as_u64() > Some(20), "{stages:#}");
+    let arguments = ["load", &url, "-d", "1s", "-c", "2", "--stamps"];
+    let text = lagtrace(arguments).expect(0).stdout;
+    assert!(text.contains("Most of the time went to: server"), "{text}");
+    let secured = url.replace("http://", "https://");
+    let run = lagtrace(["load", &secured, "-k", "-d", "1s", "--stamps"]).expect(2);
+    assert!(run.stderr.contains("clear text"), "{run:#?}");
+}
+
+#[test]
+fn several_urls_are_asked_by_weight_and_told_apart() {
+    // Answers by path, and 403 without the cookie.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            thread::spawn(move || {
+                while let Some((head, _)) = next_request(&mut reader) {
+                    let status = match head.split(' ').nth(1) {
+                        _ if !head.contains("\r\nCookie: a=1; b=2\r\n") => "403 No",
+                        Some("/slow") => {
+                            sleep(Duration::from_millis(40));
+                            "200 OK"
+                        }
+                        Some("/none") => "404 None",
+                        _ => "200 OK",
+                    };
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("urls");
+    fs::write(&file, "# the rest\n2@/slow\n\n/none\n").unwrap();
+    let first = format!("7@http://{address}/");
+    let arguments = [
+        "load",
+        &first,
+        "--urls",
+        file.to_str().unwrap(),
+        "-n",
+        "100",
+    ];
+    let more = ["-c", "2", "-t", "1", "-b", "a=1; b=2", "--format", "json"];
+    let rings = lagtrace(arguments.iter().chain(&more)).expect(1).json();
+    let piped = ["--pipeline", "3"];
+    let piped = lagtrace(arguments.iter().chain(&more).chain(&piped))
+        .expect(1)
+        .json();
+    for report in [rings, piped] {
+        let run = &report["load"];
+        assert_eq!(
+            (&run["responses"], &run["failed"]),
+            (&100.into(), &0.into())
+        );
+        let urls = run["urls"].as_array().unwrap();
+        let seen: Vec<_> = urls
+            .iter()
+            .map(|url| (url["weight"].as_u64(), url["responses"].as_u64()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Some(7), Some(70)),
+                (Some(2), Some(20)),
+                (Some(1), Some(10))
+            ]
+        );
+        assert_eq!(urls[2]["outcomes"][0]["status"], "404");
+        assert_eq!(urls[1]["url"], format!("http://{address}/slow"));
+        let slow = urls[1]["latency_ns"]["p50"].as_u64();
+        assert!(slow >= Some(40_000_000), "{run:#}");
+    }
+    let other = ["load", &first, "http://127.0.0.2:9/", "-d", "1s"];
+    let run = lagtrace(other).expect(2);
+    assert!(
+        run.stderr.contains("another scheme, host or port"),
+        "{run:#?}"
+    );
+    let text = lagtrace(arguments.iter().chain(&["-b", "a=1; b=2"]))
+        .expect(1)
+        .stdout;
+    assert!(text.contains("URLs") && text.contains("/slow"), "{text}");
+}
+
+#[test]
+fn each_connection_keeps_the_cookies_that_it_is_given() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let numbers: &'static AtomicU64 = Box::leak(Box::default());
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            thread::spawn(move || {
+                // The first of a connection has no session and is given one.
+                let number = numbers.fetch_add(1, Ordering::SeqCst);
+                let mut expected = "\r\nCookie: seen=0\r\n".to_owned();
+                for count in 0.. {
+                    let Some((head, _)) = next_request(&mut reader) else {
+                        return;
+                    };
+                    let status = match head.contains(&expected) {
+                        true => "200 OK",
+                        false => "403 No",
+                    };
+                    let field = format!("seen={count}.{number}");
+                    expected = format!("\r\nCookie: {field}\r\n");
+                    let answer = format!(
+                        "HTTP/1.1 {status}\r\nset-cookie: {field}; Path=/; HttpOnly\r\n\
+                         Content-Length: 0\r\n\r\n"
+                    );
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let arguments = ["load", &url, "-n", "60", "-c", "3", "-b", "seen=0"];
+    let json = ["--format", "json"];
+    let kept = ["--cookies"];
+    let run = lagtrace(arguments.iter().chain(&json).chain(&kept)).expect(0);
+    let report = run.json();
+    assert_eq!(report["load"]["outcomes"][0]["status"], "200");
+    assert_eq!(report["load"]["responses"], 60);
+    // Without them all but the first of each connection have the wrong one.
+    let report = lagtrace(arguments.iter().chain(&json)).expect(1).json();
+    assert_eq!(report["load"]["outcomes"][1]["status"], "403");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::program::{during, has_root, lagtrace, notes};
+use super::program::{during, has_root, has_tool, lagtrace, notes, program, run};
+use super::server::{Manner, Server};
 
 #[test]
 fn an_open_port_is_probed_and_summed_up() {
@@ -142,6 +143,96 @@ fn each_answer_is_an_object_a_line() {
 }
 
 #[test]
+fn what_waits_under_load_is_placed_by_the_phases() {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (short, long) = (Duration::from_millis(3), Duration::from_millis(30));
+    for (manner, is_queue) in [
+        (Manner::AnswersInTurn(short, ANSWER), true),
+        // As slow without the load.
+        (Manner::AnswersAfter(long, ANSWER), false),
+    ] {
+        let server = Server::start(manner);
+        let url = server.url();
+        let arguments = ["probe", &url, "-m", "http", "--loaded", &url];
+        let options = ["--connections", "20", "-c", "6", "-i", "10ms", "-W", "10s"];
+        let run = lagtrace(
+            arguments
+                .iter()
+                .chain(&options)
+                .chain(&["--format", "json"]),
+        );
+        let report = run.expect(0).json();
+        let probes = report["probes"].as_array().unwrap();
+        let told: Vec<_> = probes
+            .iter()
+            .map(|probe| {
+                (
+                    probe["during"].as_str().unwrap(),
+                    probe["received"].as_u64(),
+                )
+            })
+            .collect();
+        assert_eq!(told, [("idle", Some(6)), ("loaded", Some(6))], "{report:#}");
+        assert!(
+            report["load"]["responses"].as_u64() > Some(20),
+            "{report:#}"
+        );
+        assert_eq!(
+            notes(&report).contains(&"probe-queueing"),
+            is_queue,
+            "{report:#}"
+        );
+        if is_queue {
+            let text = report["notes"].to_string();
+            assert!(text.contains("wait in the target's program"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_of_ones_own_is_told_from_the_way() {
+    const TEST: &str = "a_full_queue_of_ones_own_is_told_from_the_way";
+    let has_all = ["unshare", "tc", "nginx"]
+        .iter()
+        .all(|tool| has_tool(TEST, tool));
+    if !has_root(TEST) || !has_all {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display().to_string();
+    std::fs::write(folder.path().join("page"), "x".repeat(200_000)).unwrap();
+    let text = format!(
+        "daemon off; user root; error_log stderr crit; pid {home}/pid; events {{}}
+http {{ access_log off; server {{ listen 127.0.0.1:80; root {home}; }} }}\n"
+    );
+    std::fs::write(folder.path().join("nginx.conf"), text).unwrap();
+    // What both ends send goes through one queue, which is this host's.
+    let script = "
+        ip link set lo up
+        tc qdisc add dev lo root tbf rate 40mbit burst 200000 limit 400000
+        nginx -c $1/nginx.conf 2>/dev/null &
+        while ! [ -s $1/pid ]; do sleep 0.02; done
+        $2 probe 127.0.0.1:80 --loaded http://127.0.0.1/page --connections 10 \
+            -c 8 -i 30ms --format json
+        kill $!";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--net", "sh", "-c", script, "sh", &home])
+        .arg(program());
+    let run = run(&mut command);
+    let report = run.json();
+    let told = notes(&report);
+    assert!(told.contains(&"probe-queueing-own"), "{report:#}");
+    let loaded = &report["probes"][1];
+    let median = |what: &str| loaded[what]["p50"].as_u64().unwrap();
+    assert_eq!(loaded["during"], "loaded");
+    assert!(
+        median("queued_ns") > 1_000_000 && median("own_ns") > 0,
+        "{report:#}"
+    );
+}
+
+#[test]
 fn what_it_cannot_probe_is_said() {
     for (arguments, told) in [
         (
@@ -180,6 +271,26 @@ fn what_it_cannot_probe_is_said() {
         (
             &["probe", "127.0.0.1", "-m", "icmp", "-p", "80,443"],
             "--port",
+        ),
+        (&["probe", "127.0.0.1:80", "--head"], "--method http"),
+        (
+            &[
+                "probe",
+                "127.0.0.1:80",
+                "-c",
+                "0",
+                "--loaded",
+                "http://127.0.0.1/",
+            ],
+            "--loaded takes an end",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "-m", "tls", "--head"],
+            "--method http",
+        ),
+        (
+            &["probe", "127.0.0.1:80", "-m", "http", "--ttl", "3"],
+            "to the kernel",
         ),
         // Which of the two it was could not be told.
         (

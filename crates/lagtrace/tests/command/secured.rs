@@ -105,6 +105,92 @@ fn layer<'a>(report: &'a serde_json::Value, name: &str) -> &'a str {
 }
 
 #[test]
+fn handshakes_and_requests_are_probed_by_their_phases() {
+    let test = "handshakes_and_requests_are_probed_by_their_phases";
+    let Some(nginx) = Nginx::start(test, "ssl_protocols TLSv1.3;", &["rsa:2048"]) else {
+        return;
+    };
+    let host = format!("localhost:{}", nginx.port);
+    let url = format!("https://{host}/page");
+    let certificate = nginx.certificate();
+    let common = [
+        "-4",
+        "-c",
+        "4",
+        "-i",
+        "5ms",
+        "--cacert",
+        &certificate,
+        "--format",
+    ];
+    let tls = ["probe", &host, "-m", "tls"];
+    let report = lagtrace(tls.iter().chain(&common).chain(&["json"]))
+        .expect(0)
+        .json();
+    let methods: Vec<_> = report["probes"].as_array().unwrap().iter().collect();
+    let named = |name: &str| {
+        methods
+            .iter()
+            .find(|probe| probe["method"] == name)
+            .unwrap()
+    };
+    for name in ["tls-full", "tls-resumed"] {
+        let probe = named(name);
+        assert_eq!(probe["received"], 2, "{report:#}");
+        assert_eq!(probe["tls"]["version"], "TLS 1.3");
+        assert!(probe["tls"]["certificate_ends_ns"].as_i64() > Some(0));
+    }
+    let http = ["probe", &url, "-m", "http"];
+    let run = lagtrace(http.iter().chain(&common).chain(&["ndjson"])).expect(0);
+    let first: serde_json::Value =
+        serde_json::from_str(run.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first["answer"], "status 200");
+    for part in [
+        "resolve",
+        "connect",
+        "tls",
+        "tls_first_byte",
+        "first_byte",
+        "transfer",
+    ] {
+        assert!(
+            first[format!("{part}_ns")].as_u64() > Some(0),
+            "{part}: {first}"
+        );
+    }
+    let text = lagtrace(http.iter().chain(&common).chain(&["text"])).expect(0);
+    for part in [
+        "TLS handshake",
+        "request to first byte",
+        "first to last byte",
+    ] {
+        assert!(text.stdout.contains(part), "{part}: {text:#?}");
+    }
+    // Not there, nobody's friend, and a page that is not there either.
+    let missing = [
+        "probe", &host, "-m", "http", "--path", "/none", "-k", "-c", "1",
+    ];
+    lagtrace(missing).expect(1);
+    let insecure = [
+        "probe",
+        &format!("https://{host}/none"),
+        "-m",
+        "http",
+        "-k",
+        "-c",
+        "1",
+    ];
+    assert!(lagtrace(insecure).expect(1).stdout.contains("status 404"));
+    let stranger = ["probe", &host, "-m", "tls", "-c", "1"];
+    assert!(
+        lagtrace(stranger)
+            .expect(1)
+            .stdout
+            .contains("certificate not accepted")
+    );
+}
+
+#[test]
 fn load_says_what_tls_was_used_and_whom_it_trusted() {
     let test = "load_says_what_tls_was_used_and_whom_it_trusted";
     let Some(nginx) = Nginx::start(test, "", &ELLIPTIC) else {

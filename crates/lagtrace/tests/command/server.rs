@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(crate) enum Manner {
     Answers(&'static [u8]),
     /// Answers with these bytes after this long.
     AnswersAfter(Duration, &'static [u8]),
+    /// Takes this long over each, one after the other: the rest wait.
+    AnswersInTurn(Duration, &'static [u8]),
     /// Closes as soon as it has accepted.
     ClosesAtOnce,
     /// Reads and never answers.
@@ -62,19 +64,20 @@ impl Drop for Server {
 }
 
 fn accept(listener: &TcpListener, manner: Manner, stop: &Arc<AtomicBool>) {
+    let turn = Arc::new(Mutex::new(()));
     for stream in listener.incoming().flatten() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let stop = Arc::clone(stop);
+        let (stop, turn) = (Arc::clone(stop), Arc::clone(&turn));
         match manner {
             Manner::ClosesAtOnce => drop(stream),
-            _ => drop(thread::spawn(move || serve(stream, manner, &stop))),
+            _ => drop(thread::spawn(move || serve(stream, manner, &stop, &turn))),
         }
     }
 }
 
-fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool) {
+fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool, turn: &Mutex<()>) {
     let mut buffer = [0; 4096];
     stream.set_nodelay(true).ok();
     stream
@@ -88,6 +91,11 @@ fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool) {
                     Manner::Answers(bytes) => bytes,
                     Manner::AnswersAfter(delay, bytes) => {
                         thread::sleep(delay);
+                        bytes
+                    }
+                    Manner::AnswersInTurn(work, bytes) => {
+                        let _mine = turn.lock().unwrap();
+                        thread::sleep(work);
                         bytes
                     }
                     Manner::ClosesAtOnce | Manner::NeverAnswers => continue,

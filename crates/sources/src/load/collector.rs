@@ -1,14 +1,18 @@
 //! Makes events and totals of what the workers hand over.
 
+mod phases;
+mod stages;
+
 use std::collections::BTreeMap;
 
 use core::time::Duration;
 
 use lagtrace_core::event::{
-    Event, EventBody, LoadCluster, Phase, PhaseStart, RequestFailure, RequestSample, TargetId,
+    Event, EventBody, LoadCluster, LoadStages, Phase, RequestFailure, RequestSample,
 };
 use lagtrace_core::time::Timestamp;
 
+use super::by_url::ByUrl;
 use super::plan::Plan;
 use super::recent::{Recent, RecentRequests};
 use super::record::{Batch, Opened, Record};
@@ -17,6 +21,7 @@ use super::summary::{GeneratorLoad, LaneSummary};
 use super::tally::{Key, Tally};
 use super::transport;
 use crate::tls::TlsFault;
+use stages::{add_stages, stages_of};
 
 /// How long after its second a cluster is handed on; what comes later makes
 /// another event with the same second and group.
@@ -42,6 +47,8 @@ pub(super) struct Collector<'a, S> {
     /// What failed during warm-up, by lane.
     early_failures: BTreeMap<(usize, RequestFailure), u64>,
     tls_fault: Option<TlsFault>,
+    by_url: ByUrl,
+    stages: Vec<LoadStages>,
     recent: RecentRequests,
     next_flush: Timestamp,
 }
@@ -69,6 +76,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             last_failed_connect: None,
             early_failures: BTreeMap::new(),
             tls_fault: None,
+            by_url: ByUrl::new(plan),
+            stages: plan
+                .lanes
+                .iter()
+                .map(|lane| stages_of(lane.target.id))
+                .collect(),
             recent: RecentRequests::new(start),
             next_flush: counted_from + Duration::from_secs(1),
         };
@@ -122,6 +135,12 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         for record in &batch.records {
             self.take_record(record);
         }
+        for (lane, due, times) in &batch.stages {
+            let sums = self.stages.get_mut(*lane);
+            if let Some(sums) = sums.filter(|_| *due >= self.counted_from) {
+                add_stages(sums, times.as_ref());
+            }
+        }
         if self.tls_fault.is_none() {
             self.tls_fault.clone_from(&batch.tls_fault);
         }
@@ -174,57 +193,24 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
             let body = EventBody::Transport(lane.transport.clone());
             (self.sink)(Event::here(ended, lane.phase, body));
         }
+        for (lane, stages) in self
+            .plan
+            .lanes
+            .iter()
+            .zip(core::mem::take(&mut self.stages))
+        {
+            if self.plan.stamps {
+                (self.sink)(Event::here(ended, lane.phase, EventBody::Stages(stages)));
+            }
+        }
+        for (lane, url) in self.by_url.finish(self.plan) {
+            let phase = self.plan.lanes.get(lane).map(|lane| lane.phase);
+            let body = EventBody::LoadUrl(url);
+            (self.sink)(Event::here(ended, phase.unwrap_or_default(), body));
+        }
         let body = EventBody::Generator(generator.sample());
         (self.sink)(Event::here(ended, Phase::Baseline, body));
         self.lanes
-    }
-
-    /// Until when requests could start in a run that `ended` early. At a rate
-    /// each stands for the interval behind it, and what the last one took is
-    /// no time in which others were due.
-    fn started_until(&self, ended: Timestamp, last_start: Option<Timestamp>) -> Timestamp {
-        let interval = self.plan.pace.rate().map(|rate| 1.0 / rate);
-        let Some((last, interval)) = last_start.zip(interval) else {
-            return ended;
-        };
-        let planned = self.plan.duration.as_secs_f64();
-        let until = last + Duration::from_secs_f64(interval.min(planned));
-        until.max(self.counted_from).min(ended)
-    }
-
-    /// Says what the phases are, with their end, and until when requests could
-    /// start.
-    fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
-        let plan = self.plan;
-        let (turns, active) = plan.turns(started_until.since(self.counted_from));
-        if self.counted_from > self.start {
-            let warm_up = PhaseStart {
-                target: TargetId::Subject,
-                end: self.counted_from.min(end),
-                experiment: None,
-                connections: plan.connections(),
-                offered_rate: plan.pace.rate(),
-                turns: 1,
-                active: self.counted_from.min(end).since(self.start),
-                is_observed: plan.is_observed,
-            };
-            let body = EventBody::PhaseStarted(warm_up);
-            (self.sink)(Event::here(self.start, Phase::WarmUp, body));
-        }
-        for lane in &plan.lanes {
-            let phase = PhaseStart {
-                target: lane.target.id,
-                end,
-                experiment: lane.experiment,
-                connections: lane.connections,
-                offered_rate: plan.pace.rate(),
-                turns,
-                active,
-                is_observed: plan.is_observed,
-            };
-            let body = EventBody::PhaseStarted(phase);
-            (self.sink)(Event::here(self.counted_from, lane.phase, body));
-        }
     }
 
     fn take_opened(&mut self, opened: &Opened) {
@@ -262,6 +248,7 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         }
         if let Some(tally) = self.tally(record.due, record.lane, record.group) {
             tally.add(record);
+            self.by_url.add(record);
         }
     }
 

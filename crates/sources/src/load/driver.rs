@@ -4,27 +4,25 @@
 //! [`Command`]s at once, in order. A different engine needs nothing else.
 
 mod ending;
+mod happened;
 mod next;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
-use lagtrace_core::flow::FlowKey;
+use lagtrace_core::event::{RequestFailure, StageTimes};
 use lagtrace_core::time::Timestamp;
 
 use super::cadence::{Cadence, Share};
-use super::connection::{Connection, Dialect, Received};
+use super::connection::{Connection, Dialect};
 use super::http2::Request;
 use super::lane::{LaneState, group_of, share};
 use super::meter::LagMeter;
+use super::mix::Mix;
 use super::plan::{Method, Plan};
-use super::record::{Batch, Opened};
-use crate::tls::TlsFault;
-use crate::tls::secure::Secured;
+use super::record::Batch;
 
 /// How often limits are checked, stop flags looked at and records handed over.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -84,16 +82,19 @@ impl Driver {
                 };
                 bound(numbers.end) - bound(numbers.start)
             });
+            let mix = Mix::of(plan.urls.iter().map(|url| url.weight));
             lanes.push(LaneState::new(
                 cadence,
                 lane.experiment,
                 left,
                 numbers.start,
+                mix,
             ));
             let dialect = match plan.http2 {
-                true => Dialect::Http2(Arc::new(Request::of(lane))),
+                true => Dialect::Http2(Request::all_of(plan, lane)),
                 false => Dialect::Http1 {
                     is_head_request: lane.target.method == Method::Head,
+                    jar: plan.jar(lane),
                 },
             };
             let at_once = plan.at_once as usize;
@@ -166,6 +167,11 @@ impl Driver {
         &self.batch
     }
 
+    /// Says where the time of a request of `lane` went that was due at `due`.
+    pub(super) fn note_stages(&mut self, lane: usize, due: Timestamp, times: Option<StageTimes>) {
+        self.batch.stages.push((lane, due, times));
+    }
+
     /// How late requests were started although a connection was free.
     pub(super) fn lag(&self) -> &LagMeter {
         &self.lag
@@ -210,78 +216,6 @@ impl Driver {
         is_check
     }
 
-    /// TCP's handshake is done, that of TLS begins.
-    pub(super) fn secures(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.secures(now, flow);
-        }
-    }
-
-    /// The TLS handshake is done too.
-    pub(super) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
-        let flow = self.connections.get(slot).and_then(Connection::flow);
-        self.opened(slot, now, flow, Some(tls));
-    }
-
-    /// A connection's handshake is done, and it has no TLS.
-    pub(super) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
-        self.opened(slot, now, flow, None);
-    }
-
-    fn opened(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>, tls: Option<Secured>) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        if connection.connecting_since().is_none() {
-            // It failed before this could be told.
-            return;
-        }
-        let due = connection.opened(now, flow);
-        let (lane, group) = (connection.lane, connection.group);
-        self.batch.opened.push(Opened {
-            lane,
-            group,
-            flow,
-            at: now,
-            tls,
-        });
-        match due {
-            Some(due) => {
-                self.pending -= 1;
-                self.send(slot, now, due);
-            }
-            None => self.offer(slot, now),
-        }
-    }
-
-    /// Bytes were read from a connection.
-    pub(super) fn received(&mut self, slot: Slot, now: Timestamp, bytes: &[u8]) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let before = self.batch.records.len();
-        let received = connection.received(now, bytes, &mut self.batch.records);
-        let done = self.batch.records.len() - before;
-        self.pending -= done;
-        let unseen = connection.take_unseen();
-        let is_moved = done > 0 || !unseen.is_empty();
-        self.pending -= unseen.len();
-        if let Some(lane) = self.lanes.get_mut(connection.lane) {
-            unseen.into_iter().for_each(|due| lane.give_back(due));
-        }
-        let is_barren = connection.is_unused();
-        match received {
-            Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
-            Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
-            // The next one is made after a wait.
-            Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
-            Received::Over => self.finished(slot, now, false),
-            Received::Open if is_moved => self.finished(slot, now, true),
-            // Its settings may have made room.
-            Received::Open => self.go_on(slot, now),
-        }
-    }
-
     /// Moves what a connection's protocol itself wants to send to the end of `to`.
     pub(super) fn take_output(&mut self, slot: Slot, to: &mut Vec<u8>) {
         if let Some(connection) = self.connections.get_mut(slot) {
@@ -294,107 +228,23 @@ impl Driver {
         self.connections.get(slot).map_or(0, Connection::in_flight)
     }
 
+    /// Which of the plan's URLs the next request to be sent on a connection
+    /// asks for.
+    pub(super) fn part_to_send(&self, slot: Slot) -> u16 {
+        let connection = self.connections.get(slot);
+        connection.map_or(0, Connection::part_to_send)
+    }
+
+    /// The cookies of such a request, where the connection keeps any.
+    pub(super) fn cookies_to_send(&self, slot: Slot, part: u16) -> Option<String> {
+        self.connections.get(slot)?.cookies(part)
+    }
+
     /// `send` is called later than its command was given.
     pub(super) fn sent(&mut self, slot: Slot, now: Timestamp) {
         let is_open_loop = self.is_open_loop(slot);
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.sent(now, is_open_loop);
-        }
-    }
-
-    /// The peer closed a connection properly.
-    pub(super) fn peer_closed(&mut self, slot: Slot, now: Timestamp) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        match connection.peer_closed(now) {
-            Ok(Some(record)) => {
-                self.pending -= 1;
-                self.batch.records.push(record);
-                self.finished(slot, now, false);
-            }
-            // Closed while idle: no request is hurt. One that never served any
-            // is tried again slowly.
-            Ok(None) if !connection.is_unused() => self.reopen(slot, now),
-            Ok(None) => self.failed(slot, now, RequestFailure::Closed),
-            Err(failure) => self.failed(slot, now, failure),
-        }
-    }
-
-    /// A connection failed within TLS.
-    pub(super) fn tls_failed(&mut self, slot: Slot, now: Timestamp, fault: TlsFault) {
-        let failure = fault.failure;
-        self.batch.tls_fault.get_or_insert(fault);
-        self.failed(slot, now, failure);
-    }
-
-    /// A connection, or making one, failed.
-    pub(super) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let meant = connection.meaning_of(failure);
-        if meant != failure || meant == RequestFailure::TlsTimeout {
-            let fault = TlsFault::within_handshake(meant);
-            self.batch.tls_fault.get_or_insert(fault);
-        }
-        let failure = meant;
-        let since = connection.connecting_since();
-        let pending = connection.pending();
-        self.pending -= pending;
-        connection.fail(now, failure, &mut self.batch.records);
-        let lane = connection.lane;
-        if let Some(since) = since {
-            self.batch.note_failed_connect(failure);
-            if pending == 0 {
-                self.fail_waiting(slot, lane, (since, now), failure);
-            }
-        }
-        self.reopen(slot, now);
-    }
-
-    /// Responses came in full: the connection rests, goes on or is replaced.
-    fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
-        let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
-            return;
-        };
-        let think = lane.think;
-        if !is_reusable || lane.opens_per_request {
-            self.take_back(slot);
-            self.close(slot);
-        }
-        if think.is_zero() {
-            self.go_on(slot, now);
-        } else {
-            self.rest(slot, now + think);
-        }
-    }
-
-    /// Closes a connection and opens it again, after a wait if it failed.
-    fn reopen(&mut self, slot: Slot, now: Timestamp) {
-        self.close(slot);
-        let backoff = self
-            .connections
-            .get(slot)
-            .map_or(Duration::ZERO, Connection::backoff);
-        if backoff.is_zero() {
-            self.go_on(slot, now);
-        } else {
-            self.rest(slot, now + backoff);
-        }
-    }
-
-    /// Takes back the requests that a connection will not answer.
-    fn take_back(&mut self, slot: Slot) {
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let Some(lane) = self.lanes.get_mut(connection.lane) else {
-            return;
-        };
-        while let Some(due) = connection.take_back() {
-            self.pending -= 1;
-            lane.give_back(due);
         }
     }
 
@@ -410,21 +260,6 @@ impl Driver {
         self.lanes
             .get(self.lane_of(slot))
             .is_some_and(|lane| lane.cadence.is_open_loop())
-    }
-
-    /// A response takes too long: its stream ends, or the connection with it.
-    fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
-        let before = self.batch.records.len();
-        let Some(connection) = self.connections.get_mut(slot) else {
-            return;
-        };
-        let records = &mut self.batch.records;
-        let goes_on = connection.cancel_overdue(now, self.timeout, records);
-        self.pending -= records.len() - before;
-        match goes_on {
-            true => self.finished(slot, now, true),
-            false => self.failed(slot, now, RequestFailure::Timeout),
-        }
     }
 
     fn check_limits(&mut self, now: Timestamp) {

@@ -3,9 +3,11 @@
 mod commands;
 mod outgoing;
 mod reading;
+mod watching;
 
 pub(super) use commands::MAX_TIME_WAITS;
 
+use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -21,14 +23,15 @@ use rustix::time::{ClockId, clock_gettime};
 use super::LoadError;
 use super::driver::{Driver, Slot};
 use super::meter::LagMeter;
-use super::plan::{Plan, request_bytes};
+use super::plan::Plan;
 use super::record::Batch;
 use super::socket::SocketPlan;
+use super::stages::Watched;
 use super::wait::{NOTHING, Readiness, Waiter};
 use crate::clock::Clock;
 use crate::tls::secure::Secure;
 use crate::tls::{TlsError, TlsPeer};
-use outgoing::Outbox;
+use outgoing::{Outbox, Queued};
 
 /// Bytes read at once.
 const READ_LEN: usize = 64 * 1024;
@@ -44,6 +47,25 @@ pub(super) struct Stops<'a> {
     pub(super) by_caller: &'a AtomicBool,
     /// It is no use: end at once.
     pub(super) abandoned: &'a AtomicBool,
+}
+
+impl Stops<'_> {
+    /// Has a worker stop if that is asked for.
+    pub(super) fn heed(&self, driver: &mut Driver, now: Timestamp) {
+        if self.abandoned.load(Ordering::Relaxed) {
+            driver.stop(now, Duration::ZERO);
+        } else if self.by_caller.load(Ordering::Relaxed) {
+            driver.stop(now, Duration::MAX);
+        }
+    }
+}
+
+/// Hands over what a worker saw since the last time.
+pub(super) fn hand_over(driver: &mut Driver, batches: &SyncSender<Batch>) {
+    if !driver.batch().is_empty() {
+        // The collector outlives all workers; should it not, nobody listens.
+        let _ = batches.send(driver.take_batch());
+    }
 }
 
 /// What a worker says of itself when it is done.
@@ -79,6 +101,8 @@ pub(super) struct Engine<'a> {
     plain: Vec<u8>,
     generation: u32,
     closes_by_fin: u32,
+    /// From when on the next request is stamped.
+    next_watch: Timestamp,
     batches: SyncSender<Batch>,
     stops: Stops<'a>,
     turn: LagMeter,
@@ -88,21 +112,31 @@ pub(super) struct Engine<'a> {
 #[derive(Debug)]
 pub(super) struct LaneSockets {
     pub(super) plan: SocketPlan,
-    pub(super) request: Vec<u8>,
+    /// What is sent, for each of the plan's URLs.
+    pub(super) requests: Vec<Vec<u8>>,
     /// Whom to speak TLS with, if its URL says so.
     peer: Option<TlsPeer>,
     is_http2: bool,
+    /// Whether the kernel stamps some of its requests.
+    has_stamps: bool,
 }
 
 impl LaneSockets {
+    /// What is sent for a part; nothing for one that there is not.
+    fn request(&self, part: u16) -> &[u8] {
+        let request = self.requests.get(usize::from(part));
+        request.map_or(&[], Vec::as_slice)
+    }
+
     /// Those of all lanes of `plan` for the worker with `driver`.
     pub(super) fn of(plan: &Plan, driver: &Driver) -> Result<Vec<Self>, TlsError> {
         let lanes = plan.lanes.iter().enumerate().map(|(number, lane)| {
             Ok(Self {
                 plan: SocketPlan::new(plan, lane, driver.connections_before(number)),
-                request: request_bytes(lane),
+                requests: plan.requests(lane),
                 peer: plan.peer(lane)?,
                 is_http2: plan.http2,
+                has_stamps: plan.stamps,
             })
         });
         lanes.collect()
@@ -115,19 +149,25 @@ struct Socket {
     /// Tells events of this socket from those of its predecessors.
     generation: u32,
     is_connected: bool,
-    /// Bytes of the request that neither TLS nor the kernel has taken yet.
-    unsent: usize,
+    /// Requests that neither TLS nor the kernel has taken to their end …
+    queued: VecDeque<Queued>,
+    /// … and how much of the first of them was.
+    taken: usize,
     /// What HTTP/2 wants to send next, not taken yet either.
     outbox: Outbox,
     tls: Option<Box<Secure>>,
     /// Bytes of TLS that the kernel has not taken yet.
     wire: Vec<u8>,
+    /// Bytes of plain requests that it took, as it counts them.
+    handed_over: u32,
+    /// The request that is stamped, if the one under way is.
+    watched: Option<Box<Watched>>,
 }
 
 impl Socket {
     /// Whether something waits for the kernel to take it.
     fn has_unsent(&self) -> bool {
-        self.unsent > 0 || !self.outbox.is_empty() || !self.wire.is_empty()
+        !self.queued.is_empty() || !self.outbox.is_empty() || !self.wire.is_empty()
     }
 }
 
@@ -153,6 +193,7 @@ impl<'a> Engine<'a> {
             plain: Vec::new(),
             generation: 0,
             closes_by_fin: 0,
+            next_watch: clock.now(),
             turn: LagMeter::default(),
             driver,
             clock,
@@ -189,7 +230,7 @@ impl<'a> Engine<'a> {
             self.tick(now);
         }
         self.driver.finish(now);
-        self.hand_over();
+        hand_over(&mut self.driver, &self.batches);
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
@@ -203,21 +244,10 @@ impl<'a> Engine<'a> {
         let is_check = self.driver.tick(now);
         self.carry_out(now);
         if is_check {
-            if self.stops.abandoned.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::ZERO);
-            } else if self.stops.by_caller.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::MAX);
-            }
+            self.stops.heed(&mut self.driver, now);
         }
         if is_check || self.driver.batch().records.len() >= BATCH_LEN {
-            self.hand_over();
-        }
-    }
-
-    fn hand_over(&mut self) {
-        if !self.driver.batch().is_empty() {
-            // The collector outlives all workers; should it not, nobody listens.
-            let _ = self.batches.send(self.driver.take_batch());
+            hand_over(&mut self.driver, &self.batches);
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod frame;
 mod request;
+mod sending;
 mod status;
 
 use frame::{Frame, Frames};
@@ -23,8 +24,6 @@ const FIRST_WINDOW: i64 = 65_535;
 /// Answers to the server's own questions that may wait to be sent: one that
 /// asks more and reads nothing has no response in mind.
 const MAX_WAITING: usize = 64 * 1024;
-/// Bytes from which on no further body is put into one go.
-const BODIES_LEN: usize = 64 * 1024;
 
 /// Frame types and flags (RFC 9113 §6).
 const DATA: u8 = 0;
@@ -71,6 +70,8 @@ pub(super) enum Event {
 #[derive(Debug)]
 struct Stream {
     id: u32,
+    /// Which request it carries.
+    part: u16,
     /// What the server lets us send on it.
     window: i64,
     /// Bytes of the body sent.
@@ -83,7 +84,7 @@ struct Stream {
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    request: std::sync::Arc<Request>,
+    requests: std::sync::Arc<[Request]>,
     frames: Frames,
     streams: Vec<Stream>,
     next_id: u32,
@@ -100,10 +101,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A connection that is about to begin, on which `request` is asked.
-    pub(super) fn new(request: std::sync::Arc<Request>) -> Self {
+    /// A connection that is about to begin, on which any of `requests` is asked.
+    pub(super) fn new(requests: std::sync::Arc<[Request]>) -> Self {
         let mut session = Self {
-            request,
+            requests,
             frames: Frames::default(),
             streams: Vec::new(),
             next_id: 1,
@@ -139,50 +140,6 @@ impl Session {
         self.next_id > i32::MAX as u32
     }
 
-    /// Opens a stream with the request; its number.
-    pub(super) fn ask(&mut self) -> u32 {
-        let id = self.next_id;
-        self.next_id += 2;
-        let request = std::sync::Arc::clone(&self.request);
-        let ends = if request.body.is_empty() {
-            END_STREAM
-        } else {
-            0
-        };
-        let mut parts = request.section.chunks(MAX_FRAME).peekable();
-        let mut kind = (HEADERS, ends);
-        while let Some(part) = parts.next() {
-            let last = if parts.peek().is_none() {
-                END_HEADERS
-            } else {
-                0
-            };
-            self.frame(kind.0, kind.1 | last, id, part);
-            kind = (CONTINUATION, 0);
-        }
-        self.streams.push(Stream {
-            id,
-            window: self.first_window,
-            sent: 0,
-            taken: 0,
-            status: None,
-        });
-        id
-    }
-
-    /// Gives a stream up.
-    pub(super) fn cancel(&mut self, id: u32) {
-        self.forget(id);
-        self.frame(RST_STREAM, 0, id, &CANCEL.to_be_bytes());
-    }
-
-    /// Moves what is to be sent next to the end of `to`: all that waits, and
-    /// as much of bodies as makes one go. More of them is had by asking again.
-    pub(super) fn take_output(&mut self, to: &mut Vec<u8>) {
-        self.send_bodies();
-        to.append(&mut self.out);
-    }
-
     /// Takes bytes; what they mean is appended to `events`.
     pub(super) fn feed(
         &mut self,
@@ -199,12 +156,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// How long the heads of all open streams are.
-    fn heads_len(&self) -> usize {
-        let section = self.request.section.len();
-        self.streams.len() * (section + 9 * section.div_ceil(MAX_FRAME))
     }
 
     fn take(&mut self, frame: Frame, body: &[u8], events: &mut Vec<Event>) -> Result<(), NotHttp2> {
@@ -277,8 +228,9 @@ impl Session {
         let Some(stream) = self.stream(id) else {
             return;
         };
-        let status = stream.status;
-        let has_unsent = stream.sent < self.request.body.len();
+        let (status, part, sent) = (stream.status, stream.part, stream.sent);
+        let request = self.requests.get(usize::from(part));
+        let has_unsent = request.is_some_and(|request| sent < request.body.len());
         if has_unsent {
             // Answered before it was heard out: the rest is not wanted.
             self.cancel(id);
@@ -353,37 +305,6 @@ impl Session {
         Ok(())
     }
 
-    /// Sends as much of the bodies as the server's windows let us.
-    fn send_bodies(&mut self) {
-        let request = std::sync::Arc::clone(&self.request);
-        if request.body.is_empty() {
-            return;
-        }
-        for at in 0..self.streams.len() {
-            while let Some(stream) = self.streams.get_mut(at) {
-                if self.out.len() >= BODIES_LEN {
-                    return;
-                }
-                let rest = request.body.get(stream.sent..).unwrap_or_default();
-                let room = stream.window.min(self.window).max(0);
-                let len = rest
-                    .len()
-                    .min(MAX_FRAME)
-                    .min(usize::try_from(room).unwrap_or(0));
-                let part = rest.get(..len).unwrap_or_default();
-                if part.is_empty() {
-                    break;
-                }
-                stream.sent += len;
-                stream.window -= len as i64;
-                self.window -= len as i64;
-                let id = stream.id;
-                let flags = if len == rest.len() { END_STREAM } else { 0 };
-                self.frame(DATA, flags, id, part);
-            }
-        }
-    }
-
     fn stream(&mut self, id: u32) -> Option<&mut Stream> {
         self.streams.iter_mut().find(|stream| stream.id == id)
     }
@@ -392,18 +313,6 @@ impl Session {
     fn forget(&mut self, id: u32) -> bool {
         let at = self.streams.iter().position(|stream| stream.id == id);
         at.map(|at| self.streams.swap_remove(at)).is_some()
-    }
-
-    fn widen(&mut self, id: u32, more: i64) {
-        let more = u32::try_from(more).unwrap_or(0);
-        self.frame(WINDOW_UPDATE, 0, id, &more.to_be_bytes());
-    }
-
-    fn frame(&mut self, kind: u8, flags: u8, id: u32, body: &[u8]) {
-        let [_, a, b, c] = (body.len() as u32).to_be_bytes();
-        self.out.extend_from_slice(&[a, b, c, kind, flags]);
-        self.out.extend_from_slice(&id.to_be_bytes());
-        self.out.extend_from_slice(body);
     }
 }
 

@@ -10,6 +10,7 @@ use lagtrace_core::time::Timestamp;
 
 use super::cadence::Cadence;
 use super::driver::Slot;
+use super::mix::{Mix, Start};
 
 #[derive(Debug)]
 pub(super) struct LaneState {
@@ -28,22 +29,26 @@ pub(super) struct LaneState {
     pub(super) before: u32,
     /// Requests that may still be started; `None`: as many as there is time for.
     left: Option<u64>,
-    /// Intended starts of requests that a connection ended without answering,
-    /// as its last response had said: they were never looked at (RFC 9112
-    /// §9.3.2) and are sent again.
-    again: VecDeque<Timestamp>,
+    /// Requests that a connection ended without answering, as its last
+    /// response had said: they were never looked at (RFC 9112 §9.3.2) and are
+    /// sent again.
+    again: VecDeque<Start>,
+    /// What requests ask for.
+    mix: Mix,
 }
 
 impl LaneState {
-    /// A part that follows `cadence` for at most `left` requests, behind
-    /// `before` connections of others.
+    /// A part that follows `cadence` for at most `left` requests of `mix`,
+    /// behind `before` connections of others.
     pub(super) fn new(
         cadence: Cadence,
         experiment: Option<Experiment>,
         left: Option<u64>,
         before: u32,
+        mix: Mix,
     ) -> Self {
         Self {
+            mix,
             cadence,
             before,
             idle: VecDeque::new(),
@@ -60,47 +65,52 @@ impl LaneState {
         }
     }
 
-    /// Takes one request that may start at `now`: its intended start.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<Timestamp> {
-        if let Some(due) = self.again.pop_front() {
-            return Some(due);
+    /// Takes one request that may start at `now`.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Start> {
+        if let Some(start) = self.again.pop_front() {
+            return Some(start);
         }
         if self.is_used_up() {
             return None;
         }
         let due = self.cadence.take(now)?;
         self.count(1);
-        Some(due)
+        let part = self.mix.choose();
+        Some(Start { due, part })
     }
 
-    /// Takes one request that fails before it could be sent: its intended
-    /// start, which is `since` where responses set the pace.
-    pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Timestamp> {
+    /// Takes one request that fails before it could be sent; its intended
+    /// start is `since` where responses set the pace.
+    pub(super) fn take_failed(&mut self, now: Timestamp, since: Timestamp) -> Option<Start> {
         if self.cadence.is_open_loop() || !self.again.is_empty() {
             return self.take(now);
         }
-        let is_there = !self.is_used_up();
+        if self.is_used_up() {
+            return None;
+        }
         self.count(1);
-        is_there.then_some(since)
+        let part = self.mix.choose();
+        Some(Start { due: since, part })
     }
 
     /// Gives a request back, to be sent once more.
-    pub(super) fn give_back(&mut self, due: Timestamp) {
-        self.again.push_back(due);
+    pub(super) fn give_back(&mut self, start: Start) {
+        self.again.push_back(start);
     }
 
-    /// Takes up to `most` overdue requests at once, to be given up together.
-    pub(super) fn take_many(&mut self, most: u64) -> Option<(u64, Timestamp)> {
-        if let Some(due) = self.again.pop_front() {
-            return Some((1, due));
+    /// Takes up to `most` overdue requests at once, to be given up together:
+    /// how many of each part, and the intended start of the one in their middle.
+    pub(super) fn take_many(&mut self, most: u64) -> Option<(Vec<(u16, u64)>, Timestamp)> {
+        if let Some(start) = self.again.pop_front() {
+            return Some((vec![(start.part, 1)], start.due));
         }
         let most = self.left.map_or(most, |left| most.min(left));
         if most == 0 {
             return None;
         }
-        let taken = self.cadence.take_many(most)?;
-        self.count(taken.0);
-        Some(taken)
+        let (taken, due) = self.cadence.take_many(most)?;
+        self.count(taken);
+        Some((self.mix.split(taken), due))
     }
 
     /// Whether all requests it may start were started.

@@ -1,11 +1,11 @@
 //! What a run is to do.
 
-use core::net::SocketAddr;
+mod asked;
+mod request;
+
 use core::time::Duration;
 
-use lagtrace_core::event::{Phase, TargetId};
-use lagtrace_core::experiment::Experiment;
-use lagtrace_core::flow::Endpoint;
+pub use asked::{Lane, Method, Target, WeightedUrl};
 
 use super::LoadError;
 use super::socket::SocketOptions;
@@ -14,6 +14,10 @@ use crate::url::Url;
 
 /// Most connections of one run.
 const MAX_CONNECTIONS: u32 = 60_000;
+/// Most URLs of one run.
+pub(super) const MAX_URLS: usize = 1_000;
+/// Highest weight of one of them.
+const MAX_WEIGHT: u32 = 1_000_000;
 /// Most requests under way on one connection.
 const MAX_AT_ONCE: u32 = 1_000;
 /// Highest rate of one lane, in requests per second.
@@ -26,6 +30,9 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 pub struct Plan {
     /// What is asked of whom, on which connections.
     pub lanes: Vec<Lane>,
+    /// What is asked instead of the lanes' own URLs, in turn by weight, of the
+    /// same origin; empty: those.
+    pub urls: Vec<WeightedUrl>,
     /// How the lanes share the time.
     pub arrangement: Arrangement,
     /// When requests start.
@@ -58,6 +65,12 @@ pub struct Plan {
     pub samples_per_second: usize,
     /// Whether packets are captured meanwhile: said in the events, no more.
     pub is_observed: bool,
+    /// Whether each connection keeps the cookies that the server sets, and
+    /// sends them: the `Cookie` field of the lanes is what it begins with.
+    pub keeps_cookies: bool,
+    /// Whether the kernel stamps requests, up to a thousand a second on each
+    /// thread, to say where their time went.
+    pub stamps: bool,
     /// Whether the kernel's rings (io_uring) may be used where it has them.
     pub uses_rings: bool,
 }
@@ -67,6 +80,7 @@ impl Plan {
     pub fn new(lanes: Vec<Lane>) -> Self {
         Self {
             lanes,
+            urls: Vec::new(),
             arrangement: Arrangement::SideBySide,
             pace: Pace::ClosedLoop,
             duration: Duration::from_secs(10),
@@ -81,6 +95,8 @@ impl Plan {
             tls: None,
             samples_per_second: 2_000,
             is_observed: false,
+            keeps_cookies: false,
+            stamps: false,
             uses_rings: true,
         }
     }
@@ -90,6 +106,14 @@ impl Plan {
         let url = &lane.target.url;
         let client = self.tls.as_ref().filter(|_| url.is_tls());
         client.map(|client| client.to(url.host())).transpose()
+    }
+
+    /// What a lane's requests ask for, by the number of their part.
+    pub(super) fn urls_of<'a>(&'a self, lane: &'a Lane) -> Vec<&'a Url> {
+        match self.urls.is_empty() {
+            true => vec![&lane.target.url],
+            false => self.urls.iter().map(|weighted| &weighted.url).collect(),
+        }
     }
 
     /// Connections of all lanes.
@@ -166,6 +190,15 @@ impl Plan {
         if self.at_once == 0 || self.at_once > MAX_AT_ONCE {
             return Err(LoadError::AtOnce { most: MAX_AT_ONCE });
         }
+        self.check_urls()?;
+        if self.keeps_cookies && self.http2 {
+            return Err(LoadError::Jar);
+        }
+        let is_tls = self.lanes.iter().any(|lane| lane.target.url.is_tls());
+        let is_other = is_tls || self.http2 || self.at_once > 1 || self.sockets.unix.is_some();
+        if self.stamps && is_other {
+            return Err(LoadError::Stamps);
+        }
         self.sockets.check(&self.lanes)?;
         if self.connections() > MAX_CONNECTIONS {
             return Err(LoadError::TooManyConnections {
@@ -205,97 +238,23 @@ impl Plan {
     }
 }
 
-/// Connections of one kind to one target; no connection is in two lanes.
-#[derive(Clone, Debug)]
-pub struct Lane {
-    /// Whom it asks.
-    pub target: Target,
-    /// What its requests count as.
-    pub phase: Phase,
-    /// What is different about it.
-    pub experiment: Option<Experiment>,
-    /// Its connections.
-    pub connections: u32,
-}
-
-/// Whom a lane asks, and what.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Subject or twin.
-    pub id: TargetId,
-    /// The address its connections go to.
-    pub address: SocketAddr,
-    /// Names the path and the `Host` field.
-    pub url: Url,
-    /// The request's method.
-    pub method: Method,
-    /// Header fields as `Name: value`; each takes the place of lagtrace's own
-    /// of that name.
-    pub fields: Vec<String>,
-    /// The request's body.
-    pub body: Vec<u8>,
-}
-
-impl Target {
-    /// The endpoint of [`address`](Self::address).
-    pub fn endpoint(&self) -> Endpoint {
-        self.address.into()
-    }
-}
-
-/// A request method (RFC 9110 §9.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// Asks for a representation.
-    #[default]
-    Get,
-    /// The same without its body.
-    Head,
-    /// Has the resource process the body.
-    Post,
-    /// Replaces the resource by the body.
-    Put,
-    /// Changes the resource by the body (RFC 5789).
-    Patch,
-    /// Removes the resource.
-    Delete,
-    /// Asks what may be asked.
-    Options,
-}
-
-impl Method {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Get,
-        Self::Head,
-        Self::Post,
-        Self::Put,
-        Self::Patch,
-        Self::Delete,
-        Self::Options,
-    ];
-
-    /// Whether its requests are expected to have content (RFC 9110 §8.6).
-    const fn has_content(self) -> bool {
-        matches!(self, Self::Post | Self::Put | Self::Patch)
-    }
-
-    /// The method of this name, which is in upper case.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
-    }
-
-    /// As it stands in a request line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-            Self::Options => "OPTIONS",
+impl Plan {
+    fn check_urls(&self) -> Result<(), LoadError> {
+        if self.urls.len() > MAX_URLS {
+            return Err(LoadError::TooManyUrls { most: MAX_URLS });
         }
+        for WeightedUrl { url, weight } in &self.urls {
+            let origin = |url: &Url| (url.is_tls(), url.authority());
+            let is_of = |lane: &Lane| origin(&lane.target.url) == origin(url);
+            if !self.lanes.iter().all(is_of) {
+                let url = url.to_string();
+                return Err(LoadError::OtherOrigin { url });
+            }
+            if *weight == 0 || *weight > MAX_WEIGHT {
+                return Err(LoadError::Weight { most: MAX_WEIGHT });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -336,86 +295,4 @@ pub enum Arrangement {
         /// How long a lane may start requests at a stretch.
         slice: Duration,
     },
-}
-
-/// The request of a lane, byte by byte.
-pub(super) fn request_bytes(lane: &Lane) -> Vec<u8> {
-    let target = &lane.target;
-    let closes = lane.experiment == Some(Experiment::ConnectionClose);
-    let has_content = !target.body.is_empty() || target.method.has_content();
-    let own = [
-        Some(("Host", target.url.authority().to_string())),
-        Some((
-            "User-Agent",
-            format!("lagtrace/{}", env!("CARGO_PKG_VERSION")),
-        )),
-        Some(("Accept", "*/*".to_owned())),
-        has_content.then(|| ("Content-Length", target.body.len().to_string())),
-        closes.then(|| ("Connection", "close".to_owned())),
-    ];
-    let is_given = |name: &str| {
-        target.fields.iter().any(|field| {
-            let given = field.split(':').next().unwrap_or_default();
-            given.eq_ignore_ascii_case(name)
-        })
-    };
-    let mut head = format!(
-        "{} {} HTTP/1.1\r\n",
-        target.method.as_str(),
-        target.url.path()
-    );
-    for (name, value) in own
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !is_given(name))
-    {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    for field in &target.fields {
-        head.push_str(field);
-        head.push_str("\r\n");
-    }
-    head.push_str("\r\n");
-    let mut bytes = head.into_bytes();
-    bytes.extend_from_slice(&target.body);
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(method: Method, fields: &[&str], body: &str) -> String {
-        let url: Url = "http://shop.example:8080/a?b=c".parse().expect("a URL");
-        let lane = Lane {
-            target: Target {
-                id: TargetId::Subject,
-                address: ([127, 0, 0, 1], 8080).into(),
-                url,
-                method,
-                fields: fields.iter().map(|&field| field.to_owned()).collect(),
-                body: body.into(),
-            },
-            phase: Phase::Baseline,
-            experiment: None,
-            connections: 1,
-        };
-        String::from_utf8(request_bytes(&lane)).expect("text")
-    }
-
-    #[test]
-    fn a_request_identifies_its_sender_and_says_how_long_it_is() {
-        let plain = request(Method::Get, &[], "");
-        assert!(plain.starts_with("GET /a?b=c HTTP/1.1\r\nHost: shop.example:8080\r\n"));
-        assert!(plain.contains("\r\nUser-Agent: lagtrace/"), "{plain}");
-        assert!(!plain.contains("Content-Length") && plain.ends_with("\r\n\r\n"));
-        let order = request(Method::Post, &["host: other", "X-A: 1"], "{}");
-        assert!(order.contains("\r\nContent-Length: 2\r\n"), "{order}");
-        assert!(
-            order.ends_with("\r\nhost: other\r\nX-A: 1\r\n\r\n{}"),
-            "{order}"
-        );
-        assert!(!order.contains("Host: shop.example"), "{order}");
-        assert!(request(Method::Put, &[], "").contains("Content-Length: 0"));
-    }
 }

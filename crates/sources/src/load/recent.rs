@@ -104,6 +104,7 @@ mod tests {
             count: 1,
             flow: None,
             ordinal: 0,
+            part: 0,
             due: at(0),
             sent: Some(at(0)),
             first_byte: None,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use lagtrace_core::event::RequestFailure;
+use lagtrace_core::event::{RequestFailure, StageTimes};
 use lagtrace_core::flow::FlowKey;
 use lagtrace_core::time::Timestamp;
 
@@ -27,6 +27,8 @@ pub(super) struct Record {
     /// When `send` was called, or `connect` where it was never sent; `None` if
     /// no connection was free for it.
     pub(super) sent: Option<Timestamp>,
+    /// Which of the plan's URLs it asked for, from 0.
+    pub(super) part: u16,
     /// When the first response byte was read.
     pub(super) first_byte: Option<Timestamp>,
     /// When its last byte was read, or it was given up.
@@ -66,6 +68,9 @@ pub(super) struct Batch {
     pub(super) opened: Vec<Opened>,
     /// Connections that could not be made, and the last reason.
     pub(super) failed_connects: Option<(u64, RequestFailure)>,
+    /// Where the time of some went, by lane and when they were due; `None`
+    /// where that could not be told.
+    pub(super) stages: Vec<(usize, Timestamp, Option<StageTimes>)>,
     /// The first thing that went wrong within TLS.
     pub(super) tls_fault: Option<TlsFault>,
 }

@@ -6,12 +6,13 @@
 //! over together, and each send's stamp lies evenly between two readings of
 //! the clock around it.
 
+mod answers;
+mod pace;
 mod pool;
 mod queue;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
 use core::time::Duration;
@@ -19,26 +20,24 @@ use core::time::Duration;
 use lagtrace_core::event::RequestFailure;
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::time::Timestamp;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::LoadError;
 use super::driver::{Command, Driver, Slot};
-use super::engine::{BATCH_LEN, LaneSockets, MAX_TIME_WAITS, Stops, WorkerReport, thread_cpu};
+use super::engine::{
+    BATCH_LEN, LaneSockets, MAX_TIME_WAITS, Stops, WorkerReport, hand_over, thread_cpu,
+};
 use super::meter::LagMeter;
 use super::plan::{Lane, Plan};
 use super::record::Batch;
-use super::socket::failure_of;
 use crate::clock::Clock;
+use pace::{FIRST_PACE, SendPace};
 use queue::Answer;
 
 pub(super) use queue::Queue;
 
 /// Sends that share two readings of the clock.
 const SENDS: usize = 32;
-/// What a send takes before it was ever measured.
-const FIRST_PACE: Duration = Duration::from_micros(2);
 /// Requests up to this length go into a socket's empty buffer at once.
 const SHORT_REQUEST: usize = 2 * 1024;
 
@@ -72,25 +71,6 @@ struct Socket {
     is_connected: bool,
     /// Whether a long request is still on its way out.
     is_sending: bool,
-}
-
-/// What one of several sends takes.
-#[derive(Debug)]
-struct SendPace {
-    usual: Duration,
-}
-
-impl SendPace {
-    /// Given what `count` of them took. Where this thread lost its processor
-    /// meanwhile nobody knows when: what is usual is assumed then, so that a
-    /// send's stamp is early rather than late.
-    fn of(&mut self, took: Duration, count: usize) -> Duration {
-        let each = took / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-        // Half as slow again at most moves what is usual, by a sixteenth.
-        let seen = each.min(self.usual * 3 / 2);
-        self.usual = (self.usual * 15 + seen) / 16;
-        each.min(self.usual)
-    }
 }
 
 /// What was asked of the kernel.
@@ -134,8 +114,12 @@ pub(super) fn queue(plan: &Plan, connections: usize) -> Option<Queue> {
         );
         !opens && !lane.target.url.is_tls()
     };
-    let suits =
-        plan.uses_rings && plan.at_once == 1 && !plan.http2 && plan.lanes.iter().all(is_plain);
+    let suits = plan.uses_rings
+        && !plan.stamps
+        && !plan.keeps_cookies
+        && plan.at_once == 1
+        && !plan.http2
+        && plan.lanes.iter().all(is_plain);
     suits.then(|| Queue::new(connections).ok()).flatten()
 }
 
@@ -185,7 +169,7 @@ impl<'a> RingEngine<'a> {
             }
         }
         self.driver.finish(now);
-        self.hand_over();
+        hand_over(&mut self.driver, &self.batches);
         Ok(WorkerReport {
             cpu: thread_cpu().saturating_sub(cpu_before),
             wall: now.since(begun),
@@ -215,24 +199,13 @@ impl<'a> RingEngine<'a> {
         let is_check = self.driver.tick(now);
         self.carry_out(now)?;
         if is_check {
-            if self.stops.abandoned.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::ZERO);
-            } else if self.stops.by_caller.load(Ordering::Relaxed) {
-                self.driver.stop(now, Duration::MAX);
-            }
+            self.stops.heed(&mut self.driver, now);
         }
         let is_full = self.driver.batch().records.len() >= BATCH_LEN;
         if is_check || is_full {
-            self.hand_over();
+            hand_over(&mut self.driver, &self.batches);
         }
         Ok(is_check || is_full)
-    }
-
-    fn hand_over(&mut self) {
-        if !self.driver.batch().is_empty() {
-            // The collector outlives all workers; should it not, nobody listens.
-            let _ = self.batches.send(self.driver.take_batch());
-        }
     }
 
     /// Does what the driver wants, in order, but for sends: those go together.
@@ -296,13 +269,17 @@ impl<'a> RingEngine<'a> {
         if socket.generation != generation {
             return Ok(());
         }
-        let is_short = lane.request.len() <= SHORT_REQUEST;
+        let part = usize::from(self.driver.part_to_send(slot));
+        let Some(request) = lane.requests.get(part) else {
+            return Ok(());
+        };
+        let is_short = request.len() <= SHORT_REQUEST;
         socket.is_sending = !is_short;
         let token = Asked::Send.token(slot, generation);
         // SAFETY: requests are never changed and live longer than the queue.
         #[allow(unsafe_code)]
         unsafe {
-            self.queue.send(slot, &lane.request, is_short, token)
+            self.queue.send(slot, request, is_short, token)
         }
     }
 
@@ -360,114 +337,6 @@ impl<'a> RingEngine<'a> {
         }
     }
 
-    /// Handles what the kernel has done.
-    fn react(&mut self) -> io::Result<()> {
-        let mut answers = core::mem::take(&mut self.answers);
-        self.queue.answers(&mut answers);
-        for answer in &answers {
-            self.take(answer)?;
-            self.queue.give_back(answer);
-        }
-        answers.clear();
-        self.answers = answers;
-        Ok(())
-    }
-
-    fn take(&mut self, answer: &Answer) -> io::Result<()> {
-        let (Some(asked), slot, generation) = Asked::of(answer.token) else {
-            return Ok(());
-        };
-        if asked == Asked::Alarm {
-            self.alarm = None;
-            return Ok(());
-        }
-        if !self.is_current(slot, generation) {
-            return Ok(());
-        }
-        match asked {
-            Asked::Connect => self.finish_connect(slot, answer.result),
-            Asked::Receive => self.receive(slot, generation, answer),
-            Asked::Send => self.finish_send(slot, answer.result),
-            Asked::Cancel | Asked::Alarm => Ok(()),
-        }
-    }
-
-    fn finish_connect(&mut self, slot: Slot, result: i32) -> io::Result<()> {
-        let now = self.clock.now();
-        let lane = self.driver.lane_of(slot);
-        let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
-        else {
-            return Ok(());
-        };
-        let outcome = match error_of(result) {
-            Some(error) => Err(error),
-            None => sockopt::socket_error(&socket.fd).and_then(|outcome| outcome),
-        };
-        // Of a socket that is not to wait the kernel's rings do not wait either.
-        let outcome = outcome.and_then(|()| rustix::fs::fcntl_setfl(&socket.fd, OFlags::empty()));
-        if let Err(error) = outcome {
-            let failure = failure_of(error);
-            return self.report(now, |driver| driver.failed(slot, now, failure));
-        }
-        socket.is_connected = true;
-        if lane.plan.quickack {
-            let _ = sockopt::set_tcp_quickack(&socket.fd, true);
-        }
-        let flow = lane.plan.flow(&socket.fd);
-        let token = Asked::Receive.token(slot, socket.generation);
-        self.queue.set_file(slot, Some(socket.fd.as_fd()))?;
-        self.queue.receive(slot, token)?;
-        self.report(now, |driver| driver.connected(slot, now, flow))
-    }
-
-    fn receive(&mut self, slot: Slot, generation: u32, answer: &Answer) -> io::Result<()> {
-        let now = self.woken;
-        match error_of(answer.result) {
-            // There was no buffer left: those of this batch are given back now.
-            Some(Errno::NOBUFS) => {}
-            Some(error) => {
-                let failure = match failure_of(error) {
-                    RequestFailure::ConnectTimeout => RequestFailure::Timeout,
-                    failure => failure,
-                };
-                return self.report(now, |driver| driver.failed(slot, now, failure));
-            }
-            None if answer.result == 0 => {
-                return self.report(now, |driver| driver.peer_closed(slot, now));
-            }
-            None => {
-                self.driver.received(slot, now, self.queue.received(answer));
-                self.carry_out(now)?;
-            }
-        }
-        let lane = self.lanes.get(self.driver.lane_of(slot));
-        let Some(socket) = current(&self.sockets, slot, generation) else {
-            return Ok(());
-        };
-        if lane.is_some_and(|lane| lane.plan.quickack) {
-            // The option is no flag: it holds until the next send or so.
-            let _ = sockopt::set_tcp_quickack(&socket.fd, true);
-        }
-        if answer.has_more {
-            return Ok(());
-        }
-        self.queue
-            .receive(slot, Asked::Receive.token(slot, generation))
-    }
-
-    fn finish_send(&mut self, slot: Slot, result: i32) -> io::Result<()> {
-        if let Some(Some(socket)) = self.sockets.get_mut(slot) {
-            socket.is_sending = false;
-        }
-        match error_of(result) {
-            Some(error) => {
-                let (now, failure) = (self.woken, failure_of(error));
-                self.report(now, |driver| driver.failed(slot, now, failure))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Tells the driver something and does what it wants.
     fn report(&mut self, now: Timestamp, tell: impl FnOnce(&mut Driver)) -> io::Result<()> {
         tell(&mut self.driver);
@@ -483,26 +352,4 @@ impl<'a> RingEngine<'a> {
 fn current(sockets: &[Option<Socket>], slot: Slot, generation: u32) -> Option<&Socket> {
     let socket = sockets.get(slot)?.as_ref()?;
     (socket.generation == generation).then_some(socket)
-}
-
-fn error_of(result: i32) -> Option<Errno> {
-    (result < 0).then(|| Errno::from_raw_os_error(-result))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lost_processor_does_not_move_the_stamps_of_sends() {
-        let mut pace = SendPace { usual: FIRST_PACE };
-        let micros = Duration::from_micros;
-        for _ in 0..200 {
-            pace.of(micros(10 * 5), 10);
-        }
-        let each = pace.of(micros(10 * 5), 10);
-        assert!(each > micros(4) && each <= micros(5), "{each:?}");
-        assert!(pace.of(Duration::from_millis(20), 10) < micros(6));
-        assert_eq!(pace.of(micros(10), 10), micros(1));
-    }
 }

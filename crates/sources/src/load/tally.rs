@@ -9,6 +9,21 @@ use lagtrace_core::histogram::Distribution;
 
 use super::record::Record;
 
+/// Whether a request's time counts: that of a response, or of one that was
+/// waited for in vain.
+pub(super) fn has_latency(record: &Record) -> bool {
+    match record.outcome {
+        Ok(_) => true,
+        Err(failure) => matches!(
+            failure,
+            RequestFailure::Timeout
+                | RequestFailure::ConnectTimeout
+                | RequestFailure::TlsTimeout
+                | RequestFailure::Cut
+        ),
+    }
+}
+
 /// One second of one group of connections of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
@@ -38,23 +53,11 @@ impl Tally {
     /// Counts a request.
     pub(super) fn add(&mut self, record: &Record) {
         self.received_bytes = self.received_bytes.saturating_add(record.received_bytes);
-        let has_latency = match record.outcome {
-            Ok(status) => {
-                *self.statuses.entry(status).or_default() += record.count;
-                true
-            }
-            Err(failure) => {
-                *self.failures.entry(failure).or_default() += record.count;
-                matches!(
-                    failure,
-                    RequestFailure::Timeout
-                        | RequestFailure::ConnectTimeout
-                        | RequestFailure::TlsTimeout
-                        | RequestFailure::Cut
-                )
-            }
-        };
-        if has_latency {
+        match record.outcome {
+            Ok(status) => *self.statuses.entry(status).or_default() += record.count,
+            Err(failure) => *self.failures.entry(failure).or_default() += record.count,
+        }
+        if has_latency(record) {
             self.latency
                 .add(record.ended.since(record.due), record.count);
             if let Some(sent) = record.sent {

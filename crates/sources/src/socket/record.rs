@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use lagtrace_core::event::TcpSample;
 use lagtrace_core::flow::Endpoint;
+use lagtrace_core::live::{Buffers, TcpInfo};
 
+use super::info;
 use crate::netlink::attributes_after;
 use crate::netlink::message::{array_at, be16_at, text, u32_at, u64_at};
 
@@ -63,6 +65,23 @@ impl TcpState {
         Self::Closing,
     ];
 
+    /// Its name as `ss` writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Established => "ESTAB",
+            Self::SynSent => "SYN-SENT",
+            Self::SynRecv => "SYN-RECV",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Close => "UNCONN",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::LastAck => "LAST-ACK",
+            Self::Listen => "LISTEN",
+            Self::Closing => "CLOSING",
+        }
+    }
+
     /// The state of this number; `None` for one that no kernel names yet.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&state| state as u8 == number)
@@ -94,6 +113,19 @@ pub enum SocketTimer {
 }
 
 impl SocketTimer {
+    /// Its name; `None` where none runs.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Off => return None,
+            Self::Retransmission => "retransmission",
+            Self::KeepAlive => "keep-alive",
+            Self::TimeWait => "time-wait",
+            Self::Probe => "probe",
+            Self::DelayedAck => "delayed-ack",
+            Self::Unknown(_) => "unknown",
+        })
+    }
+
     fn from_number(number: u8) -> Self {
         match number {
             0 => Self::Off,
@@ -130,23 +162,12 @@ pub struct SocketRecord {
     pub send_queue: u32,
     /// `tcp_info`; `None` for a listener and for what is no full socket.
     pub tcp: Option<TcpSample>,
+    /// The same in full.
+    pub info: Option<TcpInfo>,
     /// Buffers; `None` where the kernel does not tell.
-    pub memory: Option<SocketMemory>,
+    pub memory: Option<Buffers>,
     /// Name of its congestion control.
     pub congestion: Option<String>,
-}
-
-/// A socket's buffers (`SK_MEMINFO_*`), in bytes of kernel memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketMemory {
-    /// In use for received data.
-    pub receive_used: u32,
-    /// The receive buffer's limit.
-    pub receive_limit: u32,
-    /// The send buffer's limit.
-    pub send_limit: u32,
-    /// Packets dropped at this socket.
-    pub drops: u32,
 }
 
 /// Reads a record from a message's payload; `None` when it is shorter than
@@ -173,6 +194,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
         receive_queue,
         send_queue,
         tcp: None,
+        info: None,
         memory: None,
         congestion: None,
     };
@@ -184,6 +206,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
         match kind {
             INET_DIAG_INFO if has_connection => {
                 record.tcp = tcp_sample(value, receive_queue, send_queue);
+                record.info = info::parse(value);
             }
             INET_DIAG_SKMEMINFO => record.memory = memory(value),
             INET_DIAG_CONG => record.congestion = Some(text(value, CONGESTION_NAME_BYTES)),
@@ -202,10 +225,11 @@ fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     }
 }
 
-fn memory(value: &[u8]) -> Option<SocketMemory> {
-    Some(SocketMemory {
+fn memory(value: &[u8]) -> Option<Buffers> {
+    Some(Buffers {
         receive_used: u32_at(value, 0)?,
         receive_limit: u32_at(value, 4)?,
+        send_used: u32_at(value, 8)?,
         send_limit: u32_at(value, 12)?,
         drops: u32_at(value, 32).unwrap_or(0),
     })

@@ -8,6 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use lagtrace_core::route::MplsLabel;
 use lagtrace_core::time::Timestamp;
+use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, RecvMsg, SockaddrLike, SockaddrStorage, Timestamps, recvmsg,
 };
@@ -26,6 +27,8 @@ pub(crate) const HEADER_V4: usize = 20;
 
 /// What `ee_info` of a stamp at the queue says (`include/uapi/linux/errqueue.h`).
 const SCM_TSTAMP_SCHED: u32 = 1;
+/// The same of one that came back as an acknowledgement.
+const SCM_TSTAMP_ACK: u32 = 2;
 
 /// One entry of an error queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub(crate) enum Stage {
     Queue,
     /// To the device.
     Device,
+    /// To the peer, which acknowledged it (TCP).
+    Acknowledged,
 }
 
 /// An ICMP error about a packet of ours.
@@ -126,6 +131,7 @@ pub(crate) fn take_queued(socket: impl AsFd, hidden: usize) -> Option<Queued> {
                 number: error.ee_data,
                 stage: match error.ee_info {
                     SCM_TSTAMP_SCHED => Stage::Queue,
+                    SCM_TSTAMP_ACK => Stage::Acknowledged,
                     _ => Stage::Device,
                 },
                 at,
@@ -147,6 +153,20 @@ pub(crate) fn take_reply(socket: impl AsFd) -> Option<Reply> {
         at: received.at,
         ttl: received.ttl,
     })
+}
+
+/// Reads a stream's next bytes: how many, and when the last of them came, where
+/// the kernel stamped it.
+pub(crate) fn take_bytes(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> Result<(usize, Option<Timestamp>), Errno> {
+    let mut control = [0_u8; CONTROL];
+    let mut buffers = [IoSliceMut::new(buffer)];
+    let fd = socket.as_fd().as_raw_fd();
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags)?;
+    Ok((message.bytes, interpret(&message).at))
 }
 
 /// The labels in an extension, which begins where the kernel says; from older

@@ -7,6 +7,7 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 use rustls::{ClientConnection, HandshakeKind};
 
+use super::validity::certificate_end;
 use super::{TlsFault, TlsPeer};
 
 /// Plain bytes taken out at once.
@@ -95,6 +96,13 @@ impl Secure {
                 .unwrap_or_default(),
             is_http2: self.session.alpn_protocol() == Some(b"h2"),
         })
+    }
+
+    /// When the certificate that the peer showed ends; one that resumes a
+    /// session shows none anew.
+    pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
+        let certificate = self.session.peer_certificates()?.first()?;
+        certificate_end(certificate)
     }
 
     /// Whether the peer said that nothing more will come.

@@ -9,10 +9,13 @@ use lagtrace_core::event::{
     Event, EventBody, ListenerSample, Phase, SocketOwner, SocketSample, TargetId,
 };
 use lagtrace_core::flow::Endpoint;
+use lagtrace_core::live::LiveSocket;
 use lagtrace_sources::socket::diag::DiagSocket;
 use lagtrace_sources::socket::foreign::find_server;
 use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
+use lagtrace_sources::socket::survey::{Choice, Survey};
 use lagtrace_sources::{route, timer};
+use rustix::net::sockopt;
 
 use crate::server::{Client, Server};
 use crate::world::{can_run, run, run_without_rights};
@@ -238,4 +241,62 @@ fn another_users_options_need_a_privilege() {
     let server = Server::start("127.0.0.1:0", None);
     let test = "sockets::another_users_options_need_a_privilege";
     run_without_rights(test, SERVER, &server.address.to_string());
+}
+
+/// Options set by hand are read back from a socket of another descriptor, both
+/// ends are found, and what was not asked for is not chosen.
+#[test]
+fn a_survey_finds_both_ends_and_their_options() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let server: Endpoint = listener.local_addr().expect("bound").into();
+    let client = TcpStream::connect(("127.0.0.1", server.port)).expect("connects");
+    let (accepted, _) = listener.accept().expect("accepts");
+    client.set_nodelay(true).expect("a connection");
+    sockopt::set_socket_recv_buffer_size(&accepted, 65_536).expect("a connection");
+    sockopt::set_tcp_user_timeout(&accepted, 7_000).expect("a connection");
+    let own = std::process::id();
+    let look = |choice: Choice| {
+        let mut survey = Survey::open(choice).expect("sock_diag");
+        survey.look().expect("an answer")
+    };
+    let chosen = look(Choice {
+        ports: vec![server.port],
+        pids: vec![own],
+        ..Choice::default()
+    });
+    let find = |local: Endpoint, is_listener: bool| {
+        let is_it = |s: &&LiveSocket| s.local == local && (s.state == "LISTEN") == is_listener;
+        let found = chosen.iter().find(is_it).expect("it is there");
+        assert!(found.is_chosen && found.namespace.is_none());
+        assert!(found.holders.iter().any(|holder| holder.pid == own));
+        found.clone()
+    };
+    let here: Endpoint = client.local_addr().expect("bound").into();
+    let (theirs, ours) = (find(server, false), find(here, false));
+    let (set, free) = (theirs.options.expect("ours"), ours.options.expect("ours"));
+    assert_eq!((set.nodelay, free.nodelay), (Some(false), Some(true)));
+    assert_eq!(set.user_timeout_ns, Some(7_000_000_000));
+    // The kernel doubles what is set.
+    assert_eq!(set.receive_buffer, Some(131_072));
+    assert_eq!(free.user_timeout_ns, Some(0));
+    if set.is_receive_buffer_set.is_some() {
+        assert_eq!(set.is_receive_buffer_set, Some(true));
+        assert_eq!(free.is_receive_buffer_set, Some(false));
+        assert_eq!(set.is_send_buffer_set, Some(false));
+    }
+    let tcp = ours.tcp.expect("a connection");
+    assert!(tcp.snd_mss > 0 && tcp.pmtu > 0 && tcp.rto_ns > 0);
+    assert_eq!(find(server, true).send_queue, 128);
+    let others = look(Choice {
+        ports: vec![server.port],
+        names: vec!["no such program".to_owned()],
+        ..Choice::default()
+    });
+    assert!(others.is_empty(), "{others:?}");
+    let listening = look(Choice {
+        ports: vec![server.port],
+        listening: true,
+        ..Choice::default()
+    });
+    assert_eq!(listening.len(), 1);
 }

@@ -37,6 +37,7 @@ fn said(method: ProbeMethod, answers: impl IntoIterator<Item = Answer>) -> Vec<S
             step: Some(step),
             headers: 28,
             reply: None,
+            phases: None,
         };
         let at = Timestamp::default();
         facts.observe(Event::here(at, Phase::Baseline, EventBody::Probe(sample)));

@@ -6,14 +6,23 @@ const RESPONSE: &[u8] =
 
 const HTTP1: Dialect = Dialect::Http1 {
     is_head_request: false,
+    jar: None,
 };
+
+/// A request that is due so many milliseconds after the epoch.
+fn due(millis: u64) -> Start {
+    Start {
+        due: at(millis),
+        part: 0,
+    }
+}
 
 /// A connection that was opened at 5 and asked at 10.
 fn asked() -> Connection {
     let mut connection = Connection::new(1, 7, HTTP1, 1);
     connection.connect(at(2), None);
     assert_eq!(connection.opened(at(5), None), None);
-    connection.send(at(10), at(8));
+    connection.send(at(10), due(8));
     connection
 }
 
@@ -53,6 +62,7 @@ fn a_response_split_anywhere_gives_the_same_record() {
             count: 1,
             flow: None,
             ordinal: 0,
+            part: 0,
             due: at(8),
             sent: Some(at(10)),
             first_byte: Some(at(12)),
@@ -70,7 +80,7 @@ fn a_response_split_anywhere_gives_the_same_record() {
 fn the_setup_belongs_to_the_first_request_alone() {
     let mut connection = asked();
     answer(&mut connection, 11, RESPONSE);
-    connection.send(at(12), at(12));
+    connection.send(at(12), due(12));
     let record = answer(&mut connection, 13, RESPONSE);
     assert_eq!((record.ordinal, record.setup), (1, None));
 }
@@ -126,15 +136,15 @@ fn a_body_may_end_with_the_connection_but_not_short_of_its_length() {
 #[test]
 fn limits_run_from_connect_and_from_send() {
     let mut connection = Connection::new(0, 0, HTTP1, 1);
-    connection.connect(at(0), Some(at(0)));
+    connection.connect(at(0), Some(due(0)));
     assert_eq!(connection.overdue(at(99), ms(100)), None);
     assert_eq!(
         connection.overdue(at(100), ms(100)),
         Some(RequestFailure::ConnectTimeout)
     );
-    assert_eq!(connection.opened(at(100), None), Some(at(0)));
+    assert_eq!(connection.opened(at(100), None), Some(due(0)));
     assert_eq!(connection.overdue(at(900), ms(100)), None);
-    connection.send(at(150), at(0));
+    connection.send(at(150), due(0));
     assert_eq!(connection.overdue(at(249), ms(100)), None);
     assert_eq!(
         connection.overdue(at(250), ms(100)),
@@ -147,14 +157,14 @@ fn failures_in_a_row_are_tried_again_ever_later_until_a_response() {
     let mut connection = Connection::new(0, 0, HTTP1, 1);
     let mut waits = Vec::new();
     for _ in 0..8 {
-        connection.connect(at(0), Some(at(0)));
+        connection.connect(at(0), Some(due(0)));
         assert_eq!(fail(&mut connection, 1, RequestFailure::Refused).len(), 1);
         waits.push(connection.backoff().as_millis());
     }
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 500, 500]);
     connection.connect(at(2), None);
     connection.opened(at(3), None);
-    connection.send(at(3), at(3));
+    connection.send(at(3), due(3));
     answer(&mut connection, 4, RESPONSE);
     assert_eq!(connection.backoff(), Duration::ZERO);
 }
@@ -166,7 +176,7 @@ fn asked_thrice() -> Connection {
     connection.opened(at(0), None);
     for millis in [10, 20, 30] {
         assert!(connection.has_room());
-        connection.send(at(millis), at(millis));
+        connection.send(at(millis), due(millis));
         connection.sent(at(millis), false);
     }
     assert!(!connection.has_room());
@@ -199,8 +209,8 @@ fn what_follows_a_last_response_is_taken_back() {
     let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     let (records, received) = read(&mut connection, 40, last);
     assert_eq!((records.len(), received), (1, Received::Over));
-    assert_eq!(connection.take_back(), Some(at(20)));
-    assert_eq!(connection.take_back(), Some(at(30)));
+    assert_eq!(connection.take_back(), Some(due(20)));
+    assert_eq!(connection.take_back(), Some(due(30)));
     assert_eq!(connection.take_back(), None);
 }
 

@@ -50,8 +50,8 @@ impl Driver {
             let due = stuck
                 .zip(lane)
                 .and_then(|(since, lane)| lane.take_failed(now, since));
-            if let Some(due) = due {
-                let unsent = connection.record_unsent(now, (due, due), RequestFailure::Cut);
+            if let Some(start) = due {
+                let unsent = connection.record_unsent(now, (start.due, start), RequestFailure::Cut);
                 self.batch.records.push(unsent);
             }
         }
@@ -74,8 +74,8 @@ impl Driver {
         else {
             return;
         };
-        if let Some(due) = lane.take_failed(now, since) {
-            let record = connection.record_unsent(now, (since.max(due), due), failure);
+        if let Some(start) = lane.take_failed(now, since) {
+            let record = connection.record_unsent(now, (since.max(start.due), start), failure);
             self.batch.records.push(record);
         }
     }
@@ -86,10 +86,11 @@ impl Driver {
             return;
         };
         let most = lane.cadence.remaining().div_ceil(MAX_UNSENT_RECORDS);
-        while let Some((count, due)) = lane.take_many(most) {
-            self.batch.records.push(Record {
+        while let Some((parts, due)) = lane.take_many(most) {
+            let cut = |(part, count)| Record {
                 lane: number,
                 group: 0,
+                part,
                 count,
                 flow: None,
                 ordinal: 0,
@@ -101,7 +102,8 @@ impl Driver {
                 setup: None,
                 outcome: Err(RequestFailure::Cut),
                 received_bytes: 0,
-            });
+            };
+            self.batch.records.extend(parts.into_iter().map(cut));
         }
     }
 }

@@ -6,6 +6,7 @@ use lagtrace_core::time::Timestamp;
 
 use super::{Command, Driver, Slot};
 use crate::load::connection::Connection;
+use crate::load::mix::Start;
 
 impl Driver {
     /// Lets a connection alone until an instant.
@@ -56,7 +57,7 @@ impl Driver {
                 return;
             }
             match lane.take(now) {
-                Some(due) => self.start(slot, now, due),
+                Some(start) => self.start(slot, now, start),
                 None => {
                     connection.is_idle = true;
                     lane.idle.push_front(slot);
@@ -78,15 +79,15 @@ impl Driver {
             // is offered again when it has some, or another one.
             connection.is_idle &= connection.is_closed() || connection.has_room();
             if connection.is_idle {
-                let Some(due) = lane.take(now) else {
+                let Some(start) = lane.take(now) else {
                     break;
                 };
                 if lane.cadence.is_open_loop() {
-                    self.lag.note(now.since(due));
+                    self.lag.note(now.since(start.due));
                 }
                 connection.is_idle = false;
                 lane.idle.pop_front();
-                self.start(slot, now, due);
+                self.start(slot, now, start);
                 self.readmit(number, slot);
             } else {
                 lane.idle.pop_front();
@@ -107,31 +108,32 @@ impl Driver {
         }
     }
 
-    fn start(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
+    fn start(&mut self, slot: Slot, now: Timestamp, start: Start) {
         let is_open = self.connections.get(slot).is_some_and(Connection::has_room);
         if is_open {
-            self.send(slot, now, due);
+            self.send(slot, now, start);
         } else {
             self.pending += 1;
-            self.connect(slot, now, Some(due));
+            self.connect(slot, now, Some(start));
         }
     }
 
-    fn connect(&mut self, slot: Slot, now: Timestamp, due: Option<Timestamp>) {
+    fn connect(&mut self, slot: Slot, now: Timestamp, due: Option<Start>) {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.connect(now, due);
             self.commands.push_back(Command::Connect(slot));
         }
     }
 
-    /// Sends the request that was due at `due` on an open connection.
-    pub(super) fn send(&mut self, slot: Slot, now: Timestamp, due: Timestamp) {
+    /// Sends the request `start` on an open connection.
+    pub(super) fn send(&mut self, slot: Slot, now: Timestamp, start: Start) {
         let is_open_loop = self.is_open_loop(slot);
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
         self.last_start = Some(now);
-        connection.send(now, if is_open_loop { due } else { now });
+        let due = if is_open_loop { start.due } else { now };
+        connection.send(now, Start { due, ..start });
         self.pending += 1;
         self.commands.push_back(Command::Send(slot));
     }

@@ -37,8 +37,10 @@ impl Engine<'_> {
                         true => now,
                         false => self.clock.now(),
                     };
+                    let part = self.driver.part_to_send(slot);
+                    let cookies = self.driver.cookies_to_send(slot, part);
                     self.driver.sent(slot, now);
-                    self.send(slot, now);
+                    self.send(slot, now, (part, cookies));
                 }
                 Command::Connect(slot) => self.connect(slot, now),
                 Command::Close(slot) => self.close(slot),
@@ -70,10 +72,13 @@ impl Engine<'_> {
                         fd,
                         generation,
                         is_connected: false,
-                        unsent: 0,
+                        queued: std::collections::VecDeque::new(),
+                        taken: 0,
                         outbox: super::Outbox::default(),
                         tls: None,
                         wire: Vec::new(),
+                        handed_over: 0,
+                        watched: None,
                     });
                 }
             }

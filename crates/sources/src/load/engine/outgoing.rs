@@ -5,6 +5,7 @@ use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use super::watching::{WATCH_INTERVAL, send_stamped};
 use super::{Engine, LaneSockets, Socket};
 use crate::load::driver::Slot;
 use crate::load::socket::failure_of;
@@ -14,8 +15,13 @@ use crate::load::socket::failure_of;
 const TLS_CHUNK: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Sends a request that is due.
-    pub(super) fn send(&mut self, slot: Slot, now: Timestamp) {
+    /// Sends a request that is due, the one of this part with these cookies.
+    pub(super) fn send(
+        &mut self,
+        slot: Slot,
+        now: Timestamp,
+        (part, cookies): (u16, Option<String>),
+    ) {
         let lane = self.driver.lane_of(slot);
         let in_flight = self.driver.in_flight(slot);
         let (Some(Some(socket)), Some(lane)) = (self.sockets.get_mut(slot), self.lanes.get(lane))
@@ -25,13 +31,18 @@ impl Engine<'_> {
         if lane.is_http2 {
             return self.note_talkative(slot);
         }
-        let unsent = socket.unsent.div_ceil(lane.request.len().max(1));
-        if unsent >= in_flight.max(1) {
+        if socket.queued.len() >= in_flight.max(1) {
             // One was answered before it was heard out: a new request would be
             // taken for its end.
             return self.driver.failed(slot, now, RequestFailure::Closed);
         }
-        socket.unsent += lane.request.len();
+        socket.watched = None;
+        if lane.has_stamps && now >= self.next_watch {
+            self.next_watch = now + WATCH_INTERVAL;
+            socket.watched = Some(Box::default());
+        }
+        let own = cookies.map(|cookies| with_cookies(lane.request(part), &cookies));
+        socket.queued.push_back(Queued { part, own });
         if let Err(error) = socket.push(lane) {
             self.driver.failed(slot, now, failure_of(error));
         }
@@ -81,6 +92,21 @@ impl Engine<'_> {
     }
 }
 
+/// A request that waits to be taken.
+#[derive(Debug)]
+pub(super) struct Queued {
+    part: u16,
+    /// Its bytes, where it does not look like the others of its part.
+    own: Option<Vec<u8>>,
+}
+
+/// A request with a `Cookie` field behind its first line.
+fn with_cookies(request: &[u8], cookies: &str) -> Vec<u8> {
+    let end = request.windows(2).position(|two| two == b"\r\n");
+    let (line, rest) = request.split_at(end.map_or(0, |end| end + 2));
+    [line, b"Cookie: ", cookies.as_bytes(), b"\r\n", rest].concat()
+}
+
 /// Bytes on their way out.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -111,19 +137,24 @@ impl Socket {
     /// Gives the kernel as much as it takes.
     fn push(&mut self, lane: &LaneSockets) -> Result<(), Errno> {
         loop {
-            // Requests of a lane are alike: what is left are the rest of one
-            // and, behind it, whole ones.
-            let len = lane.request.len().max(1);
-            let left = self.unsent - self.unsent.saturating_sub(1) / len * len;
-            let from = lane.request.len().saturating_sub(left);
+            let request = match self.queued.front() {
+                Some(Queued { own: Some(own), .. }) => own,
+                Some(queued) => lane.request(queued.part),
+                None => &[],
+            };
+            let length = request.len();
             let is_boxed = !self.outbox.is_empty();
             let rest = match is_boxed {
                 true => self.outbox.rest(),
-                false => lane.request.get(from..).unwrap_or_default(),
+                false => request.get(self.taken..).unwrap_or_default(),
             };
             let (taken, is_all) = match &mut self.tls {
                 None => {
-                    let sent = send(&self.fd, rest)?;
+                    let sent = match &self.watched {
+                        Some(_) => send_stamped(&self.fd, rest)?,
+                        None => send(&self.fd, rest)?,
+                    };
+                    self.handed_over = self.handed_over.wrapping_add(sent as u32);
                     (sent, sent == rest.len())
                 }
                 Some(tls) if self.wire.is_empty() && !rest.is_empty() => {
@@ -136,10 +167,18 @@ impl Socket {
             };
             match is_boxed {
                 true => self.outbox.taken += taken,
-                false => self.unsent -= taken,
+                false => {
+                    self.taken += taken;
+                    if self.taken == length && self.queued.pop_front().is_some() {
+                        self.taken = 0;
+                        if let Some(watched) = &mut self.watched {
+                            watched.handed_over(self.handed_over.wrapping_sub(1));
+                        }
+                    }
+                }
             }
             if self.tls.is_none() {
-                if !is_all || (self.unsent == 0 && self.outbox.is_empty()) {
+                if !is_all || (self.queued.is_empty() && self.outbox.is_empty()) {
                     return Ok(());
                 }
                 continue;

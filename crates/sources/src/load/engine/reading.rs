@@ -24,15 +24,22 @@ impl Engine<'_> {
         };
         let generation = socket.generation;
         for _ in 0..MAX_READS {
-            let Some(Some(socket)) = self.sockets.get(slot) else {
+            let Some(Some(socket)) = self.sockets.get_mut(slot) else {
                 return;
             };
-            let result =
-                rustix::net::recv(&socket.fd, self.buffer.as_mut_slice(), RecvFlags::empty());
+            let (asked, result) = match socket.watched {
+                Some(_) => self.read_watched(slot),
+                None => (READ_LEN, self.read_bytes(slot)),
+            };
             let now = self.clock.now();
+            let ended = self.driver.batch().records.len();
             let len = match result {
-                Ok((0, _)) => return self.report(now, |driver| driver.peer_closed(slot, now)),
-                Ok((len, _)) => len,
+                Ok(0) => {
+                    self.driver.peer_closed(slot, now);
+                    self.tell_stages(slot, ended);
+                    return self.carry_out(now);
+                }
+                Ok(len) => len,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
                 Err(error) => {
@@ -45,25 +52,45 @@ impl Engine<'_> {
             };
             let lane = self.driver.lane_of(slot);
             if self.lanes.get(lane).is_some_and(|lane| lane.plan.quickack) {
-                // The option is no flag: it holds until the next send or so.
-                let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+                self.acknowledge(slot);
             }
-            if socket.tls.is_some() {
+            if self.has_tls(slot) {
                 self.decrypt(slot, now, len);
             } else {
                 let bytes = self.buffer.get(..len).unwrap_or_default();
                 self.driver.received(slot, now, bytes);
+                self.tell_stages(slot, ended);
             }
             if self.lanes.get(lane).is_some_and(|lane| lane.is_http2) {
                 self.note_talkative(slot);
             }
             self.carry_out(now);
             let is_same = matches!(self.sockets.get(slot), Some(Some(socket)) if socket.generation == generation);
-            if !is_same || (len < READ_LEN && !is_ended) {
+            if !is_same || (len < asked && !is_ended) {
                 return;
             }
         }
         self.unread.push((slot, generation, is_ended));
+    }
+
+    fn read_bytes(&mut self, slot: Slot) -> Result<usize, Errno> {
+        let Some(Some(socket)) = self.sockets.get(slot) else {
+            return Ok(0);
+        };
+        let buffer = self.buffer.as_mut_slice();
+        rustix::net::recv(&socket.fd, buffer, RecvFlags::empty()).map(|(len, _)| len)
+    }
+
+    fn has_tls(&self, slot: Slot) -> bool {
+        matches!(self.sockets.get(slot), Some(Some(socket)) if socket.tls.is_some())
+    }
+
+    /// Acknowledges what was read. The option is no flag: it holds until the
+    /// next send or so.
+    fn acknowledge(&self, slot: Slot) {
+        if let Some(Some(socket)) = self.sockets.get(slot) {
+            let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+        }
     }
 
     /// Hands on what TLS makes of the first `len` bytes read.
@@ -122,6 +149,10 @@ impl Engine<'_> {
         let flow = self.lanes.get(lane).and_then(|lane| {
             if lane.plan.quickack {
                 let _ = sockopt::set_tcp_quickack(&socket.fd, true);
+            }
+            if lane.has_stamps {
+                // Where it cannot, there are no stamps, and the report says so.
+                let _ = crate::stamped::stream::watch(&socket.fd);
             }
             lane.plan.flow(&socket.fd)
         });

@@ -1,7 +1,10 @@
 //! The request of a lane as a field section (RFC 7541): the same bytes each
 //! time, as nothing is put into the dynamic table.
 
-use crate::load::plan::{Lane, Method};
+use std::sync::Arc;
+
+use crate::load::plan::{Lane, Method, Plan};
+use crate::url::Url;
 
 /// A request's fields and body.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,8 +25,14 @@ const LEFT_OUT: [&str; 6] = [
 ];
 
 impl Request {
-    /// That of `lane`.
-    pub(in crate::load) fn of(lane: &Lane) -> Self {
+    /// Those of `lane` in a run of `plan`, one for each URL.
+    pub(in crate::load) fn all_of(plan: &Plan, lane: &Lane) -> Arc<[Self]> {
+        let urls = plan.urls_of(lane).into_iter();
+        urls.map(|url| Self::of(lane, url)).collect()
+    }
+
+    /// That of `lane` for `url`.
+    pub(super) fn of(lane: &Lane, url: &Url) -> Self {
         let target = &lane.target;
         let given: Vec<(String, &str)> = target
             .fields
@@ -37,7 +46,7 @@ impl Request {
                 .find(|(n, _)| n == name)
                 .map(|(_, value)| *value)
         };
-        let own_authority = target.url.authority();
+        let own_authority = url.authority();
         let authority = value_of("host").unwrap_or(&own_authority);
         let mut section = Vec::new();
         match target.method {
@@ -45,9 +54,9 @@ impl Request {
             Method::Post => section.push(0x83),
             other => literal(&mut section, ":method", other.as_str()),
         }
-        section.push(if target.url.is_tls() { 0x87 } else { 0x86 });
+        section.push(if url.is_tls() { 0x87 } else { 0x86 });
         literal(&mut section, ":authority", authority);
-        literal(&mut section, ":path", target.url.path());
+        literal(&mut section, ":path", url.path());
         let length = target.body.len().to_string();
         let own = [
             (

@@ -10,7 +10,7 @@ fn session(body: usize) -> Session {
     let mut lane = lane(1, None);
     lane.target.method = Method::Post;
     lane.target.body = vec![b'x'; body];
-    Session::new(Arc::new(Request::of(&lane)))
+    Session::new(Arc::from([Request::of(&lane, &lane.target.url)]))
 }
 
 fn frame(kind: u8, flags: u8, id: u32, body: &[u8]) -> Vec<u8> {
@@ -64,7 +64,7 @@ fn responses_end_in_any_order_however_the_bytes_are_split() {
     .concat();
     for split in 0..bytes.len() {
         let mut session = session(0);
-        assert_eq!((session.ask(), session.ask()), (1, 3));
+        assert_eq!((session.ask(0), session.ask(0)), (1, 3));
         let (first, second) = bytes.split_at(split);
         let mut events = feed(&mut session, first).expect("frames");
         events.extend(feed(&mut session, second).expect("frames"));
@@ -80,7 +80,7 @@ fn responses_end_in_any_order_however_the_bytes_are_split() {
 fn bodies_keep_to_the_windows_and_go_on_with_them() {
     let mut session = session(100_000);
     sent(&mut session);
-    session.ask();
+    session.ask(0);
     let first = sent(&mut session);
     let data = |frames: &[(u8, u8, u32, usize)]| -> usize {
         frames.iter().filter(|f| f.0 == DATA).map(|f| f.3).sum()
@@ -104,7 +104,7 @@ fn bodies_keep_to_the_windows_and_go_on_with_them() {
 fn servers_limits_goodbyes_and_refusals_are_heard() {
     let mut session = session(0);
     for _ in 0..3 {
-        session.ask();
+        session.ask(0);
     }
     feed(&mut session, &settings(&[(MAX_CONCURRENT_STREAMS, 2)])).expect("settings");
     assert_eq!(session.most_streams(), 2);
@@ -154,7 +154,7 @@ fn what_must_not_be_is_refused() {
         [settings(&[]), frame(HEADERS, END_HEADERS, 1, b"\xbe")].concat(),
     ] {
         let mut session = session(0);
-        session.ask();
+        session.ask(0);
         assert_eq!(
             feed(&mut session, &bytes),
             Err(NotHttp2),
@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let mut session = session(10);
-        session.ask();
+        session.ask(0);
         let _ = feed(&mut session, &[settings(&[]), bytes].concat());
     }
 }

@@ -9,7 +9,7 @@ use lagtrace_core::event::RequestFailure;
 use lagtrace_core::time::Timestamp;
 
 use super::STOP_INTERVAL;
-use crate::tls::secure::Secure;
+use crate::tls::secure::{Secure, Secured};
 use crate::tls::{TlsFault, TlsPeer};
 
 /// Bytes taken off the wire at once.
@@ -30,6 +30,15 @@ pub(super) struct Within {
     plain: Vec<u8>,
 }
 
+/// What a TLS handshake came to.
+pub(super) struct Handshake {
+    pub(super) secured: Secured,
+    /// From its beginning to the server's first bytes.
+    pub(super) hello: Option<Duration>,
+    /// When the server's certificate ends.
+    pub(super) certificate_ends: Option<Timestamp>,
+}
+
 /// Whether an error only says that nothing came so far.
 pub(super) fn is_wait(error: &io::Error) -> bool {
     matches!(
@@ -47,33 +56,42 @@ impl Wire {
         Self::Plain(stream)
     }
 
-    /// The same within TLS, begun at `now`, and whether that resumed a session;
-    /// given up when `is_over`.
+    /// The same within TLS, and what the handshake came to; given up when
+    /// `is_over`.
     pub(super) fn secure(
         self,
         peer: &TlsPeer,
-        now: Timestamp,
+        now: impl Fn() -> Timestamp,
         is_over: impl Fn() -> bool,
-    ) -> Result<(Self, bool), TlsFault> {
+    ) -> Result<(Self, Handshake), TlsFault> {
         let Self::Plain(stream) = self else {
-            return Ok((self, false));
+            return Err(TlsFault::within_handshake(RequestFailure::Tls));
         };
+        let begun = now();
+        let mut hello = None;
         let _ = stream.set_read_timeout(Some(STOP_INTERVAL));
         let mut within = Within {
             stream,
-            tls: Secure::begin(peer, now)?,
+            tls: Secure::begin(peer, begun)?,
             plain: Vec::new(),
         };
         loop {
             let sent = within.flush();
-            if let Some(secured) = within.tls.outcome(now) {
-                return Ok((Self::Tls(Box::new(within)), secured.is_resumed));
+            if let Some(secured) = within.tls.outcome(now()) {
+                let handshake = Handshake {
+                    secured,
+                    hello,
+                    certificate_ends: within.tls.certificate_ends(),
+                };
+                return Ok((Self::Tls(Box::new(within)), handshake));
             }
             if is_over() {
                 return Err(TlsFault::within_handshake(RequestFailure::TlsTimeout));
             }
             match within.step()? {
-                Ok(len) if len > 0 && sent.is_ok() => {}
+                Ok(len) if len > 0 && sent.is_ok() => {
+                    hello.get_or_insert_with(|| now().since(begun));
+                }
                 Err(error) if is_wait(&error) && sent.is_ok() => {}
                 _ => return Err(TlsFault::within_handshake(RequestFailure::Tls)),
             }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Protocol, Socket, Type};
 
-use super::{Asker, Heard, MAX_OPEN, SourcePorts, SteadyPlan, any, dress, errno};
+use super::{Answered, Asker, Heard, MAX_OPEN, SourcePorts, SteadyPlan, any, dress, errno};
 use crate::probe::connect::{answer_to, wait_for};
 use crate::probe::tcp_info::TcpInfo;
 use crate::stamped::{prepare, reserve};
@@ -164,7 +164,7 @@ impl Attempt {
                 segment: None,
             })
         };
-        Ok(Heard::Answered {
+        Ok(Heard::Answered(Answered {
             number: self.number,
             answer,
             at: None,
@@ -172,7 +172,7 @@ impl Attempt {
             ttl: None,
             syn_retransmissions: retransmissions(&told),
             reply: (answer != ProbeAnswer::Silence).then(reply),
-        })
+        }))
     }
 }
 

@@ -9,7 +9,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening};
+use super::{
+    Answered, Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening,
+};
 use crate::checksum;
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
@@ -134,7 +136,7 @@ impl<'a> ByEcho<'a> {
             (false, _) => 40,
         };
         let id = header.get(4..6).and_then(|id| id.first_chunk());
-        Some(Heard::Answered {
+        Some(Heard::Answered(Answered {
             number,
             answer: ProbeAnswer::Echo,
             at: reply.at,
@@ -149,7 +151,7 @@ impl<'a> ByEcho<'a> {
                 dont_fragment: header.get(6).map(|flags| flags & 0x40 != 0),
                 segment: None,
             })),
-        })
+        }))
     }
 }
 

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use core::time::Duration;
 
-use lagtrace_core::event::{
-    Coming, Event, EventBody, Phase, ProbeAnswer, ProbeMethod, ProbeSample, Stamp,
-};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::event::{Coming, Event, EventBody, Phase, ProbeAnswer, ProbeSample};
 use lagtrace_core::time::Timestamp;
 use rustix::io::Errno;
 
+use super::heard::{Answered, silence};
 use super::pending::{MAX_PENDING, Pendings, State};
 use super::{
     Asker, Heard, LEAST_INTERVAL, MAX_OPEN, STAMPS_BEGIN, SteadyMethod, SteadyPlan, Turn, failure,
@@ -204,7 +202,7 @@ impl<'a> Series<'a> {
         self.pending.settle(number, State::Answered);
         let sample = ProbeSample {
             answer,
-            ..self.sample(number)
+            ..silence(self.plan, number)
         };
         self.emit(begun, sample, sink);
         Ok(())
@@ -217,63 +215,44 @@ impl<'a> Series<'a> {
         stop: &AtomicBool,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), Errno> {
-        let now = self.clock.now();
         match heard {
+            Heard::Answered(answered) => return self.answer(answered, asker, stop, sink),
             Heard::Sent { number, stage, at } => {
                 if let Some(pending) = self.pending.find(number) {
                     match stage {
                         Stage::Queue => pending.queued = Some(at),
                         Stage::Device => pending.sent = Some(at),
+                        // Nobody asked for it.
+                        Stage::Acknowledged => {}
                     }
                 }
             }
-            Heard::Answered {
-                number,
-                answer,
-                at,
-                rtt,
-                ttl,
-                syn_retransmissions,
-                reply,
-            } => {
-                let Some(&mut pending) = self.pending.find(number) else {
-                    return Ok(());
-                };
-                let stamped = match (pending.sent, at) {
-                    (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
-                    _ => rtt,
-                };
-                if stamped.is_none() && pending.is_awaited() && self.may_repeat() {
-                    pause(STAMPS_BEGIN, stop);
-                    return self.ask(asker, number, sink);
-                }
-                let before = self.pending.settle(number, State::Answered);
-                let own = now.since(pending.begun);
-                let sample = ProbeSample {
-                    answer,
-                    rtt: (answer != ProbeAnswer::Silence).then_some(stamped.unwrap_or(own)),
-                    stamp: match stamped {
-                        Some(_) => Stamp::Kernel,
-                        None => Stamp::User,
-                    },
-                    ttl,
-                    syn_retransmissions,
-                    coming: match before {
-                        Some(State::Awaited) | None => Coming::InTime,
-                        Some(State::GivenUp) => Coming::Late,
-                        Some(State::Answered) => Coming::Again,
-                    },
-                    noticed: stamped.map(|_| own),
-                    queued: pending
-                        .sent
-                        .zip(pending.queued)
-                        .map(|(sent, queued)| sent.since(queued)),
-                    reply,
-                    ..self.sample(number)
-                };
-                self.emit(at.unwrap_or(now), sample, sink);
-            }
         }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        answered: Answered,
+        asker: &mut dyn Asker,
+        stop: &AtomicBool,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(), Errno> {
+        let now = self.clock.now();
+        let number = answered.number;
+        let Some(&mut pending) = self.pending.find(number) else {
+            return Ok(());
+        };
+        let is_unstamped = answered.stamped(&pending).is_none();
+        if is_unstamped && pending.is_awaited() && self.may_repeat() {
+            pause(STAMPS_BEGIN, stop);
+            return self.ask(asker, number, sink);
+        }
+        let at = answered.at.unwrap_or(now);
+        let before = self.pending.settle(number, State::Answered);
+        let before = before.unwrap_or(State::Awaited);
+        let sample = answered.sample(self.plan, &pending, before, now);
+        self.emit(at, sample, sink);
         Ok(())
     }
 
@@ -306,43 +285,16 @@ impl<'a> Series<'a> {
     ) {
         let sample = ProbeSample {
             syn_retransmissions: asker.forget(number),
-            ..self.sample(number)
+            ..silence(self.plan, number)
         };
         self.emit(now, sample, sink);
-    }
-
-    /// A sample of silence.
-    fn sample(&self, number: u32) -> ProbeSample {
-        ProbeSample {
-            target: self.plan.target,
-            endpoint: Endpoint::from(self.plan.address),
-            method: match self.plan.method {
-                SteadyMethod::Syn if self.plan.packet.flags.is_empty() => ProbeMethod::TcpSyn,
-                SteadyMethod::Syn => ProbeMethod::TcpFlags,
-                SteadyMethod::Connect => ProbeMethod::TcpConnect,
-                SteadyMethod::Icmp => ProbeMethod::Icmp,
-                SteadyMethod::Udp => ProbeMethod::Udp,
-            },
-            answer: ProbeAnswer::Silence,
-            rtt: None,
-            stamp: Stamp::User,
-            ttl: None,
-            syn_retransmissions: 0,
-            number,
-            coming: Coming::InTime,
-            noticed: None,
-            queued: None,
-            step: self.plan.step(number),
-            headers: self.plan.headers(number),
-            reply: None,
-        }
     }
 
     /// Tells the answer to the only probe of a series that cannot be begun.
     pub(super) fn tell(&mut self, answer: ProbeAnswer, sink: &mut dyn FnMut(Event)) {
         let sample = ProbeSample {
             answer,
-            ..self.sample(0)
+            ..silence(self.plan, 0)
         };
         self.emit(self.clock.now(), sample, sink);
     }

@@ -13,11 +13,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::pending::MAX_PENDING;
 use super::segment::{Reply, Syn};
-use super::{Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening};
+use super::{
+    Answered, Asker, FINDING_ROUTE, Heard, SteadyPlan, dress, errno, failure, identity, opening,
+};
 use crate::probe::ProbeError;
 use crate::probe::connect::wait_for;
 use crate::stamped::queue::Icmp;
-use crate::stamped::{Came, StampedSocket, from_port, reserve, route};
+use crate::stamped::{Came, StampedSocket, answers_from, reserve, route};
 
 /// Probes differ by this much in their sequence numbers: odd, so that each of
 /// 2^32 probes has another one, and far apart for the eye.
@@ -61,7 +63,7 @@ impl<'a> BySyn<'a> {
         let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))
             .map_err(opening("opening a raw socket", address))?;
         socket
-            .attach_filter(&from_port(address))
+            .attach_filter(&answers_from(address))
             .and_then(|()| dress(&socket, address, &plan.packet))
             .map_err(failure("preparing a raw socket", address))?;
         // The kernel chooses route and source address, so this host's own
@@ -150,7 +152,7 @@ impl<'a> BySyn<'a> {
             }
             Came::Reply(came) => {
                 let (number, answer, reply) = self.answer(&came.bytes)?;
-                Some(Heard::Answered {
+                Some(Heard::Answered(Answered {
                     number,
                     answer,
                     at: came.at,
@@ -158,7 +160,7 @@ impl<'a> BySyn<'a> {
                     ttl: reply.ttl.or(came.ttl),
                     syn_retransmissions: 0,
                     reply: Some(Box::new(reply.told())),
-                })
+                }))
             }
         }
     }

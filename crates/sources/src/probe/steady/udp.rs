@@ -13,7 +13,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::pending::MAX_PENDING;
 use super::{
-    Asker, FINDING_ROUTE, Heard, MAX_OPEN, SteadyPlan, any, dress, errno, failure, identity,
+    Answered, Asker, FINDING_ROUTE, Heard, MAX_OPEN, SteadyPlan, any, dress, errno, failure,
+    identity,
 };
 use crate::probe::ProbeError;
 use crate::stamped::queue::Reply;
@@ -217,7 +218,7 @@ impl Asked {
 
 fn datagram(number: u32, target: SocketAddr, source_port: u16, reply: &Reply) -> Heard {
     let headers = HEADERS[usize::from(target.is_ipv6())];
-    Heard::Answered {
+    Heard::Answered(Answered {
         number,
         answer: ProbeAnswer::Datagram,
         at: reply.at,
@@ -232,5 +233,5 @@ fn datagram(number: u32, target: SocketAddr, source_port: u16, reply: &Reply) ->
             dont_fragment: None,
             segment: None,
         })),
-    }
+    })
 }

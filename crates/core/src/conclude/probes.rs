@@ -1,0 +1,159 @@
+//! What probes came to, one row for each method, target and load.
+
+use crate::cause::secured::version_name;
+use crate::event::{ProbeAnswer, ProbeMethod, ProbePhases, Stamp};
+use crate::facts::{Facts, ProbeGroup, ProbeKey};
+use crate::report::{Probe, ProbeFigures, ProbePhase, ProbeTlsFacts, Remark, StatusCount};
+
+/// The rows.
+pub(super) fn probes(facts: &Facts) -> Vec<Probe> {
+    facts
+        .probes
+        .iter()
+        .map(|(key, group)| Probe {
+            method: method_name(key.method).to_owned(),
+            target: key.target_name(),
+            during: if key.is_loaded { "loaded" } else { "idle" }.to_owned(),
+            sent: group.sent,
+            received: group.rtt.count(),
+            late: group.late,
+            lost: group
+                .answers
+                .get(&ProbeAnswer::Silence)
+                .copied()
+                .unwrap_or_default(),
+            duplicates: group.duplicates,
+            reordered: group.reordered,
+            ttl: group.ttl,
+            answers: group
+                .answers
+                .iter()
+                .map(|(answer, &count)| StatusCount {
+                    status: answer_name(*answer),
+                    count,
+                })
+                .collect(),
+            stamp: match group.stamp {
+                Some(Stamp::Kernel) => "kernel",
+                _ => "user",
+            }
+            .to_owned(),
+            rtt_ns: ProbeFigures::from(&group.rtt),
+            jitter_ns: group.jitter().map_or(0, |jitter| jitter.as_nanos() as u64),
+            noticed_ns: (!group.noticed.is_empty()).then(|| ProbeFigures::from(&group.noticed)),
+            queued_ns: (!group.queued.is_empty()).then(|| ProbeFigures::from(&group.queued)),
+            own_ns: (!group.own.is_empty()).then(|| ProbeFigures::from(&group.own)),
+            steps: super::sweep::rows(&group.sweep),
+            phases: spent(group),
+            tls: group.tls.as_ref().map(|tls| ProbeTlsFacts {
+                version: version_name(Some(tls.version)).to_owned(),
+                cipher: tls.cipher.clone(),
+                certificate_ends_ns: tls.certificate_ends.map(|end| end.as_nanos()),
+            }),
+        })
+        .collect()
+}
+
+/// What the probes of a group spent their time on.
+fn spent(group: &ProbeGroup) -> Vec<ProbePhase> {
+    let named = ProbePhases::NAMES.iter().zip(&group.phases);
+    named
+        .filter(|(_, took)| !took.is_empty())
+        .map(|(name, took)| ProbePhase {
+            phase: (*name).to_owned(),
+            count: took.count(),
+            took_ns: ProbeFigures::from(took),
+        })
+        .collect()
+}
+
+fn method_name(method: ProbeMethod) -> &'static str {
+    match method {
+        ProbeMethod::TcpSyn => "tcp-syn",
+        ProbeMethod::TcpConnect => "tcp-connect",
+        ProbeMethod::TcpFlags => "tcp-flags",
+        ProbeMethod::HttpFresh => "http-fresh",
+        ProbeMethod::HttpKeptAlive => "http-kept-alive",
+        ProbeMethod::TlsFull => "tls-full",
+        ProbeMethod::TlsResumed => "tls-resumed",
+        ProbeMethod::Icmp => "icmp",
+        ProbeMethod::Udp => "udp",
+    }
+}
+
+pub(super) fn answer_name(answer: ProbeAnswer) -> String {
+    match answer {
+        ProbeAnswer::Open => "open".to_owned(),
+        ProbeAnswer::Refused => "refused".to_owned(),
+        ProbeAnswer::Unreachable(kind, code) => format!("unreachable {kind}/{code}"),
+        ProbeAnswer::Silence => "silence".to_owned(),
+        ProbeAnswer::Status(status) => status.to_string(),
+        ProbeAnswer::Closed => "closed".to_owned(),
+        ProbeAnswer::NotHttp => "not HTTP".to_owned(),
+        ProbeAnswer::Secured => "secured".to_owned(),
+        ProbeAnswer::TlsFailed => "TLS failed".to_owned(),
+        ProbeAnswer::NotTrusted => "certificate not accepted".to_owned(),
+        ProbeAnswer::NotTls => "no TLS".to_owned(),
+        ProbeAnswer::TlsTimeout => "TLS timeout".to_owned(),
+        ProbeAnswer::Echo => "echo".to_owned(),
+        ProbeAnswer::Datagram => "datagram".to_owned(),
+    }
+}
+
+/// That silence between ICMP errors is no loss.
+pub(super) fn remarks(facts: &Facts) -> Vec<Remark> {
+    let limited = |(key, group): (&ProbeKey, &ProbeGroup)| {
+        let count = |answer| group.answers.get(&answer).copied().unwrap_or_default();
+        let errors = count(ProbeAnswer::Unreachable(3, 3)) + count(ProbeAnswer::Unreachable(1, 4));
+        let silent = count(ProbeAnswer::Silence);
+        let is_mixed = key.method == ProbeMethod::Udp && errors > 0 && silent > 0;
+        is_mixed.then(|| Remark {
+            id: "probe-icmp-limited".to_owned(),
+            text: format!(
+                "{}: {silent} of {} datagrams were not answered, others by ICMP port unreachable. \
+                 Hosts limit these errors, Linux to six at once and one a second \
+                 (net.ipv4.icmp_ratelimit): silence between them need not be loss. Ask once a \
+                 second to tell.",
+                key.target_name(),
+                group.sent,
+            ),
+        })
+    };
+    facts.probes.iter().filter_map(limited).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::TargetId;
+
+    #[test]
+    fn silence_between_icmp_errors_is_told_to_be_no_loss() {
+        let refused = ProbeAnswer::Unreachable(3, 3);
+        let (silent, datagram) = (ProbeAnswer::Silence, ProbeAnswer::Datagram);
+        for (method, answers, is_said) in [
+            (ProbeMethod::Udp, [refused, silent], true),
+            (
+                ProbeMethod::Udp,
+                [ProbeAnswer::Unreachable(1, 4), silent],
+                true,
+            ),
+            (ProbeMethod::Udp, [refused, datagram], false),
+            (ProbeMethod::Udp, [datagram, silent], false),
+            // A router's, to a SYN.
+            (ProbeMethod::TcpSyn, [refused, silent], false),
+        ] {
+            let mut facts = Facts::default();
+            let key = ProbeKey {
+                target: TargetId::Subject,
+                endpoint: core::net::SocketAddr::from(([192, 0, 2, 7], 9)).into(),
+                method,
+                is_loaded: false,
+            };
+            let group = facts.probes.entry(key).or_default();
+            group.sent = 6;
+            group.answers.extend(answers.map(|answer| (answer, 3)));
+            assert_eq!(remarks(&facts).len(), usize::from(is_said), "{answers:?}");
+        }
+    }
+}

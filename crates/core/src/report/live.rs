@@ -1,0 +1,46 @@
+//! Sockets as they were seen live.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Tally;
+use crate::live::{Buffers, Holder, LiveOptions, TcpInfo, Timer};
+
+/// A TCP socket of this host when it was looked at last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LiveSocket {
+    /// The network namespace it lives in, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// The kernel's number for it and no other (`SO_COOKIE`).
+    pub cookie: u64,
+    /// Its state as `ss` writes it: `ESTAB`, `LISTEN`.
+    pub state: String,
+    /// Its own address.
+    pub local: String,
+    /// Its peer's; port 0 for a listener.
+    pub remote: String,
+    /// Who holds it; empty where nobody does or we may not know.
+    pub holders: Vec<Holder>,
+    /// Who holds its other end, where that is on this host.
+    pub peer: Vec<Holder>,
+    /// User id of its creator.
+    pub uid: u32,
+    /// Bytes not yet read; for a listener the connections not yet accepted.
+    pub receive_queue: u32,
+    /// Bytes not yet acknowledged; for a listener the most that may wait.
+    pub send_queue: u32,
+    /// The timer that runs.
+    pub timer: Option<Timer>,
+    /// Its buffers.
+    pub buffers: Option<Buffers>,
+    /// Name of its congestion control.
+    pub congestion: Option<String>,
+    /// `tcp_info`.
+    pub tcp: Option<TcpInfo>,
+    /// Its options; `None` where they could not be read.
+    pub options: Option<LiveOptions>,
+    /// Looks at which its own stack held bytes back, of all looks.
+    pub holding: Tally,
+    /// What of all this costs time.
+    pub remarks: Vec<String>,
+}

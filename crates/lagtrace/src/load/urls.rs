@@ -1,0 +1,125 @@
+//! What is asked for: one URL, or several by weight.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use lagtrace_sources::load::WeightedUrl;
+use lagtrace_sources::url::Url;
+
+use crate::failure::{Failure, Result};
+
+/// Longest file of URLs.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// The URLs.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Urls {
+    // No doc comment: rustdoc would take the brackets for a link.
+    #[arg(
+        value_name = "URL",
+        required_unless_present = "urls",
+        help = "The service, http[s]://HOST[:PORT]/PATH; several of one scheme, host and port are \
+                asked for in turn on the same connections, as WEIGHT@URL so often beside the \
+                others; /PATH is of the first one's host"
+    )]
+    url: Vec<String>,
+    /// Ask also for the URLs in FILE, one a line as above; # begins a comment
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+}
+
+impl Urls {
+    /// All of them, at least one; the first is what the load is of.
+    pub(super) fn all(&self) -> Result<Vec<WeightedUrl>> {
+        let file = self.read()?;
+        let lines = file.lines().map(|line| match line.split_once('#') {
+            Some((before, _)) if before.trim().is_empty() => "",
+            _ => line.trim(),
+        });
+        let given = self.url.iter().map(String::as_str);
+        let mut all: Vec<WeightedUrl> = Vec::new();
+        for text in given.chain(lines).filter(|text| !text.is_empty()) {
+            let first = all.first().map(|first| &first.url);
+            let next = weighted(text, first)?;
+            all.push(next);
+        }
+        match all.is_empty() {
+            true => Err(Failure::new("the file of --urls holds no URL")
+                .hint("write one a line, as http[s]://HOST[:PORT]/PATH or WEIGHT@URL")),
+            false => Ok(all),
+        }
+    }
+
+    fn read(&self) -> Result<String> {
+        let Some(path) = &self.urls else {
+            return Ok(String::new());
+        };
+        let name = path.display();
+        let length = std::fs::metadata(path)
+            .with_context(|| format!("read {name}"))?
+            .len();
+        if length > MAX_FILE {
+            return Err(Failure::new(format!("{name} is longer than 4 MiB")));
+        }
+        Ok(std::fs::read_to_string(path).with_context(|| format!("read {name}"))?)
+    }
+}
+
+fn weighted(text: &str, first: Option<&Url>) -> Result<WeightedUrl> {
+    let (weight, rest) = match text.split_once('@') {
+        Some((weight, rest)) if weight.bytes().all(|byte| byte.is_ascii_digit()) => (weight, rest),
+        _ => ("1", text),
+    };
+    let wrong = || {
+        let told = format!("`{weight}` is no weight");
+        Failure::new(told).hint("a weight is a number from 1 to 1,000,000, as in 3@http://…")
+    };
+    let weight = weight.parse().map_err(|_| wrong())?;
+    let whole = match first {
+        Some(first) if rest.starts_with('/') => {
+            let scheme = if first.is_tls() { "https" } else { "http" };
+            format!("{scheme}://{}{rest}", first.authority())
+        }
+        _ => rest.to_owned(),
+    };
+    let url = whole
+        .parse()
+        .map_err(|error| Failure::from(error).hint("give it as http[s]://HOST[:PORT]/PATH"))?;
+    Ok(WeightedUrl { url, weight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(texts: &[&str]) -> Vec<(u32, String)> {
+        let url = texts.iter().map(|&text| text.to_owned()).collect();
+        let urls = Urls { url, urls: None };
+        let all = urls.all().expect("URLs").into_iter();
+        all.map(|url| (url.weight, url.url.to_string())).collect()
+    }
+
+    #[test]
+    fn weights_stand_before_urls_and_paths_are_of_the_first_host() {
+        let given = all(&[
+            "http://h.example:81/a",
+            "3@http://h.example:81/b",
+            "2@/c?d=e@f",
+        ]);
+        let want = [
+            (1, "http://h.example:81/a"),
+            (3, "http://h.example:81/b"),
+            (2, "http://h.example:81/c?d=e@f"),
+        ];
+        let want: Vec<_> = want.map(|(weight, url)| (weight, url.to_owned())).into();
+        assert_eq!(given, want);
+        for wrong in ["@http://h/", "99999999999@http://h/", "/only"] {
+            let urls = Urls {
+                url: vec![wrong.to_owned()],
+                urls: None,
+            };
+            assert!(urls.all().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What probes' packets and requests look like, as it was told.
+
+use clap::Args;
+use lagtrace_core::segment::TcpFlags;
+use lagtrace_sources::probe::{Sizes, SourcePorts};
+
+use super::targets::{self, Flags};
+
+/// What open and closed ports answer differently, and filters let pass or not:
+/// `nmap`'s SYN, ACK, FIN, Maimon, Xmas and NULL scans, and SYN/ACK.
+const MATRIX: [TcpFlags; 7] = [
+    TcpFlags::SYN,
+    TcpFlags::ACK,
+    TcpFlags::SYN.with(TcpFlags::ACK),
+    TcpFlags::FIN,
+    TcpFlags::FIN.with(TcpFlags::ACK),
+    TcpFlags::FIN.with(TcpFlags::PSH).with(TcpFlags::URG),
+    TcpFlags(0),
+];
+/// What requests ask for.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Requests (--method http)")]
+pub(super) struct Request {
+    /// Path of targets that are no URL
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    pub(super) path: String,
+    /// Ask by HEAD: no body comes
+    #[arg(long)]
+    pub(super) head: bool,
+}
+
+/// What the probes' packets look like.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Packets")]
+pub(super) struct Packet {
+    /// Send from PORT, or from each of FIRST-LAST in turn, instead of from a
+    /// new port each time
+    #[arg(short, long, value_name = "PORT", value_parser = targets::parse_source_ports)]
+    pub(super) source_port: Option<SourcePorts>,
+    /// Send over this interface instead of the one that the kernel routes over
+    #[arg(short = 'I', long, value_name = "IF")]
+    pub(super) interface: Option<String>,
+    /// Payload bytes, or a sweep of them as FIRST-LAST/STEP; ICMP has 56 unless
+    /// told otherwise
+    #[arg(long, value_name = "BYTES", value_parser = targets::parse_sizes)]
+    pub(super) size: Option<Sizes>,
+    /// Have no packet fragmented, whatever is known of the path; a sweep of sizes
+    /// never is
+    #[arg(long)]
+    pub(super) dont_fragment: bool,
+    /// Send segments with these control bits, in turn, instead of SYNs: S, A, FA,
+    /// FPU, 0 for none. Needs CAP_NET_RAW
+    #[arg(long, value_name = "FLAGS,…", value_parser = targets::parse_flags)]
+    pub(super) flags: Option<Flags>,
+    /// The same for S,A,SA,F,FA,FPU,0: what they are answered with tells which
+    /// filter stands before a port
+    #[arg(long, conflicts_with = "flags")]
+    pub(super) matrix: bool,
+    /// Time to live, or hop limit
+    #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(super) ttl: Option<u8>,
+    /// Type of service, or traffic class: 0 to 255
+    #[arg(long, value_name = "BYTE")]
+    pub(super) tos: Option<u8>,
+    /// Maximum segment size that a SYN offers
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) mss: Option<u16>,
+}
+
+impl Packet {
+    /// Control bits other than a SYN's; none for SYNs only.
+    pub(super) fn flags(&self) -> Vec<TcpFlags> {
+        match (&self.flags, self.matrix) {
+            (Some(Flags(flags)), _) if flags[..] == [TcpFlags::SYN] => Vec::new(),
+            (Some(Flags(flags)), _) => flags.clone(),
+            (None, true) => MATRIX.to_vec(),
+            (None, false) => Vec::new(),
+        }
+    }
+
+    /// Whether nobody told anything of packets.
+    pub(super) fn is_usual(&self) -> bool {
+        let is_told = self.source_port.is_some()
+            || self.interface.is_some()
+            || self.size.is_some()
+            || self.dont_fragment
+            || self.ttl.is_some()
+            || self.tos.is_some()
+            || self.mss.is_some();
+        !is_told && !self.has_flags()
+    }
+
+    /// Whether somebody told which segments to send.
+    pub(super) fn has_flags(&self) -> bool {
+        self.matrix || self.flags.is_some()
+    }
+}
+
+fn path(text: &str) -> std::result::Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err("must begin with `/`".to_owned()),
+    }
+}

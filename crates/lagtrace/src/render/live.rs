@@ -1,0 +1,255 @@
+//! Live sockets, one by one.
+
+use lagtrace_core::live::{Holder, LiveOptions, TcpInfo};
+use lagtrace_core::report::{LiveSocket, Report};
+
+use super::page::{Page, Tone};
+use super::quantity::{bytes, counted, duration};
+use super::words;
+
+/// Options whose meaning is told, and where they have it.
+type Meaning = (fn(&LiveOptions) -> bool, &'static str);
+
+/// What the options that stand there mean for latency.
+const MEANINGS: [Meaning; 6] = [
+    (
+        |o| o.nodelay == Some(false),
+        "nodelay 0: Nagle's algorithm. A write shorter than a segment waits while anything before it is not acknowledged; a peer that delays its ACKs makes that 40 ms (Linux) or 200 ms. Programs that answer in several writes set TCP_NODELAY.",
+    ),
+    (
+        |o| o.cork == Some(true),
+        "cork 1: what is less than a segment waits until the cork is removed, 200 ms at most.",
+    ),
+    (
+        |o| o.quickack == Some(false),
+        "quickack 0: ACKs without data wait for a response to travel with, 40 ms or more; a peer with Nagle's algorithm waits for them. A state of the kernel's own, not what the program set.",
+    ),
+    (
+        |o| o.is_receive_buffer_set == Some(true),
+        "rcvbuf set by hand: the kernel no longer fits it to the path, and the window stays below it.",
+    ),
+    (
+        |o| o.is_send_buffer_set == Some(true),
+        "sndbuf set by hand: the kernel no longer fits it to the path, and so much at most is in flight.",
+    ),
+    (
+        |o| o.defer_accept_ns.is_some_and(|time| time > 0),
+        "defer accept: a connection is accepted only when its first data comes; a client that waits for a greeting waits in vain.",
+    ),
+];
+
+/// Writes the sockets, and what their options mean.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    if report.live.is_empty() {
+        page.paragraph(0, Tone::Plain, "No socket is like that.");
+        return;
+    }
+    for socket in &report.live {
+        one(page, socket);
+    }
+    let options: Vec<LiveOptions> = report.live.iter().filter_map(|s| s.options).collect();
+    let there = |holds: fn(&LiveOptions) -> bool| options.iter().any(holds);
+    let meanings: Vec<_> = MEANINGS
+        .into_iter()
+        .filter(|&(holds, _)| there(holds))
+        .collect();
+    if meanings.is_empty() {
+        return;
+    }
+    page.heading("What these options mean");
+    for (_, text) in meanings {
+        page.item(2, "•", Tone::Dim, &[(Tone::Plain, text)]);
+    }
+}
+
+fn one(page: &mut Page, socket: &LiveSocket) {
+    let is_listener = socket.state == "LISTEN";
+    let ends = match is_listener {
+        true => socket.local.clone(),
+        false => format!("{} ⇄ {}", socket.local, socket.remote),
+    };
+    let mut holders = names(&socket.holders);
+    if !socket.peer.is_empty() {
+        holders = format!("{holders} ⇄ {}", names(&socket.peer));
+    }
+    let place = socket.namespace.map(|id| format!("netns {id}"));
+    let place = place.unwrap_or_default();
+    let state = format!("{:<10}", socket.state);
+    let head = [
+        (Tone::Strong, state.as_str()),
+        (Tone::Plain, ends.as_str()),
+        (Tone::Dim, holders.as_str()),
+        (Tone::Dim, place.as_str()),
+    ];
+    let head: Vec<_> = head
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .collect();
+    page.spans(0, &head);
+    let mut lines = vec![queues(socket, is_listener)];
+    lines.extend(socket.options.as_ref().map(options));
+    lines.extend(socket.tcp.as_ref().map(transfer));
+    if page.is_verbose() {
+        lines.extend(socket.tcp.as_ref().map(rest));
+        lines.extend(socket.options.as_ref().map(other_options));
+    }
+    for line in lines.into_iter().filter(|line| !line.is_empty()) {
+        page.paragraph(4, Tone::Dim, &line);
+    }
+    for remark in &socket.remarks {
+        page.item(
+            4,
+            "!",
+            Tone::Bad,
+            &[(Tone::Plain, &words::sentence(remark))],
+        );
+    }
+}
+
+/// Who holds it; all of a program that forked in few words.
+fn names(holders: &[Holder]) -> String {
+    const SHOWN: usize = 3;
+    let one = |holder: &Holder| format!("{}[{}] fd {}", holder.name, holder.pid, holder.fd);
+    let shown = holders.iter().take(SHOWN).map(one).collect::<Vec<_>>();
+    let more = match holders.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn queues(socket: &LiveSocket, is_listener: bool) -> String {
+    let mut words = Vec::new();
+    match is_listener {
+        true => words.push(format!(
+            "{} of {} wait to be accepted",
+            socket.receive_queue, socket.send_queue
+        )),
+        false => {
+            if socket.receive_queue > 0 {
+                words.push(format!("unread {}", bytes(socket.receive_queue.into())));
+            }
+            if socket.send_queue > 0 {
+                words.push(format!(
+                    "unacknowledged {}",
+                    bytes(socket.send_queue.into())
+                ));
+            }
+        }
+    }
+    if let Some(timer) = &socket.timer {
+        words.push(format!("{} in {}", timer.name, duration(timer.expires_ns)));
+    }
+    if socket.holding.count > 0 && socket.holding.of > 1 {
+        let (count, of) = (socket.holding.count, socket.holding.of);
+        words.push(format!("held back in {count} of {of} looks"));
+    }
+    words.join(" · ")
+}
+
+/// The options that delay.
+fn options(of: &LiveOptions) -> String {
+    let flag = |name, value: Option<bool>| Some(format!("{name} {}", u8::from(value?)));
+    let set = |name, is_set: Option<bool>, size: Option<u32>| match (is_set, size) {
+        (Some(true), Some(size)) => Some(format!("{name} {} set by hand", bytes(size.into()))),
+        _ => None,
+    };
+    let words = [
+        flag("nodelay", of.nodelay),
+        flag("cork", of.cork),
+        flag("quickack", of.quickack),
+        flag("keepalive", of.keepalive),
+        set("sndbuf", of.is_send_buffer_set, of.send_buffer),
+        set("rcvbuf", of.is_receive_buffer_set, of.receive_buffer),
+        of.user_timeout_ns
+            .filter(|&time| time > 0)
+            .map(|time| format!("user timeout {}", duration(time))),
+        of.defer_accept_ns
+            .filter(|&time| time > 0)
+            .map(|time| format!("defer accept {}", duration(time))),
+        of.notsent_lowat
+            .filter(|&least| least != u32::MAX && least != 0)
+            .map(|least| format!("notsent lowat {}", bytes(least.into()))),
+        flag("reuseport", of.reuseport.filter(|&is_on| is_on)),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// How the transfer goes.
+fn transfer(tcp: &TcpInfo) -> String {
+    let mut words = vec![
+        format!("rtt {} ± {}", duration(tcp.rtt_ns), duration(tcp.rttvar_ns)),
+        format!("rto {}", duration(tcp.rto_ns)),
+        format!("ato {}", duration(tcp.ato_ns)),
+        format!("cwnd {}", tcp.cwnd),
+        format!("in flight {}", tcp.unacked),
+    ];
+    words.extend(
+        tcp.notsent_bytes
+            .filter(|&unsent| unsent > 0)
+            .map(|unsent| format!("not sent {}", bytes(unsent.into()))),
+    );
+    if tcp.total_retrans > 0 {
+        let times = counted(tcp.total_retrans.into(), "segment", "segments");
+        words.push(format!("{times} sent again"));
+    }
+    words.extend(tcp.bytes_sent.map(|sent| format!("sent {}", bytes(sent))));
+    words.extend(
+        tcp.bytes_received
+            .map(|got| format!("received {}", bytes(got))),
+    );
+    words.join(" · ")
+}
+
+/// What few need.
+fn rest(tcp: &TcpInfo) -> String {
+    let [theirs, ours] = tcp.window_scales;
+    let mut words = vec![
+        format!("mss {} (peer's {})", tcp.snd_mss, tcp.rcv_mss),
+        format!("pmtu {}", tcp.pmtu),
+        format!("window scales {theirs}, {ours}"),
+    ];
+    let window = |name, window: Option<u32>| Some(format!("{name} {}", bytes(window?.into())));
+    words.extend(window("peer's window", tcp.snd_wnd));
+    words.extend(window("own window", tcp.rcv_wnd));
+    words.extend(tcp.ssthresh.map(|segments| format!("ssthresh {segments}")));
+    words.extend(
+        tcp.min_rtt_ns
+            .map(|least| format!("least rtt {}", duration(least))),
+    );
+    let rate = |name, rate: Option<u64>| Some(format!("{name} {}/s", bytes(rate?)));
+    words.extend(rate("pacing", tcp.pacing_rate));
+    words.extend(rate("delivery", tcp.delivery_rate));
+    if tcp.is_app_limited {
+        words.push("limited by the program".to_owned());
+    }
+    let time =
+        |name, time: Option<u64>| Some(format!("{name} {}", duration(time.filter(|&t| t > 0)?)));
+    words.extend(time("busy", tcp.busy_ns));
+    words.extend(time("limited by the peer's window", tcp.rwnd_limited_ns));
+    words.extend(time("limited by the send buffer", tcp.sndbuf_limited_ns));
+    words.push(format!("data sent {} ago", duration(tcp.last_data_sent_ns)));
+    words.push(format!(
+        "received {} ago",
+        duration(tcp.last_data_received_ns)
+    ));
+    words.join(" · ")
+}
+
+/// Options that few need.
+fn other_options(of: &LiveOptions) -> String {
+    let time = |name, time: Option<u64>| Some(format!("{name} {}", duration(time?)));
+    let size = |name, size: Option<u32>| Some(format!("{name} {}", bytes(size?.into())));
+    let words = [
+        time("keepidle", of.keepalive_idle_ns),
+        time("keepintvl", of.keepalive_interval_ns),
+        of.keepalive_count.map(|count| format!("keepcnt {count}")),
+        size("sndbuf", of.send_buffer),
+        size("rcvbuf", of.receive_buffer),
+        of.maxseg.map(|bytes| format!("maxseg {bytes}")),
+        of.timestamping
+            .filter(|&flags| flags != 0)
+            .map(|flags| format!("timestamping {flags:#x}")),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}

@@ -1,0 +1,142 @@
+//! `lagtrace sockets`: options and state of live sockets.
+
+mod change;
+mod options;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::live::LiveSocket;
+use lagtrace_core::report::Report;
+use lagtrace_sources::socket::survey::Survey;
+
+use crate::arguments::Format;
+use crate::conclusion;
+use crate::console::Console;
+use crate::delivery;
+use crate::exit::Outcome;
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::render;
+pub(crate) use options::Options;
+
+/// How long nobody looks whether the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Looks at sockets once, or again and again, and shows them.
+pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let mut survey = Survey::open(options.choice()).map_err(Failure::from)?;
+    let started = conclusion::now();
+    let mut session = Session {
+        options,
+        console,
+        analyzer: Analyzer::new(conclusion::options(Vec::new())),
+        lines: delivery::open(console)?,
+        before: None,
+    };
+    session.observe(&mut survey, &interrupt)?;
+    let notes = survey.notes();
+    let mut lines = session.lines;
+    for note in notes {
+        session
+            .analyzer
+            .observe(conclusion::note(&note.id, note.text));
+    }
+    let mut report = session.analyzer.finish();
+    "sockets".clone_into(&mut report.command);
+    report.subject = options.subject();
+    report.started = conclusion::started(Some(started.as_nanos()));
+    let document = document(&report, console);
+    lines
+        .write_all(document.as_bytes())
+        .and_then(|()| lines.flush())
+        .context("write the report")?;
+    Ok(Outcome::Clean)
+}
+
+fn document(report: &Report, console: &Console) -> String {
+    match console.output().format {
+        Format::Text => render::live(report, &console.style()),
+        Format::Json => render::json(report),
+        Format::Ndjson => render::ndjson(report),
+    }
+}
+
+/// Looking under way.
+struct Session<'a> {
+    options: &'a Options,
+    console: &'a Console,
+    analyzer: Analyzer,
+    lines: Box<dyn Write + Send>,
+    /// The sockets at the last look.
+    before: Option<BTreeMap<change::Key, LiveSocket>>,
+}
+
+impl Session<'_> {
+    fn observe(&mut self, survey: &mut Survey, interrupt: &Interrupt) -> Result<()> {
+        let begun = Instant::now();
+        let end = self.options.duration.map(|duration| begun + duration);
+        let mut next = begun;
+        loop {
+            let sockets = survey.look().map_err(Failure::from)?;
+            self.take(sockets)?;
+            if !self.options.is_following() {
+                return Ok(());
+            }
+            // A look that takes longer than the interval is followed by a pause as long.
+            next = (next + self.options.interval).max(Instant::now() + self.options.interval / 10);
+            while Instant::now() < next {
+                let is_over = end.is_some_and(|end| Instant::now() >= end);
+                if interrupt.is_requested() || is_over {
+                    return Ok(());
+                }
+                let left = next.saturating_duration_since(Instant::now());
+                thread::sleep(left.min(PATIENCE));
+            }
+        }
+    }
+
+    fn take(&mut self, sockets: Vec<LiveSocket>) -> Result<()> {
+        let at = conclusion::now();
+        let now: BTreeMap<change::Key, LiveSocket> = sockets
+            .into_iter()
+            .map(|socket| (change::key(&socket), socket))
+            .collect();
+        if let Some(before) = self.before.take() {
+            self.show(&change::between(&before, &now), at)?;
+        }
+        for socket in now.values() {
+            let body = EventBody::LiveSocket(Box::new(socket.clone()));
+            self.analyzer
+                .observe(Event::here(at, Phase::Baseline, body));
+        }
+        if self.options.is_following() {
+            self.before = Some(now);
+        }
+        Ok(())
+    }
+
+    fn show(
+        &mut self,
+        changes: &[change::Change<'_>],
+        at: lagtrace_core::time::Timestamp,
+    ) -> Result<()> {
+        let output = self.console.output();
+        for change in changes {
+            let line = match output.format {
+                Format::Text if !output.quiet => change.text(at),
+                Format::Ndjson => change.json(at),
+                _ => continue,
+            };
+            writeln!(self.lines, "{line}").context("write what changed")?;
+        }
+        self.lines.flush().context("write what changed")?;
+        Ok(())
+    }
+}

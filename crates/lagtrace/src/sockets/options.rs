@@ -1,0 +1,110 @@
+//! The arguments of `lagtrace sockets`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use clap::Args;
+use lagtrace_sources::socket::survey::Choice;
+
+use crate::arguments::duration;
+use crate::probe::{Ports, parse_ports};
+
+const AFTER_HELP: &str = "\
+Everybody may see the state of all TCP sockets of this network namespace. Who
+holds a socket of another user and its options takes CAP_SYS_PTRACE, other
+namespaces (containers) CAP_SYS_ADMIN; without them the rest is shown, and what
+is missing is said. No process is stopped, traced or changed.
+
+Where both ends of a connection are on this host, both holders are shown, also
+across namespaces.
+
+Bytes that a socket's own stack holds back, as Nagle's algorithm does, are seen
+without any right: `-f -i 10ms -d 3s` tells in how many looks.
+
+Examples:
+  lagtrace sockets                          all TCP sockets
+  sudo lagtrace sockets -p 8080             both ends of a service, with options
+  sudo lagtrace sockets --name nginx -l     the listeners of a program
+  lagtrace sockets 10.0.0.5 -f              what changes, until Ctrl-C
+  sudo lagtrace sockets -p 8080 -f -i 10ms -d 3s
+  sudo lagtrace sockets -p 8080 --format json | jq '.live[].options.nodelay'
+
+Coming from ss and strace:
+  ss -tan                sockets -a           ss -tlnp       sockets -l
+  ss -tinmop sport = 80  sockets -p 80 -v     ss -E          sockets -f
+  strace -e setsockopt   sockets --pid PID: the options as they stand";
+
+/// What is looked at, and how often.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Only sockets with one of these addresses on either side
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<IpAddr>,
+    /// Only those with one of these ports on either side: 80,443,8000-8010
+    #[arg(short, long, value_name = "PORTS", value_parser = parse_ports)]
+    port: Option<Ports>,
+    /// Only those that process PID holds
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// Only those that a program of this name holds, as `ps -o comm` shows it
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Listeners only
+    #[arg(short, long, conflicts_with = "all")]
+    listening: bool,
+    /// Also what remains of connections that are over (TIME-WAIT)
+    #[arg(short, long)]
+    all: bool,
+    /// IPv4 only
+    #[arg(short = '4', conflicts_with = "six")]
+    four: bool,
+    /// IPv6 only
+    #[arg(short = '6')]
+    six: bool,
+    /// Look again and again, show what changes, and sum up on Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// From one look to the next
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_positive, requires = "follow")]
+    pub(super) interval: Duration,
+    /// End after this long
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, requires = "follow")]
+    pub(super) duration: Option<Duration>,
+}
+
+impl Options {
+    pub(super) fn is_following(&self) -> bool {
+        self.follow
+    }
+
+    /// What is asked for.
+    pub(super) fn choice(&self) -> Choice {
+        Choice {
+            ports: self.port.clone().map(|ports| ports.0).unwrap_or_default(),
+            addresses: self.addresses.clone(),
+            pids: self.pid.clone(),
+            names: self.name.clone(),
+            listening: self.listening,
+            all_states: self.all,
+            is_v6: match (self.four, self.six) {
+                (true, _) => Some(false),
+                (_, true) => Some(true),
+                _ => None,
+            },
+        }
+    }
+
+    /// The same in words, for the report.
+    pub(super) fn subject(&self) -> String {
+        let ports = self.port.iter().flat_map(|ports| &ports.0);
+        let words = self
+            .addresses
+            .iter()
+            .map(IpAddr::to_string)
+            .chain(ports.map(|port| format!(":{port}")))
+            .chain(self.pid.iter().map(|pid| format!("[{pid}]")))
+            .chain(self.name.iter().cloned());
+        words.collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,62 @@
+//! What the phases of a run are, said in events.
+
+use core::time::Duration;
+
+use lagtrace_core::event::{Event, EventBody, Phase, PhaseStart, TargetId};
+use lagtrace_core::time::Timestamp;
+
+use super::Collector;
+
+impl<S: FnMut(Event)> Collector<'_, S> {
+    /// Until when requests could start in a run that `ended` early. At a rate
+    /// each stands for the interval behind it, and what the last one took is
+    /// no time in which others were due.
+    pub(super) fn started_until(
+        &self,
+        ended: Timestamp,
+        last_start: Option<Timestamp>,
+    ) -> Timestamp {
+        let interval = self.plan.pace.rate().map(|rate| 1.0 / rate);
+        let Some((last, interval)) = last_start.zip(interval) else {
+            return ended;
+        };
+        let planned = self.plan.duration.as_secs_f64();
+        let until = last + Duration::from_secs_f64(interval.min(planned));
+        until.max(self.counted_from).min(ended)
+    }
+
+    /// Says what the phases are, with their end, and until when requests could
+    /// start.
+    pub(super) fn announce(&mut self, end: Timestamp, started_until: Timestamp) {
+        let plan = self.plan;
+        let (turns, active) = plan.turns(started_until.since(self.counted_from));
+        if self.counted_from > self.start {
+            let warm_up = PhaseStart {
+                target: TargetId::Subject,
+                end: self.counted_from.min(end),
+                experiment: None,
+                connections: plan.connections(),
+                offered_rate: plan.pace.rate(),
+                turns: 1,
+                active: self.counted_from.min(end).since(self.start),
+                is_observed: plan.is_observed,
+            };
+            let body = EventBody::PhaseStarted(warm_up);
+            (self.sink)(Event::here(self.start, Phase::WarmUp, body));
+        }
+        for lane in &plan.lanes {
+            let phase = PhaseStart {
+                target: lane.target.id,
+                end,
+                experiment: lane.experiment,
+                connections: lane.connections,
+                offered_rate: plan.pace.rate(),
+                turns,
+                active,
+                is_observed: plan.is_observed,
+            };
+            let body = EventBody::PhaseStarted(phase);
+            (self.sink)(Event::here(self.counted_from, lane.phase, body));
+        }
+    }
+}

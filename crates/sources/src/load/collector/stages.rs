@@ -1,0 +1,29 @@
+//! Stages of requests, added up.
+
+use lagtrace_core::event::{LoadStages, StageTimes, TargetId};
+use lagtrace_core::histogram::Distribution;
+
+/// Stages of no request so far.
+pub(super) fn stages_of(target: TargetId) -> LoadStages {
+    let names = StageTimes::default().each();
+    LoadStages {
+        target,
+        stages: names
+            .map(|(name, _)| (name.to_owned(), Distribution::default()))
+            .into(),
+        ..LoadStages::default()
+    }
+}
+
+/// Adds a request's; `None`: they could not be told.
+pub(super) fn add_stages(sums: &mut LoadStages, times: Option<&StageTimes>) {
+    let Some(times) = times else {
+        sums.without += 1;
+        return;
+    };
+    sums.requests += 1;
+    sums.acknowledged_apart += u64::from(times.is_acknowledged_apart);
+    for ((_, all), (_, time)) in sums.stages.iter_mut().zip(times.each()) {
+        all.record(time);
+    }
+}

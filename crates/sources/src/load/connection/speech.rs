@@ -1,0 +1,72 @@
+//! What is spoken on a connection, and how far that is.
+
+use std::sync::Arc;
+
+use crate::http::ResponseReader;
+use crate::load::http2::{Request, Session};
+use crate::load::jar::Jar;
+
+/// What is spoken on a connection.
+#[derive(Clone, Debug)]
+pub(in crate::load) enum Dialect {
+    /// HTTP/1.1.
+    Http1 {
+        /// Whether responses have no body whatever they say.
+        is_head_request: bool,
+        /// The cookies that it begins with, if it keeps those that it is given.
+        jar: Option<Jar>,
+    },
+    /// HTTP/2, asking one of these.
+    Http2(Arc<[Request]>),
+}
+
+/// How far that is.
+#[derive(Debug)]
+pub(super) enum Speech {
+    Http1(ResponseReader, Option<Jar>),
+    Http2 {
+        requests: Arc<[Request]>,
+        session: Option<Box<Session>>,
+        /// Whether the server takes no further requests.
+        leaves: bool,
+    },
+}
+
+impl Speech {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Http1 {
+                is_head_request,
+                jar,
+            } => {
+                let mut reader = ResponseReader::new(is_head_request);
+                if jar.is_some() {
+                    reader.keep_cookies();
+                }
+                Self::Http1(reader, jar)
+            }
+            Dialect::Http2(requests) => Self::Http2 {
+                requests,
+                session: None,
+                leaves: false,
+            },
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        match self {
+            Self::Http1(reader, _) => reader.reset(),
+            Self::Http2 {
+                session, leaves, ..
+            } => (*session, *leaves) = (None, false),
+        }
+    }
+}
+
+/// Puts into the jar what the responses to requests of `part` set.
+pub(super) fn fill(jar: &mut Option<Jar>, reader: &mut ResponseReader, part: u16) {
+    if let Some(jar) = jar {
+        let cookies = reader.take_cookies();
+        cookies.iter().for_each(|cookie| jar.set(cookie, part));
+    }
+}

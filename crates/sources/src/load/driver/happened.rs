@@ -1,0 +1,198 @@
+//! What happened on the sockets, and what follows for the connection.
+
+use core::time::Duration;
+
+use lagtrace_core::event::RequestFailure;
+use lagtrace_core::flow::FlowKey;
+use lagtrace_core::time::Timestamp;
+
+use super::{Driver, Slot};
+use crate::load::connection::{Connection, Received};
+use crate::load::record::Opened;
+use crate::tls::TlsFault;
+use crate::tls::secure::Secured;
+
+impl Driver {
+    /// TCP's handshake is done, that of TLS begins.
+    pub(in crate::load) fn secures(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.secures(now, flow);
+        }
+    }
+
+    /// The TLS handshake is done too.
+    pub(in crate::load) fn secured(&mut self, slot: Slot, now: Timestamp, tls: Secured) {
+        let flow = self.connections.get(slot).and_then(Connection::flow);
+        self.opened(slot, now, flow, Some(tls));
+    }
+
+    /// A connection's handshake is done, and it has no TLS.
+    pub(in crate::load) fn connected(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>) {
+        self.opened(slot, now, flow, None);
+    }
+
+    fn opened(&mut self, slot: Slot, now: Timestamp, flow: Option<FlowKey>, tls: Option<Secured>) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if connection.connecting_since().is_none() {
+            // It failed before this could be told.
+            return;
+        }
+        let start = connection.opened(now, flow);
+        let (lane, group) = (connection.lane, connection.group);
+        self.batch.opened.push(Opened {
+            lane,
+            group,
+            flow,
+            at: now,
+            tls,
+        });
+        match start {
+            Some(start) => {
+                self.pending -= 1;
+                self.send(slot, now, start);
+            }
+            None => self.offer(slot, now),
+        }
+    }
+
+    /// Bytes were read from a connection.
+    pub(in crate::load) fn received(&mut self, slot: Slot, now: Timestamp, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let before = self.batch.records.len();
+        let received = connection.received(now, bytes, &mut self.batch.records);
+        let done = self.batch.records.len() - before;
+        self.pending -= done;
+        let unseen = connection.take_unseen();
+        let is_moved = done > 0 || !unseen.is_empty();
+        self.pending -= unseen.len();
+        if let Some(lane) = self.lanes.get_mut(connection.lane) {
+            unseen.into_iter().for_each(|start| lane.give_back(start));
+        }
+        let is_barren = connection.is_unused();
+        match received {
+            Received::Garbage => self.failed(slot, now, RequestFailure::NotHttp),
+            Received::TurnedAway => self.failed(slot, now, RequestFailure::TurnedAway),
+            // The next one is made after a wait.
+            Received::Over if is_barren => self.failed(slot, now, RequestFailure::TurnedAway),
+            Received::Over => self.finished(slot, now, false),
+            Received::Open if is_moved => self.finished(slot, now, true),
+            // Its settings may have made room.
+            Received::Open => self.go_on(slot, now),
+        }
+    }
+
+    /// The peer closed a connection properly.
+    pub(in crate::load) fn peer_closed(&mut self, slot: Slot, now: Timestamp) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        match connection.peer_closed(now) {
+            Ok(Some(record)) => {
+                self.pending -= 1;
+                self.batch.records.push(record);
+                self.finished(slot, now, false);
+            }
+            // Closed while idle: no request is hurt. One that never served any
+            // is tried again slowly.
+            Ok(None) if !connection.is_unused() => self.reopen(slot, now),
+            Ok(None) => self.failed(slot, now, RequestFailure::Closed),
+            Err(failure) => self.failed(slot, now, failure),
+        }
+    }
+
+    /// A connection failed within TLS.
+    pub(in crate::load) fn tls_failed(&mut self, slot: Slot, now: Timestamp, fault: TlsFault) {
+        let failure = fault.failure;
+        self.batch.tls_fault.get_or_insert(fault);
+        self.failed(slot, now, failure);
+    }
+
+    /// A connection, or making one, failed.
+    pub(in crate::load) fn failed(&mut self, slot: Slot, now: Timestamp, failure: RequestFailure) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let meant = connection.meaning_of(failure);
+        if meant != failure || meant == RequestFailure::TlsTimeout {
+            let fault = TlsFault::within_handshake(meant);
+            self.batch.tls_fault.get_or_insert(fault);
+        }
+        let failure = meant;
+        let since = connection.connecting_since();
+        let pending = connection.pending();
+        self.pending -= pending;
+        connection.fail(now, failure, &mut self.batch.records);
+        let lane = connection.lane;
+        if let Some(since) = since {
+            self.batch.note_failed_connect(failure);
+            if pending == 0 {
+                self.fail_waiting(slot, lane, (since, now), failure);
+            }
+        }
+        self.reopen(slot, now);
+    }
+
+    /// Responses came in full: the connection rests, goes on or is replaced.
+    fn finished(&mut self, slot: Slot, now: Timestamp, is_reusable: bool) {
+        let Some(lane) = self.lanes.get(self.lane_of(slot)) else {
+            return;
+        };
+        let think = lane.think;
+        if !is_reusable || lane.opens_per_request {
+            self.take_back(slot);
+            self.close(slot);
+        }
+        if think.is_zero() {
+            self.go_on(slot, now);
+        } else {
+            self.rest(slot, now + think);
+        }
+    }
+
+    /// Closes a connection and opens it again, after a wait if it failed.
+    fn reopen(&mut self, slot: Slot, now: Timestamp) {
+        self.close(slot);
+        let backoff = self
+            .connections
+            .get(slot)
+            .map_or(Duration::ZERO, Connection::backoff);
+        if backoff.is_zero() {
+            self.go_on(slot, now);
+        } else {
+            self.rest(slot, now + backoff);
+        }
+    }
+
+    /// Takes back the requests that a connection will not answer.
+    fn take_back(&mut self, slot: Slot) {
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(connection.lane) else {
+            return;
+        };
+        while let Some(start) = connection.take_back() {
+            self.pending -= 1;
+            lane.give_back(start);
+        }
+    }
+
+    /// A response takes too long: its stream ends, or the connection with it.
+    pub(super) fn request_overdue(&mut self, slot: Slot, now: Timestamp) {
+        let before = self.batch.records.len();
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        let records = &mut self.batch.records;
+        let goes_on = connection.cancel_overdue(now, self.timeout, records);
+        self.pending -= records.len() - before;
+        match goes_on {
+            true => self.finished(slot, now, true),
+            false => self.failed(slot, now, RequestFailure::Timeout),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The cookies that a server gave one connection (RFC 6265), as one user's
+//! browser would send them back. All URLs are of one host, and a run is short:
+//! domains are not looked at, nor when a cookie ends unless that has passed.
+
+use std::sync::Arc;
+
+/// Cookies kept of one connection.
+const MAX_COOKIES: usize = 64;
+/// Longest name and value together.
+const MAX_LEN: usize = 4_096;
+/// A cookie that ends before this year is meant to be forgotten.
+const PAST: u32 = 2_000;
+
+/// One connection's cookies.
+#[derive(Clone, Debug)]
+pub(super) struct Jar {
+    /// Of what the plan's URLs ask for, by part.
+    paths: Arc<[String]>,
+    is_tls: bool,
+    cookies: Vec<Cookie>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cookie {
+    name: String,
+    value: String,
+    path: String,
+}
+
+impl Jar {
+    /// One that holds what is given, as a `Cookie` field says it, for requests
+    /// of these paths, by part.
+    pub(super) fn new(paths: Arc<[String]>, is_tls: bool, given: &str) -> Self {
+        let mut jar = Self {
+            paths,
+            is_tls,
+            cookies: Vec::new(),
+        };
+        for pair in given.split(';') {
+            if let Some((name, value)) = pair.split_once('=') {
+                jar.keep(Cookie {
+                    name: name.trim().to_owned(),
+                    value: value.trim().to_owned(),
+                    path: "/".to_owned(),
+                });
+            }
+        }
+        jar
+    }
+
+    /// Takes a `Set-Cookie` field of a response to a request of `part`
+    /// (RFC 6265 §5.2).
+    pub(super) fn set(&mut self, field: &str, part: u16) {
+        let mut attributes = field.split(';');
+        let Some((name, value)) = attributes.next().and_then(|pair| pair.split_once('=')) else {
+            return;
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let is_bad = |byte: u8| byte.is_ascii_control();
+        if name.is_empty() || field.bytes().any(is_bad) || name.len() + value.len() > MAX_LEN {
+            return;
+        }
+        let mut cookie = Cookie {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            path: default_path(self.path(part)).to_owned(),
+        };
+        let (mut ends_by_age, mut ends_by_date) = (None, false);
+        for attribute in attributes {
+            let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+            let value = value.trim();
+            match name.trim().to_ascii_lowercase().as_str() {
+                "path" if value.starts_with('/') => value.clone_into(&mut cookie.path),
+                "max-age" => ends_by_age = value.parse().ok().map(|age: i64| age <= 0),
+                "expires" => ends_by_date = is_past(value),
+                "secure" if !self.is_tls => return,
+                _ => {}
+            }
+        }
+        match ends_by_age.unwrap_or(ends_by_date) {
+            true => self.forget(&cookie),
+            false => self.keep(cookie),
+        }
+    }
+
+    /// What a `Cookie` field of a request of `part` says; `None` for no cookie.
+    pub(super) fn field(&self, part: u16) -> Option<String> {
+        let path = self.path(part);
+        let mut sent: Vec<&Cookie> = self.cookies.iter().collect();
+        sent.retain(|cookie| is_below(path, &cookie.path));
+        // Longer paths first (§5.4), the others as they came.
+        sent.sort_by_key(|cookie| core::cmp::Reverse(cookie.path.len()));
+        let pairs = sent.iter().map(|c| format!("{}={}", c.name, c.value));
+        let pairs: Vec<String> = pairs.collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
+    }
+
+    fn path(&self, part: u16) -> &str {
+        let path = self
+            .paths
+            .get(usize::from(part))
+            .map_or("/", String::as_str);
+        path.split(['?', '#']).next().unwrap_or("/")
+    }
+
+    fn keep(&mut self, cookie: Cookie) {
+        let same = |known: &&mut Cookie| known.name == cookie.name && known.path == cookie.path;
+        if let Some(known) = self.cookies.iter_mut().find(same) {
+            *known = cookie;
+        } else if self.cookies.len() < MAX_COOKIES {
+            self.cookies.push(cookie);
+        }
+    }
+
+    fn forget(&mut self, cookie: &Cookie) {
+        let is_other = |known: &Cookie| known.name != cookie.name || known.path != cookie.path;
+        self.cookies.retain(is_other);
+    }
+}
+
+/// The path that a cookie is for where it does not say so (§5.1.4).
+fn default_path(path: &str) -> &str {
+    match path.rfind('/') {
+        None | Some(0) => "/",
+        Some(last) => path.get(..last).unwrap_or("/"),
+    }
+}
+
+/// Whether a request's path is the cookie's or below it (§5.1.4).
+fn is_below(path: &str, of: &str) -> bool {
+    let rest = path.strip_prefix(of);
+    rest.is_some_and(|rest| rest.is_empty() || of.ends_with('/') || rest.starts_with('/'))
+}
+
+/// Whether a date's year is long past, as servers say to have a cookie forgotten.
+fn is_past(date: &str) -> bool {
+    let digits = date.split(|byte: char| !byte.is_ascii_digit());
+    let mut years = digits.filter(|digits| digits.len() == 4);
+    let year = years.next().and_then(|year| year.parse::<u32>().ok());
+    year.is_some_and(|year| year < PAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jar() -> Jar {
+        let paths = ["/", "/shop/cart?x=1", "/shopping"].map(str::to_owned);
+        Jar::new(Arc::from(paths), false, "a=1; b=2")
+    }
+
+    #[test]
+    fn what_was_set_is_sent_where_it_belongs() {
+        let mut jar = jar();
+        assert_eq!(jar.field(0).as_deref(), Some("a=1; b=2"));
+        jar.set("a=3; HttpOnly; SameSite=Lax; Path=/", 1);
+        jar.set("cart=x=y; Max-Age=60", 1);
+        jar.set("no pair", 0);
+        jar.set("s=1; Secure", 0);
+        jar.set("evil=1\r\nX: y", 0);
+        assert_eq!(jar.field(0).as_deref(), Some("a=3; b=2"));
+        assert_eq!(jar.field(1).as_deref(), Some("cart=x=y; a=3; b=2"));
+        assert_eq!(jar.field(2).as_deref(), Some("a=3; b=2"), "not below /shop");
+    }
+
+    #[test]
+    fn what_ended_is_forgotten_and_there_is_a_limit() {
+        let mut jar = jar();
+        jar.set("a=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; path=/", 0);
+        jar.set("b=; Max-Age=0", 0);
+        assert_eq!(jar.field(0), None);
+        for n in 0..1_000 {
+            jar.set(&format!("n{n}=v"), 0);
+        }
+        jar.set(&format!("long={}", "x".repeat(MAX_LEN)), 0);
+        assert_eq!(jar.cookies.len(), MAX_COOKIES);
+    }
+}

@@ -1,0 +1,89 @@
+//! Which of several URLs each request asks for.
+
+/// A request that may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    /// Its intended start.
+    pub(super) due: lagtrace_core::time::Timestamp,
+    /// Which of the plan's URLs it asks for, from 0.
+    pub(super) part: u16,
+}
+
+/// Chooses among parts by their weights, as evenly as there is and the same in
+/// every run: each gains its weight with each choice, the richest is chosen and
+/// pays for all (what nginx does among its upstreams).
+#[derive(Clone, Debug)]
+pub(super) struct Mix {
+    parts: Vec<(i64, i64)>,
+    total: i64,
+}
+
+impl Mix {
+    /// Of parts with these weights; one part where there is none.
+    pub(super) fn of(weights: impl IntoIterator<Item = u32>) -> Self {
+        let parts: Vec<_> = weights.into_iter().map(|w| (i64::from(w), 0)).collect();
+        let total = parts.iter().map(|(weight, _)| weight).sum();
+        Self { parts, total }
+    }
+
+    /// The next request's part.
+    pub(super) fn choose(&mut self) -> u16 {
+        if self.parts.len() < 2 {
+            return 0;
+        }
+        let (mut chosen, mut most) = (0, i64::MIN);
+        for (number, (weight, credit)) in (0..).zip(&mut self.parts) {
+            *credit += *weight;
+            if *credit > most {
+                (chosen, most) = (number, *credit);
+            }
+        }
+        if let Some((_, credit)) = self.parts.get_mut(usize::from(chosen)) {
+            *credit -= self.total;
+        }
+        chosen
+    }
+
+    /// How `count` requests are shared out among the parts.
+    pub(super) fn split(&self, count: u64) -> Vec<(u16, u64)> {
+        let total = self.total.max(1) as u128;
+        let (mut shares, mut before, mut given) = (Vec::new(), 0_u128, 0);
+        for (number, (weight, _)) in (0..).zip(&self.parts) {
+            before += *weight as u128;
+            let until = (u128::from(count) * before / total) as u64;
+            shares.push((number, until - given));
+            given = until;
+        }
+        if shares.is_empty() {
+            shares.push((0, count));
+        }
+        shares.retain(|(_, share)| *share > 0);
+        shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_chosen_by_its_weight_and_none_in_clumps() {
+        let mut mix = Mix::of([5, 1, 1]);
+        let chosen: Vec<u16> = (0..14).map(|_| mix.choose()).collect();
+        assert_eq!(chosen, [0, 0, 1, 0, 2, 0, 0, 0, 0, 1, 0, 2, 0, 0]);
+        assert_eq!(Mix::of([]).choose(), 0);
+        assert_eq!(Mix::of([7]).choose(), 0);
+    }
+
+    #[test]
+    fn shares_add_up() {
+        let mix = Mix::of([3, 1]);
+        assert_eq!(mix.split(8), [(0, 6), (1, 2)]);
+        assert_eq!(mix.split(1), [(1, 1)]);
+        assert_eq!(Mix::of([]).split(9), [(0, 9)]);
+        for count in 0..50 {
+            let shares = Mix::of([3, 2, 9]).split(count);
+            assert_eq!(shares.iter().map(|(_, n)| n).sum::<u64>(), count);
+        }
+    }
+}

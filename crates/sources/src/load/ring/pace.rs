@@ -1,0 +1,43 @@
+//! How long sends take that are handed over together.
+
+use core::time::Duration;
+
+/// What a send takes before it was ever measured.
+pub(super) const FIRST_PACE: Duration = Duration::from_micros(2);
+
+/// What one of several sends takes.
+#[derive(Debug)]
+pub(super) struct SendPace {
+    pub(super) usual: Duration,
+}
+
+impl SendPace {
+    /// Given what `count` of them took. Where this thread lost its processor
+    /// meanwhile nobody knows when: what is usual is assumed then, so that a
+    /// send's stamp is early rather than late.
+    pub(super) fn of(&mut self, took: Duration, count: usize) -> Duration {
+        let each = took / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        // Half as slow again at most moves what is usual, by a sixteenth.
+        let seen = each.min(self.usual * 3 / 2);
+        self.usual = (self.usual * 15 + seen) / 16;
+        each.min(self.usual)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_processor_does_not_move_the_stamps_of_sends() {
+        let mut pace = SendPace { usual: FIRST_PACE };
+        let micros = Duration::from_micros;
+        for _ in 0..200 {
+            pace.of(micros(10 * 5), 10);
+        }
+        let each = pace.of(micros(10 * 5), 10);
+        assert!(each > micros(4) && each <= micros(5), "{each:?}");
+        assert!(pace.of(Duration::from_millis(20), 10) < micros(6));
+        assert_eq!(pace.of(micros(10), 10), micros(1));
+    }
+}

@@ -1,0 +1,331 @@
+//! One probe after the other: connect, secure, ask, read.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use core::time::Duration;
+
+use lagtrace_core::event::{ProbeAnswer, ProbeMethod, ProbePhases, ProbeSample, ProbeTls};
+use lagtrace_core::time::Timestamp;
+
+use super::wire::{self, Handshake, Wire};
+use super::{Ask, STOP_INTERVAL};
+use crate::clock::Clock;
+use crate::http::{Progress, ResponseReader};
+use crate::probe::connect::open;
+use crate::probe::{ProbeError, ProbePlan, Probed};
+use crate::tls::{TlsFault, TlsPeer};
+use crate::url::Url;
+
+/// Bytes of a strange answer that are kept to say what it was.
+const KEPT_LEN: usize = 256;
+/// How long a server's tickets are waited for beside the round trip: they
+/// follow the handshake (RFC 8446 §4.6.1).
+const TICKETS: Duration = Duration::from_millis(20);
+/// TLS 1.3; tickets of versions before it are a part of the handshake.
+const TLS_1_3: u16 = 0x0304;
+
+/// How probes follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Requests on one connection as long as the target keeps it.
+    KeptAlive,
+    /// Each on a connection of its own; how long the first one's address took
+    /// to find.
+    Each(Ask, Option<Duration>),
+}
+
+pub(super) struct Client<'a> {
+    pub(super) plan: &'a ProbePlan,
+    pub(super) stop: &'a AtomicBool,
+    url: &'a Url,
+    peer: Option<TlsPeer>,
+    manner: Manner,
+    clock: Clock,
+    /// The connection, when it may carry another request.
+    wire: Option<Wire>,
+    /// The first answer that was not what it should be.
+    pub(super) strange: Option<(Timestamp, Vec<u8>)>,
+    /// The first thing that went wrong within TLS.
+    pub(super) fault: Option<(Timestamp, TlsFault)>,
+    /// Samples of handshakes, beside those of the requests behind them.
+    pub(super) handshakes: Vec<Probed>,
+    /// Probes begun.
+    begun: u32,
+    /// What the one under way has spent its time on.
+    phases: ProbePhases,
+}
+
+/// How an exchange went.
+struct Answered {
+    answer: ProbeAnswer,
+    is_reusable: bool,
+    /// The beginning of what came.
+    bytes: Vec<u8>,
+    /// When the first of it came.
+    first: Option<Timestamp>,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(
+        plan: &'a ProbePlan,
+        url: &'a Url,
+        peer: Option<TlsPeer>,
+        manner: Manner,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            plan,
+            stop,
+            url,
+            peer,
+            manner,
+            clock: Clock::new(),
+            wire: None,
+            strange: None,
+            fault: None,
+            handshakes: Vec::new(),
+            begun: 0,
+            phases: ProbePhases::default(),
+        }
+    }
+
+    pub(super) fn probe(&mut self) -> Result<Probed, ProbeError> {
+        self.begin();
+        let (mut sample, at) = self.make()?;
+        if let Manner::Each(..) = self.manner {
+            self.handshakes.clear();
+            sample.phases = Some(Box::new(std::mem::take(&mut self.phases)));
+        }
+        Ok((sample, at))
+    }
+
+    /// Drops what the next probe must not have from the one before.
+    fn begin(&mut self) {
+        let number = self.begun;
+        self.begun = number.saturating_add(1);
+        let is_anew = match self.manner {
+            // Over TLS the last one shows what a second visit finds.
+            Manner::KeptAlive => {
+                if self.peer.is_some() && self.begun == self.plan.count {
+                    self.wire = None;
+                }
+                return;
+            }
+            Manner::Each(Ask::Handshake, _) => number % 2 == 0,
+            Manner::Each(..) => true,
+        };
+        self.wire = None;
+        if let Some(peer) = self.peer.as_mut().filter(|_| is_anew) {
+            *peer = peer.anew();
+        }
+        let resolve = match self.manner {
+            Manner::Each(_, resolved) if number == 0 => resolved,
+            _ => None,
+        };
+        self.phases = ProbePhases {
+            resolve,
+            ..ProbePhases::default()
+        };
+    }
+
+    fn make(&mut self) -> Result<Probed, ProbeError> {
+        let (mut wire, method, syn_retransmissions) = match self.wire.take() {
+            Some(wire) => (wire, ProbeMethod::HttpKeptAlive, 0),
+            None => match self.connect()? {
+                Ok((wire, repeated)) => (wire, ProbeMethod::HttpFresh, repeated),
+                Err(probed) => return Ok(probed),
+            },
+        };
+        if matches!(self.manner, Manner::Each(Ask::Handshake, _))
+            && let Some(made) = self.handshakes.pop()
+        {
+            self.take_tickets(&mut wire);
+            return Ok(made);
+        }
+        let sent = self.clock.now();
+        let answered = self.ask(&mut wire, sent + self.plan.timeout);
+        let ended = self.clock.now();
+        let mut sample = self.plan.sample(method, answered.answer);
+        sample.syn_retransmissions = syn_retransmissions;
+        if answered.answer != ProbeAnswer::Silence {
+            sample.rtt = Some(ended.since(sent));
+        }
+        self.phases.first_byte = answered.first.map(|first| first.since(sent));
+        self.phases.transfer = answered.first.map(|first| ended.since(first));
+        let is_strange = matches!(
+            answered.answer,
+            ProbeAnswer::NotHttp | ProbeAnswer::Status(400)
+        );
+        if is_strange && self.strange.is_none() {
+            self.strange = Some((ended, answered.bytes));
+        }
+        self.wire = answered.is_reusable.then_some(wire);
+        Ok((sample, ended))
+    }
+
+    /// A fresh connection and how often its SYN was repeated, or the sample of
+    /// one that could not be made.
+    fn connect(&mut self) -> Result<Result<(Wire, u8), Probed>, ProbeError> {
+        let begun = self.clock.now();
+        let attempt = open(self.plan.address, self.plan.timeout, &self.clock, self.stop)?;
+        let repeated = attempt.syn_retransmissions;
+        let failed = |answer| ProbeSample {
+            syn_retransmissions: repeated,
+            ..self.plan.sample(self.method_of_failures(), answer)
+        };
+        let Some(socket) = attempt.socket else {
+            return Ok(Err((failed(attempt.answer), attempt.ended)));
+        };
+        self.phases.connect = Some(attempt.ended.since(begun));
+        let secured = self.secure(Wire::plain(socket.into(), self.plan.timeout));
+        Ok(match secured {
+            Ok(wire) => Ok((wire, repeated)),
+            Err(answer) => {
+                let sample = self.plan.sample(self.method_of_failures(), answer);
+                Err((sample, self.clock.now()))
+            }
+        })
+    }
+
+    fn method_of_failures(&self) -> ProbeMethod {
+        match self.manner {
+            Manner::Each(Ask::Handshake, _) => ProbeMethod::TlsFull,
+            _ => ProbeMethod::HttpFresh,
+        }
+    }
+
+    /// Reads what follows a handshake, as far as it comes at once.
+    fn take_tickets(&mut self, wire: &mut Wire) {
+        let tls = self.phases.tls.as_ref();
+        if tls.is_some_and(|tls| tls.version == TLS_1_3 && !tls.is_resumed) {
+            let patience = TICKETS + self.phases.connect.unwrap_or_default();
+            // None may come: then the next handshake is a full one too.
+            let _ = wire.wait_at_most(patience.min(STOP_INTERVAL));
+            let _ = wire.read(&mut [0; 1]);
+        }
+    }
+
+    /// Makes the wire one of TLS, if that is asked for.
+    fn secure(&mut self, wire: Wire) -> Result<Wire, ProbeAnswer> {
+        let Some(peer) = &self.peer else {
+            return Ok(wire);
+        };
+        let begun = self.clock.now();
+        let deadline = begun + self.plan.timeout;
+        let is_over = || self.clock.now() >= deadline || self.stop.load(Ordering::Relaxed);
+        let secured = wire.secure(peer, || self.clock.now(), is_over);
+        let ended = self.clock.now();
+        match secured {
+            Ok((wire, handshake)) => {
+                let method = match handshake.secured.is_resumed {
+                    true => ProbeMethod::TlsResumed,
+                    false => ProbeMethod::TlsFull,
+                };
+                let mut sample = self.plan.sample(method, ProbeAnswer::Secured);
+                sample.rtt = Some(ended.since(begun));
+                self.handshakes.push((sample, ended));
+                self.phases.handshake = Some(ended.since(begun));
+                self.phases.hello = handshake.hello;
+                self.phases.tls = Some(agreed(&handshake));
+                Ok(wire)
+            }
+            Err(_) if self.stop.load(Ordering::Relaxed) => Err(ProbeAnswer::Silence),
+            Err(fault) => {
+                let answer = fault.answer();
+                self.fault.get_or_insert((ended, fault));
+                Err(answer)
+            }
+        }
+    }
+
+    /// Sends one request and reads its response.
+    fn ask(&self, wire: &mut Wire, deadline: Timestamp) -> Answered {
+        let mut answered = Answered {
+            answer: ProbeAnswer::Closed,
+            is_reusable: false,
+            bytes: Vec::new(),
+            first: None,
+        };
+        let is_head = matches!(self.manner, Manner::Each(Ask::Head, _));
+        let request = format!(
+            "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: lagtrace/{}\r\nAccept: */*\r\n\r\n",
+            if is_head { "HEAD" } else { "GET" },
+            self.url.path(),
+            self.url.authority(),
+            env!("CARGO_PKG_VERSION"),
+        );
+        wire.send(request.as_bytes());
+        let mut reader = ResponseReader::new(is_head);
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            let len = match self.read(wire, &mut buffer, deadline) {
+                Ok(Some(len)) => len,
+                Ok(None) => {
+                    answered.answer = ProbeAnswer::Silence;
+                    return answered;
+                }
+                Err(_) => return answered,
+            };
+            if len > 0 {
+                answered.first.get_or_insert_with(|| self.clock.now());
+            }
+            let bytes = buffer.get(..len).unwrap_or_default();
+            let room = KEPT_LEN.saturating_sub(answered.bytes.len());
+            answered.bytes.extend(bytes.iter().take(room));
+            let outcome = if len == 0 {
+                reader.close().map(|head| head.map(|head| (head, false)))
+            } else {
+                reader.feed(bytes).map(|progress| match progress {
+                    Progress::More => None,
+                    Progress::Complete { head, used } => Some((head, used == len)),
+                })
+            };
+            match outcome {
+                Err(_) => {
+                    answered.answer = ProbeAnswer::NotHttp;
+                    return answered;
+                }
+                Ok(Some((head, is_clean))) => {
+                    answered.answer = ProbeAnswer::Status(head.status);
+                    answered.is_reusable = head.keeps_alive && is_clean;
+                    return answered;
+                }
+                Ok(None) if len == 0 => return answered,
+                Ok(None) => {}
+            }
+        }
+    }
+
+    /// Reads what is there, 0 at the end; `None` when nothing came in time.
+    fn read(
+        &self,
+        wire: &mut Wire,
+        buffer: &mut [u8],
+        deadline: Timestamp,
+    ) -> io::Result<Option<usize>> {
+        loop {
+            let left = deadline.since(self.clock.now()).min(STOP_INTERVAL);
+            if left.is_zero() || self.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            wire.wait_at_most(left)?;
+            match wire.read(buffer) {
+                Ok(len) => return Ok(Some(len)),
+                Err(error) if wire::is_wait(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What a handshake agreed on.
+fn agreed(handshake: &Handshake) -> ProbeTls {
+    let secured = handshake.secured;
+    ProbeTls {
+        version: secured.version,
+        cipher: secured.cipher.to_owned(),
+        is_resumed: secured.is_resumed,
+        certificate_ends: handshake.certificate_ends,
+    }
+}

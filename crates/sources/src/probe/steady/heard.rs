@@ -1,0 +1,134 @@
+//! What came of probes, and the samples that it makes.
+
+use core::time::Duration;
+
+use lagtrace_core::event::{Coming, ProbeAnswer, ProbeMethod, ProbeReply, ProbeSample, Stamp};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::time::Timestamp;
+
+use super::pending::{Pending, State};
+use super::{SteadyMethod, SteadyPlan};
+use crate::stamped::queue::{Icmp, Stage};
+
+/// What a method hears.
+#[derive(Clone, Debug)]
+pub(super) enum Heard {
+    /// The probe of this number came so far on its way out.
+    Sent {
+        number: u32,
+        stage: Stage,
+        at: Timestamp,
+    },
+    /// The probe of this number was answered.
+    Answered(Answered),
+}
+
+/// An answer to a probe.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) number: u32,
+    pub(super) answer: ProbeAnswer,
+    /// When, by the kernel.
+    pub(super) at: Option<Timestamp>,
+    /// The round trip, where the kernel itself measured it.
+    pub(super) rtt: Option<Duration>,
+    pub(super) ttl: Option<u8>,
+    pub(super) syn_retransmissions: u8,
+    pub(super) reply: Option<Box<ProbeReply>>,
+}
+
+impl Heard {
+    /// An ICMP error about a probe from this port, 0 where there are none.
+    pub(super) fn icmp(number: u32, icmp: &Icmp, source_port: u16) -> Self {
+        let reply = |from| {
+            Box::new(ProbeReply {
+                from,
+                source_port,
+                len: None,
+                id: None,
+                dont_fragment: None,
+                segment: None,
+            })
+        };
+        Self::Answered(Answered {
+            number,
+            answer: ProbeAnswer::Unreachable(icmp.kind, icmp.code),
+            at: icmp.at,
+            rtt: None,
+            ttl: None,
+            syn_retransmissions: 0,
+            reply: icmp.from.map(reply),
+        })
+    }
+}
+
+impl Answered {
+    /// The round trip by the kernel's stamps, or by its own measure.
+    pub(super) fn stamped(&self, pending: &Pending) -> Option<Duration> {
+        match (pending.sent, self.at) {
+            (Some(sent), Some(at)) if at >= sent => Some(at.since(sent)),
+            _ => self.rtt,
+        }
+    }
+
+    /// The sample of an answer that this program had at `now`, and what had
+    /// become of its probe before.
+    pub(super) fn sample(
+        self,
+        plan: &SteadyPlan,
+        pending: &Pending,
+        before: State,
+        now: Timestamp,
+    ) -> ProbeSample {
+        let own = now.since(pending.begun);
+        let stamped = self.stamped(pending);
+        let queued = pending.sent.zip(pending.queued);
+        ProbeSample {
+            answer: self.answer,
+            rtt: (self.answer != ProbeAnswer::Silence).then_some(stamped.unwrap_or(own)),
+            stamp: match stamped {
+                Some(_) => Stamp::Kernel,
+                None => Stamp::User,
+            },
+            ttl: self.ttl,
+            syn_retransmissions: self.syn_retransmissions,
+            coming: match before {
+                State::Awaited => Coming::InTime,
+                State::GivenUp => Coming::Late,
+                State::Answered => Coming::Again,
+            },
+            noticed: stamped.map(|_| own),
+            queued: queued.map(|(sent, queued)| sent.since(queued)),
+            reply: self.reply,
+            ..silence(plan, self.number)
+        }
+    }
+}
+
+/// A sample of silence.
+pub(super) fn silence(plan: &SteadyPlan, number: u32) -> ProbeSample {
+    ProbeSample {
+        target: plan.target,
+        endpoint: Endpoint::from(plan.address),
+        method: match plan.method {
+            SteadyMethod::Syn if plan.packet.flags.is_empty() => ProbeMethod::TcpSyn,
+            SteadyMethod::Syn => ProbeMethod::TcpFlags,
+            SteadyMethod::Connect => ProbeMethod::TcpConnect,
+            SteadyMethod::Icmp => ProbeMethod::Icmp,
+            SteadyMethod::Udp => ProbeMethod::Udp,
+        },
+        answer: ProbeAnswer::Silence,
+        rtt: None,
+        stamp: Stamp::User,
+        ttl: None,
+        syn_retransmissions: 0,
+        number,
+        coming: Coming::InTime,
+        noticed: None,
+        queued: None,
+        step: plan.step(number),
+        headers: plan.headers(number),
+        reply: None,
+        phases: None,
+    }
+}

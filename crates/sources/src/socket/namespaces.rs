@@ -1,0 +1,65 @@
+//! The network namespaces of this host.
+
+use std::collections::{BTreeMap, btree_map};
+
+use super::process;
+use crate::privilege::{self, HostError, NetworkNamespace};
+
+/// At most this many other network namespaces are looked into.
+const MOST_NAMESPACES: usize = 256;
+
+/// The network namespaces of this host that have processes, our own first.
+pub(super) struct Namespaces {
+    own: Option<NetworkNamespace>,
+    others: Option<btree_map::IntoIter<u64, u32>>,
+    /// The first one that we may not know of.
+    pub(super) refusal: Option<HostError>,
+}
+
+impl Namespaces {
+    pub(super) fn new() -> Self {
+        Self {
+            own: NetworkNamespace::own().ok(),
+            others: None,
+            refusal: None,
+        }
+    }
+
+    /// One process of each other namespace, by the namespace's inode.
+    fn list_others(&mut self) -> BTreeMap<u64, u32> {
+        let own = NetworkNamespace::own().map_or(0, |own| own.id());
+        let mut others = BTreeMap::new();
+        for pid in process::pids() {
+            match privilege::namespace_id(pid) {
+                Ok(id) if id != own && others.len() < MOST_NAMESPACES => {
+                    others.entry(id).or_insert(pid);
+                }
+                Ok(_) | Err(HostError::Gone { .. }) => {}
+                Err(e) => {
+                    self.refusal.get_or_insert(e);
+                }
+            }
+        }
+        others
+    }
+}
+
+impl Iterator for Namespaces {
+    type Item = NetworkNamespace;
+
+    fn next(&mut self) -> Option<NetworkNamespace> {
+        if let Some(own) = self.own.take() {
+            return Some(own);
+        }
+        let mut others = match self.others.take() {
+            Some(others) => others,
+            None => self.list_others().into_iter(),
+        };
+        let next = others.by_ref().find_map(|(id, pid)| {
+            let namespace = NetworkNamespace::of(pid).ok()?;
+            (namespace.id() == id).then_some(namespace)
+        });
+        self.others = Some(others);
+        next
+    }
+}

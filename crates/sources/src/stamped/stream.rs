@@ -1,0 +1,55 @@
+//! Streams of whose bytes the kernel stamps some: when the last byte of a send
+//! left this host and was acknowledged, and when what is read had come.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::{ARRIVALS, stamp};
+
+/// Counts bytes from the first one sent behind this option, whatever waits to be
+/// acknowledged (`include/uapi/linux/net_tstamp.h`, Linux 6.2).
+const OPT_ID_TCP: libc::c_uint = 1 << 16;
+/// What is stamped of a send: it at the device, and its acknowledgement.
+const SENDS: u32 = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_ACK;
+
+/// Bytes of a control message that holds one number.
+const CONTROL_LEN: usize = 32;
+
+/// Has arrivals stamped on a connected TCP socket over which nothing was sent,
+/// and its bytes counted from 0 on.
+pub(crate) fn watch(socket: impl AsFd) -> io::Result<()> {
+    let with = ARRIVALS | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    let socket = socket.as_fd();
+    // Older kernels count from what is not acknowledged, which is the same here.
+    stamp(socket, with | OPT_ID_TCP).or_else(|_| stamp(socket, with))
+}
+
+/// Sends without waiting and has the last byte of it stamped.
+pub(crate) fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    #[repr(C, align(8))]
+    struct Control([u8; CONTROL_LEN]);
+    let mut control = Control([0; CONTROL_LEN]);
+    let mut part = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: all fields of the message may be zero; what it points to lives
+    // until the call is over, and the kernel does not write to any of it. The
+    // control message fits: its header is aligned and has room for a number.
+    let sent = unsafe {
+        let mut message: libc::msghdr = core::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SO_TIMESTAMPING;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<u32>().write_unaligned(SENDS);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, flags)
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
