@@ -173,8 +173,9 @@ pub(super) fn check(options: &Options, port: Option<u16>) -> Result<()> {
             "--paths goes with tcp, paris, dublin, in-connection and icmp",
         );
     }
-    if method == Method::Icmp && port.is_some() {
-        return refuse("echo requests go to no port", "leave out the port");
+    // A port with the host names a service; echo requests go to its host.
+    if method == Method::Icmp && probes.port.is_some() {
+        return refuse("echo requests go to no port", "leave out -p");
     }
     if probes.port.is_some_and(|own| port != Some(own)) {
         return refuse(
