@@ -46,6 +46,16 @@ fn plan(port: u16, host: &str, trust: &Trust, connections: u32) -> Plan {
     }
 }
 
+/// So many requests of the plan, however long this machine takes for them.
+fn requests(count: u64, plan: Plan) -> Plan {
+    Plan {
+        duration: ms(20_000),
+        warm_up: ms(0),
+        requests: Some(count),
+        ..plan
+    }
+}
+
 fn measure(plan: &Plan) -> (Summary, Vec<Event>) {
     let mut events = Vec::new();
     let stop = AtomicBool::new(false);
@@ -102,11 +112,12 @@ fn fresh_connections_resume_their_sessions() {
         let Some(nginx) = Nginx::start(&lines) else {
             return;
         };
-        let mut plan = plan(nginx.other_port, "127.0.0.1", &Trust::Anyone, 4);
+        let plan = plan(nginx.other_port, "127.0.0.1", &Trust::Anyone, 4);
+        let mut plan = requests(40, plan);
         plan.lanes[0].experiment = Some(Experiment::FreshConnection);
         let (summary, _) = measure(&plan);
         let lane = &summary.lanes[0];
-        assert!(lane.responses() > 20 && lane.failed() == 0, "{lane:?}");
+        assert_eq!((lane.responses(), lane.failed()), (40, 0), "{lane:?}");
         let (full, resumed) = handshakes(lane);
         assert!((1..=4).contains(&full), "{full} full, {resumed} resumed");
         assert!(resumed > lane.responses() / 2);
@@ -119,11 +130,11 @@ fn a_server_that_resumes_nothing_is_counted_so() {
     let Some(nginx) = Nginx::start(&lines) else {
         return;
     };
-    let mut plan = plan(nginx.other_port, "localhost", &Trust::Anyone, 2);
+    let plan = plan(nginx.other_port, "localhost", &Trust::Anyone, 2);
+    let mut plan = requests(10, plan);
     plan.lanes[0].experiment = Some(Experiment::FreshConnection);
     let (summary, _) = measure(&plan);
-    let (full, resumed) = handshakes(&summary.lanes[0]);
-    assert!(full > 4 && resumed == 0, "{full} full, {resumed} resumed");
+    assert_eq!(handshakes(&summary.lanes[0]), (10, 0));
 }
 
 #[test]
@@ -190,7 +201,10 @@ fn what_is_no_tls_is_told_from_what_fails_later() {
             .contains("plain HTTP")
     );
     // Closed within the handshake: a failure of TLS, not of a request.
-    let (summary, _) = measure(&plan(plain.address.port(), "localhost", &Trust::Anyone, 2));
+    let mut closed = plan(plain.address.port(), "localhost", &Trust::Anyone, 2);
+    // It ends by itself when enough have failed.
+    closed.duration = ms(20_000);
+    let (summary, _) = measure(&closed);
     assert_eq!(
         summary.ending,
         Ending::NothingConnected(RequestFailure::Tls)
