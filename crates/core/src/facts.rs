@@ -89,7 +89,7 @@ pub(crate) struct ProbeGroup {
     /// What is left of each one's `noticed` without its round trip and queue.
     pub(crate) own: Distribution,
     pub(crate) sweep: Sweep,
-    /// What the answered ones spent their time on, as [`ProbePhases::NAMES`]
+    /// What the answered ones spent their time on, as `ProbePhases::NAMES`
     /// names it.
     pub(crate) phases: [Distribution; 6],
     pub(crate) tls: Option<ProbeTls>,

@@ -56,7 +56,7 @@ pub struct Plan {
     pub at_once: u32,
     /// What our sockets are like.
     pub sockets: SocketOptions,
-    /// `TCP_NODELAY` on our sockets, [`Experiment::ClientNagle`] aside.
+    /// `TCP_NODELAY` on our sockets, `Experiment::ClientNagle` aside.
     pub nodelay: bool,
     /// Our side of TLS, for lanes whose URLs ask for it.
     pub tls: Option<TlsClient>,
