@@ -27,6 +27,9 @@ pub(crate) use options::Options;
 
 /// How long nobody looks whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// The pause after a look is at least this many times what it took, so that
+/// looking takes at most a tenth of one processor.
+const PAUSE_PER_LOOK: u32 = 9;
 
 /// Looks at sockets once, or again and again, and shows them.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
@@ -82,22 +85,22 @@ impl Session<'_> {
     fn observe(&mut self, survey: &mut Survey, interrupt: &Interrupt) -> Result<()> {
         let begun = Instant::now();
         let end = self.options.duration.map(|duration| begun + duration);
-        let mut next = begun;
+        let is_over = || interrupt.is_requested() || end.is_some_and(|end| Instant::now() >= end);
         loop {
+            let looked = Instant::now();
             let sockets = survey.look().map_err(Failure::from)?;
             self.take(sockets)?;
             if !self.options.is_following() {
                 return Ok(());
             }
-            // A look that takes longer than the interval is followed by a pause as long.
-            next = (next + self.options.interval).max(Instant::now() + self.options.interval / 10);
-            while Instant::now() < next {
-                let is_over = end.is_some_and(|end| Instant::now() >= end);
-                if interrupt.is_requested() || is_over {
-                    return Ok(());
-                }
+            let pause = looked.elapsed() * PAUSE_PER_LOOK;
+            let next = (looked + self.options.interval).max(Instant::now() + pause);
+            while !is_over() && Instant::now() < next {
                 let left = next.saturating_duration_since(Instant::now());
                 thread::sleep(left.min(PATIENCE));
+            }
+            if is_over() {
+                return Ok(());
             }
         }
     }

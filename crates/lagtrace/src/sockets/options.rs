@@ -65,7 +65,7 @@ pub(crate) struct Options {
     /// Look again and again, show what changes, and sum up on Ctrl-C
     #[arg(short, long)]
     follow: bool,
-    /// From one look to the next
+    /// From one look to the next; longer where a look takes more than a tenth of it
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_positive, requires = "follow")]
     pub(super) interval: Duration,
     /// End after this long

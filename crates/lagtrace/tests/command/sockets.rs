@@ -72,6 +72,13 @@ fn both_ends_of_a_connection_are_shown_with_their_options() {
     );
 }
 
+/// However short the interval, it neither runs on nor takes a whole processor.
+#[test]
+fn following_ends_when_it_is_told_to() {
+    let run = lagtrace(["sockets", "-l", "-f", "-i", "1ns", "-d", "200ms"]).expect(0);
+    assert!(!run.stdout.is_empty());
+}
+
 #[test]
 fn what_changes_is_told_as_it_does() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
