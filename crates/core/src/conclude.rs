@@ -13,6 +13,7 @@ mod secured;
 mod sweep;
 mod tables;
 mod traced;
+mod watch;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -68,10 +69,15 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
-    if evidence.capture.is_some() {
-        for finding in &mut findings {
-            finding.display_filter = display_filter::display_filter(finding);
+    match &evidence.facts.turns.tally {
+        // What was watched is in no file that could be opened.
+        Some(_) => findings.iter_mut().for_each(display_filter::forget_packets),
+        None if evidence.capture.is_some() => {
+            for finding in &mut findings {
+                finding.display_filter = display_filter::display_filter(finding);
+            }
         }
+        None => {}
     }
     traced::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
@@ -79,6 +85,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
     notes.extend(live::left_out(&evidence.facts.live));
+    notes.extend(watch::remarks(&evidence.facts.turns));
     notes.extend(queueing::remarks(&evidence.facts));
     notes.extend(probes::remarks(&evidence.facts));
     notes.sort();
@@ -103,6 +110,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
+        watch: watch::watch(&facts.turns),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

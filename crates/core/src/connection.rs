@@ -139,6 +139,9 @@ impl Connection {
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         let idle = segment.at.since(self.last_seen);
         self.last_seen = self.last_seen.max(segment.at);
+        if segment.ip.is_own {
+            self.half_mut(segment.direction.reverse()).stand_at_peer();
+        }
         self.learn_client(segment, payload);
         if let Some(facts) = &mut self.facts {
             facts.count(segment);

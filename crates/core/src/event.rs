@@ -13,6 +13,7 @@ use crate::live::LiveSocket;
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
+use crate::turn::{ServedTurn, WatchTally};
 
 /// An observation point within one run: a capture file, an interface, a host's
 /// socket layer. Records of one point are in time order.
@@ -109,6 +110,10 @@ pub enum EventBody {
     Socket(SocketSample),
     /// A socket of this host as it is now.
     LiveSocket(Box<LiveSocket>),
+    /// A turn of a live connection as the kernel timed it.
+    Turn(Box<ServedTurn>),
+    /// What watching the kernel came to, when it is over.
+    Watched(WatchTally),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.

@@ -7,6 +7,7 @@ mod live;
 mod load;
 mod socket;
 mod sweep;
+mod turn;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ pub(crate) use live::LiveSockets;
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
+pub(crate) use turn::{ServiceTurns, Turns};
 
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,
@@ -41,6 +43,7 @@ pub(crate) struct Facts {
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) live: LiveSockets,
+    pub(crate) turns: Turns,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
     pub(crate) configuration: Vec<ConfigurationLine>,
@@ -194,6 +197,8 @@ impl Facts {
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::LiveSocket(socket) => self.live.take(*socket),
+            EventBody::Turn(turn) => self.turns.take(&turn),
+            EventBody::Watched(tally) => self.turns.tally = Some(tally),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),

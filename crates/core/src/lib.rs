@@ -46,4 +46,5 @@ mod table;
 mod tile;
 pub mod time;
 mod timeline;
+pub mod turn;
 pub mod wait;

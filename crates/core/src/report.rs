@@ -20,6 +20,7 @@ mod mode;
 mod record;
 mod route;
 mod sweep;
+mod watch;
 
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -36,6 +37,7 @@ pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
 pub use sweep::{Sweep, SweepStep};
+pub use watch::{Watch, WatchedService};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;
@@ -86,6 +88,9 @@ pub struct Report {
     /// Sockets of this host one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveSocket>,
+    /// What watching the kernel showed; `None` where nothing was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.

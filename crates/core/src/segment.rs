@@ -142,4 +142,7 @@ pub struct IpFacts {
     pub id: Option<u16>,
     /// Whether routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
+    /// Whether the host at the observation point sent it itself, where the
+    /// source knows: captures do not tell what it sent from what it forwarded.
+    pub is_own: bool,
 }

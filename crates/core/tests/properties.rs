@@ -126,6 +126,7 @@ fn captured() -> impl Strategy<Value = (Result<i64, i64>, Captured)> {
                         ttl: 64,
                         id,
                         congestion_marked: false,
+                        is_own: false,
                     },
                 };
                 (at, (segment, payload[..captured].to_vec()))

@@ -68,6 +68,7 @@ impl Script {
                 ttl: 64,
                 id: Some(talk.ids[by]),
                 congestion_marked: false,
+                is_own: false,
             },
         };
         talk.next[by] = talk.next[by].wrapping_add(segment.sequence_len());

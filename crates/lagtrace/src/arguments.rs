@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Probe(crate::probe::Options),
     /// Options and state of live TCP sockets, and who holds both ends
     Sockets(crate::sockets::Options),
+    /// Where a live server's requests spend their time, from the kernel
+    Watch(crate::watch::Options),
     /// Compare two reports, before and after a change
     Compare(crate::compare::Options),
     /// Tell all about a cause

@@ -31,6 +31,7 @@ mod probe;
 mod render;
 mod route;
 mod sockets;
+mod watch;
 mod words;
 
 use arguments::{Arguments, Command};
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Load(options) => load::run(&options, &console),
         Command::Probe(options) => probe::run(&options, &console),
         Command::Sockets(options) => sockets::run(&options, &console),
+        Command::Watch(options) => watch::run(&options, &console),
         Command::Explain(options) => explain::run(&options, &console),
         Command::Lab(options) => lab::run(&options, &console),
         Command::Completions(options) => manual::completions(&options),

@@ -47,6 +47,7 @@ mod table;
 mod transport;
 mod verdict;
 mod waits;
+mod watch;
 mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
@@ -81,6 +82,7 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     latency::write(&mut page, report);
     modes::write(&mut page, report);
     waits::write(&mut page, report);
+    watch::write(&mut page, report);
     joined::write(&mut page, report);
     ladder::write(&mut page, report);
     experiments::write(&mut page, report);

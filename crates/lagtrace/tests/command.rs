@@ -24,4 +24,5 @@ mod command {
     mod streams;
     mod targets;
     mod two_captures;
+    mod watch;
 }

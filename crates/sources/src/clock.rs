@@ -30,6 +30,13 @@ impl Clock {
         Self { offset_ns }
     }
 
+    /// The instant at which `CLOCK_MONOTONIC` showed `nanos`.
+    #[cfg(feature = "live")]
+    pub(crate) fn of_monotonic(&self, nanos: u64) -> Timestamp {
+        let nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
+        Timestamp::from_nanos(nanos.saturating_add(self.offset_ns))
+    }
+
     /// This instant.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)) + self.offset_ns)

@@ -15,6 +15,7 @@ pub mod counter;
 pub mod firewall;
 mod headers;
 mod http;
+pub mod kernel;
 pub mod load;
 pub mod netlink;
 pub mod origin;

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::Case;
 use super::evidence;
 use super::features::Features;
 use super::tally::{Cost, Tally};
@@ -186,6 +187,36 @@ impl Held {
             .median(&self.ack_delay)
             .packets(&self.packets.unwrap_or_default())
     }
+}
+
+/// What the sender's own kernel showed of what it held back, where the server's
+/// was watched.
+pub(crate) fn kernel_trace(case: &Case<'_>) -> Option<Evidence> {
+    let turns = case.facts.turns.services.get(&case.endpoint)?;
+    if turns.holds == 0 {
+        return None;
+    }
+    let text = format!(
+        "in {} of {} turns the server's kernel held written bytes back while TCP_NODELAY was off, \
+         both windows had room and something small was unacknowledged: {} (median) until they \
+         left; in {} of {} holds a segment from the client came just before",
+        turns.held.count(),
+        turns.turns,
+        evidence::median(&turns.held),
+        turns.after_arrival,
+        turns.holds,
+    );
+    let evidence = match turns.after_arrival * 2 > turns.holds {
+        true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
+        false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+    };
+    Some(evidence.count(turns.held.count()).median(&turns.held))
+}
+
+/// Whether the server's kernel was watched and held nothing back.
+pub(crate) fn is_seen_not_to_hold(case: &Case<'_>) -> bool {
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    turns.is_some_and(|turns| turns.staged >= evidence::REPEATS && turns.holds == 0)
 }
 
 /// Whether the second part left with the acknowledgement or shortly after.

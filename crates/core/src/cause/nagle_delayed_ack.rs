@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::held::Held;
+use super::held::{self, Held};
 use super::{Case, Conclusion};
 use crate::event::TargetId;
 use crate::experiment::Experiment;
@@ -71,6 +71,9 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
 /// What was observed besides and speaks against it: the server's sockets have
 /// Nagle off, or acknowledging at once changed nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
+    if held::is_seen_not_to_hold(case) {
+        return true;
+    }
     let Some(target) = case.target else { return false };
     if stall_follows_ack(case.facts, target) == Some(false) {
         return true;
@@ -103,6 +106,7 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
         list.extend(server_sockets(case, target));
         list.extend(configuration(case, target));
     }
+    list.extend(held::kernel_trace(case));
     list.extend(counter(case));
     list
 }

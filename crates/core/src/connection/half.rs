@@ -416,6 +416,13 @@ impl Half {
         self.to_peer.sample_handshake(took);
     }
 
+    /// The point is the peer's own host.
+    pub(crate) fn stand_at_peer(&mut self) {
+        if self.to_peer.floor() != Some(Duration::ZERO) {
+            self.to_peer = RoundTrip::none();
+        }
+    }
+
     /// Frees what only an open connection needs.
     pub(crate) fn retire(&mut self) {
         self.holes = Vec::new();

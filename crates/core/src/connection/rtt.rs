@@ -22,6 +22,21 @@ pub(crate) struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// That to the host of the observation point itself.
+    pub(crate) fn none() -> Self {
+        Self {
+            least: Some(Duration::ZERO),
+            deviation: Duration::ZERO,
+            has_handshake: true,
+        }
+    }
+
+    /// Whether a kernel's own reply bounds it; else the least reply may have
+    /// waited for a program.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.has_handshake
+    }
+
     /// A reply within the handshake.
     pub(crate) fn sample_handshake(&mut self, took: Duration) {
         self.has_handshake = true;

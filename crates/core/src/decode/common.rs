@@ -80,6 +80,7 @@ impl<'a> Plain<'a> {
                 ttl,
                 id: Some(u16::from_be_bytes([i0, i1])),
                 congestion_marked: service & 3 == 3,
+                is_own: false,
             },
         }
     }

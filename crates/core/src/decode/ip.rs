@@ -104,6 +104,7 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             ttl,
             id: half(4),
             congestion_marked: service & 3 == 3,
+            is_own: false,
         },
         fragment,
         payload_len,
@@ -130,6 +131,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             // The lower half of what the fragment header says.
             id: chain.fragment.map(|fragment| fragment.id as u16),
             congestion_marked: (class >> 4) & 3 == 3,
+            is_own: false,
         },
         fragment: chain
             .fragment

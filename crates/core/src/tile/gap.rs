@@ -235,7 +235,13 @@ fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -
         });
     };
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
-    let reaction_ns = mark.at.signed_since(ack.at).saturating_sub(nanos(travel));
+    let gap = mark.at.signed_since(ack.at);
+    // A reply as quick as this one bounds the way better than the programs' do.
+    let travel = match trip.is_bounded() {
+        true => travel,
+        false => travel.min(mark.at.since(ack.at)),
+    };
+    let reaction_ns = gap.saturating_sub(nanos(travel));
     // The path may be quicker than it was when its round trip was taken.
     let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
     let release = if reaction_ns < -slack {

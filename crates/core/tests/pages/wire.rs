@@ -445,6 +445,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
             ttl: line.ttl,
             id: line.has_id.then_some(sent.id),
             congestion_marked: false,
+            is_own: false,
         },
     }
 }

@@ -36,7 +36,7 @@ fn expect_truth(run: &Run) -> Vec<Value> {
 const TRIES: usize = 3;
 
 /// Runs a live measurement until it comes out as is true, at most [`TRIES`] times.
-fn measured(test: impl Fn()) {
+pub(super) fn measured(test: impl Fn()) {
     for _ in 1..TRIES {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_ok() {
             return;
@@ -230,12 +230,12 @@ fn misdiagnosed(name: &str) -> Vec<String> {
 }
 
 /// A lab that stays up until this value goes.
-struct Lab {
+pub(super) struct Lab {
     id: String,
 }
 
 impl Lab {
-    fn up(test: &str, scenario: &str) -> Option<Self> {
+    pub(super) fn up(test: &str, scenario: &str) -> Option<Self> {
         if !has_root(test) || !has_tool(test, "nginx") || !has_tool(test, "ip") {
             return None;
         }
@@ -245,7 +245,7 @@ impl Lab {
     }
 
     /// `lagtrace` on the client.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let namespace = format!("lagtrace-{}-client", self.id);
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace]);

@@ -83,7 +83,7 @@ fn without_rights_no_other_way_is_taken_for_what_only_segments_of_ones_own_show(
 }
 
 /// What `setpriv` leaves nobody.
-const NOBODY: [&str; 8] = [
+pub(super) const NOBODY: [&str; 8] = [
     "--reuid",
     "65534",
     "--regid",
@@ -95,7 +95,7 @@ const NOBODY: [&str; 8] = [
 ];
 
 /// A copy of the program, which the build's folder may hide from others.
-fn copy_for_all() -> tempfile::TempDir {
+pub(super) fn copy_for_all() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
     let copy = folder.path().join("lagtrace");
     // By another process: a child of a parallel test could inherit the copy

@@ -1,0 +1,92 @@
+//! What watching the kernel showed, as the report has it.
+
+use crate::facts::{ServiceTurns, Turns};
+use crate::flow::Endpoint;
+use crate::report::{Figures, Remark, Stage, Tally, Watch, WatchedService};
+use crate::turn::ServedTurn;
+
+/// What was watched; `None` where nothing was.
+pub(super) fn watch(turns: &Turns) -> Option<Watch> {
+    let tally = turns.tally.as_ref()?;
+    Some(Watch {
+        latency_ns: Figures::from(&tally.latency),
+        connections: tally.connections,
+        sampled_share: tally.sampled_share,
+        lost_records: tally.lost_records,
+        lost_connections: tally.lost_connections,
+        cost_ns: tally
+            .cost
+            .map(|cost| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX)),
+        services: turns
+            .services
+            .iter()
+            .map(|(&at, turns)| service(at, turns))
+            .collect(),
+    })
+}
+
+fn service(at: Endpoint, turns: &ServiceTurns) -> WatchedService {
+    let stages = ServedTurn::STAGES.iter().zip(&turns.stages);
+    WatchedService {
+        service: at.to_string(),
+        programs: turns
+            .programs
+            .iter()
+            .map(|(name, pid)| format!("{name}[{pid}]"))
+            .collect(),
+        turns: turns.turns,
+        latency_ns: Figures::from(&turns.latency),
+        stages: stages
+            .map(|(name, took)| Stage {
+                name: (*name).to_owned(),
+                time_ns: Figures::from(took),
+            })
+            .collect(),
+        released_by_arrival: Tally {
+            count: turns.after_arrival,
+            of: turns.holds,
+        },
+    }
+}
+
+/// What of it was lost.
+pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
+    let Some(tally) = &turns.tally else {
+        return Vec::new();
+    };
+    let mut list = Vec::new();
+    let mut say = |id: &str, text: String| {
+        list.push(Remark {
+            id: id.to_owned(),
+            text,
+        })
+    };
+    if tally.lost_records > 0 {
+        say(
+            "watch-lost",
+            format!(
+                "The kernel had more to tell than was taken in: {} observations are missing. \
+                 Exchanges that they belong to are left out or cut.",
+                tally.lost_records
+            ),
+        );
+    }
+    if tally.lost_connections > 0 {
+        let text = format!(
+            "{} connections were not followed: too many at a time.",
+            tally.lost_connections
+        );
+        say("watch-connections-lost", text);
+    }
+    if tally.sampled_share > 0.0 && tally.sampled_share < 1.0 {
+        say(
+            "watch-sampled",
+            format!(
+                "So many requests came that {:.1} % of the connections were looked at one by \
+                 one; the latency of all of them is counted.",
+                tally.sampled_share * 100.0
+            ),
+        );
+    }
+    list
+}

@@ -1,0 +1,71 @@
+//! Turns as the kernel timed them, folded by service.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+use crate::turn::{ServedTurn, WatchTally};
+
+/// Services told apart.
+const MAX_SERVICES: usize = 512;
+/// Programs named for each.
+const MAX_PROGRAMS: usize = 16;
+
+/// What watching the kernel showed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns {
+    pub(crate) services: BTreeMap<Endpoint, ServiceTurns>,
+    pub(crate) tally: Option<WatchTally>,
+}
+
+/// The turns of one service that were looked at one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceTurns {
+    pub(crate) turns: u64,
+    /// Of those, the ones whose stages are known.
+    pub(crate) staged: u64,
+    pub(crate) latency: Distribution,
+    /// As [`ServedTurn::STAGES`] names them.
+    pub(crate) stages: [Distribution; 4],
+    /// Turns of which something was held by Nagle's algorithm, by how long.
+    pub(crate) held: Distribution,
+    /// How often it held something, and how often something had arrived when
+    /// it let go.
+    pub(crate) holds: u64,
+    pub(crate) after_arrival: u64,
+    /// `comm` and process id of those who read.
+    pub(crate) programs: BTreeSet<(String, u32)>,
+}
+
+impl Turns {
+    pub(crate) fn take(&mut self, turn: &ServedTurn) {
+        let is_known = self.services.contains_key(&turn.local);
+        if !is_known && self.services.len() >= MAX_SERVICES {
+            return;
+        }
+        self.services.entry(turn.local).or_default().take(turn);
+    }
+}
+
+impl ServiceTurns {
+    fn take(&mut self, turn: &ServedTurn) {
+        self.turns += 1;
+        self.latency.record(turn.duration());
+        if let Some(stages) = turn.stages() {
+            self.staged += 1;
+            for (all, took) in self.stages.iter_mut().zip(stages) {
+                all.record(took);
+            }
+        }
+        if turn.held.times > 0 {
+            self.held.record(turn.held.total);
+            self.holds += u64::from(turn.held.times);
+            self.after_arrival += u64::from(turn.held.after_arrival);
+        }
+        if let Some(program) = &turn.program
+            && self.programs.len() < MAX_PROGRAMS
+        {
+            self.programs.insert((program.name.clone(), program.pid));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Turns of live connections as the kernel of one end timed them: what came,
+//! and what the program sent for it.
+
+use core::time::Duration;
+
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+use crate::time::Timestamp;
+
+/// One turn of a connection at the end that answers: from the first byte that
+/// came to the last that was sent before more came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedTurn {
+    /// The answering end.
+    pub local: Endpoint,
+    /// The asking end.
+    pub remote: Endpoint,
+    /// Who read it; `None` where nobody did while it was watched.
+    pub program: Option<Program>,
+    /// When the first byte arrived, before the network stack had it.
+    pub arrived: Timestamp,
+    /// When the last one did.
+    pub arrived_last: Timestamp,
+    /// When the program had first read something of it.
+    pub read: Option<Timestamp>,
+    /// When its first write returned.
+    pub written: Option<Timestamp>,
+    /// When its last one did.
+    pub written_last: Option<Timestamp>,
+    /// When the first byte of the answer was given to the device.
+    pub sent: Timestamp,
+    /// When the last one was.
+    pub sent_last: Timestamp,
+    /// How often the program wrote.
+    pub writes: u32,
+    /// What Nagle's algorithm held back of the answer.
+    pub held: Held,
+}
+
+/// Written bytes that stayed unsent although windows had room: less than a
+/// segment, with something unacknowledged and `TCP_NODELAY` off
+/// (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How often in this turn.
+    pub times: u32,
+    /// Of those, how often something arrived between the write and the sending.
+    pub after_arrival: u32,
+    /// From the write to the device, added up.
+    pub total: Duration,
+    /// The longest of them.
+    pub longest: Duration,
+}
+
+/// A thread that reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Program {
+    /// Process id, as the host's own namespace numbers it.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// The thread's `comm`.
+    pub name: String,
+}
+
+impl ServedTurn {
+    /// The stages' names, in their order.
+    pub const STAGES: [&'static str; 4] = ["unread", "program", "held", "sending"];
+
+    /// From the first byte that came to the last that was sent.
+    pub fn duration(&self) -> Duration {
+        self.sent_last.since(self.arrived)
+    }
+
+    /// Where that time went; these add up to it. `None` without a read or a
+    /// write, as of a turn that was under way when watching began.
+    ///
+    /// What went to the device while the program was still writing counts as
+    /// the program's time but for what Nagle's algorithm held.
+    pub fn stages(&self) -> Option<[Duration; 4]> {
+        let read = self.read?.max(self.arrived).min(self.sent_last);
+        let written = self.written_last?.max(read).min(self.sent_last);
+        let unread = read.since(self.arrived);
+        let rest = self.duration().saturating_sub(unread);
+        let held = self.held.total.min(rest);
+        // A write may be held while the next one is being made.
+        let after_writing = self.sent_last.since(written);
+        let sending = after_writing.saturating_sub(held);
+        let program = rest.saturating_sub(held).saturating_sub(sending);
+        Some([unread, program, held, sending])
+    }
+}
+
+/// What watching came to in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WatchTally {
+    /// Every turn of every watched connection, by how long it took: at most
+    /// an eighth too long.
+    pub latency: Distribution,
+    /// Connections met.
+    pub connections: u64,
+    /// Share of the connections whose segments and turns were handed up one
+    /// by one, 0 to 1: the latest, where it changed.
+    pub sampled_share: f64,
+    /// Observations lost for want of room.
+    pub lost_records: u64,
+    /// Connections not followed for want of room.
+    pub lost_connections: u64,
+    /// Processor time of the programs in the kernel, where it was counted.
+    pub cost: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_nanos(micros * 1000)
+    }
+
+    fn turn() -> ServedTurn {
+        let end = |port| Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        ServedTurn {
+            local: end(80),
+            remote: end(40_000),
+            program: None,
+            arrived: at(0),
+            arrived_last: at(0),
+            read: Some(at(100)),
+            written: Some(at(300)),
+            written_last: Some(at(400)),
+            sent: at(310),
+            sent_last: at(40_400),
+            writes: 2,
+            held: Held {
+                times: 1,
+                after_arrival: 1,
+                total: Duration::from_micros(39_900),
+                longest: Duration::from_micros(39_900),
+            },
+        }
+    }
+
+    #[test]
+    fn stages_tile_the_turn() {
+        let micros = |stages: [Duration; 4]| stages.map(|stage| stage.as_micros());
+        let turn = turn();
+        assert_eq!(turn.stages().map(micros), Some([100, 300, 39_900, 100]));
+        assert_eq!(
+            turn.stages().unwrap_or_default().iter().sum::<Duration>(),
+            turn.duration()
+        );
+    }
+
+    #[test]
+    fn no_order_of_stamps_breaks_the_tiling() {
+        let stamps = [-5, 0, 50, 400, 90_000];
+        for read in stamps {
+            for written_last in stamps {
+                for held in [0, 100, 1_000_000] {
+                    let mut turn = turn();
+                    turn.read = Some(at(read));
+                    turn.written_last = Some(at(written_last));
+                    turn.held.total = Duration::from_micros(held);
+                    let stages = turn.stages().unwrap_or_default();
+                    assert_eq!(stages.iter().sum::<Duration>(), turn.duration());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_or_written_has_no_stages() {
+        let mut unread = turn();
+        unread.read = None;
+        assert_eq!(unread.stages(), None);
+        let mut unwritten = turn();
+        unwritten.written_last = None;
+        assert_eq!(unwritten.stages(), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! What watching the kernel showed.
+
+use lagtrace_core::report::{Report, Stage, Watch, WatchedService};
+
+use crate::render::page::{Page, Tone};
+use crate::render::quantity;
+use crate::render::table::{Align, Content, Table, plain};
+
+/// Columns of a full bar.
+const BAR: usize = 24;
+
+/// What each stage is, by its name.
+const MEANINGS: [(&str, &str); 4] = [
+    ("unread", "arrived, and not yet read by the program"),
+    ("program", "from its first read to its last write"),
+    ("held", "written, and held by Nagle's algorithm"),
+    ("sending", "written, and waiting for windows or pacing"),
+];
+
+/// Writes it; nothing where nothing was watched.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let Some(watch) = &report.watch else { return };
+    page.heading("In the kernel");
+    page.paragraph(2, Tone::Plain, &all(watch));
+    for service in watch.services.iter().filter(|service| service.turns > 0) {
+        page.blank();
+        page.paragraph(2, Tone::Plain, &one(service));
+        page.table(2, &stages(service));
+    }
+}
+
+fn all(watch: &Watch) -> String {
+    let latency = &watch.latency_ns;
+    let mut text = format!(
+        "{} on {}: p50 {}, p99 {}, at most {}, from the first byte that arrived to the last that \
+         left.",
+        quantity::counted(latency.count, "request", "requests"),
+        quantity::counted(watch.connections, "connection", "connections"),
+        quantity::duration(latency.p50),
+        quantity::duration(latency.p99),
+        quantity::duration(latency.max),
+    );
+    if let Some(cost) = watch.cost_ns {
+        text += &format!(
+            " Watching took {} of processor time.",
+            quantity::duration(cost)
+        );
+    }
+    text
+}
+
+fn one(service: &WatchedService) -> String {
+    let programs = match service.programs.is_empty() {
+        true => String::new(),
+        false => format!(", read by {}", service.programs.join(", ")),
+    };
+    format!(
+        "{}{programs}: {} looked at one by one.",
+        service.service,
+        quantity::counted(service.turns, "request", "requests"),
+    )
+}
+
+fn stages(service: &WatchedService) -> Table {
+    let mean = |stage: &Stage| stage.time_ns.mean as f64;
+    let whole: f64 = service.stages.iter().map(mean).sum();
+    let mut table = Table::new(&[
+        (Align::Left, ""),
+        (Align::Right, "p50"),
+        (Align::Right, "p99"),
+        (Align::Right, "mean"),
+        (Align::Bar(BAR), ""),
+        (Align::Left, ""),
+    ]);
+    for stage in service.stages.iter().filter(|stage| stage.time_ns.max > 0) {
+        let meaning = MEANINGS.iter().find(|(name, _)| *name == stage.name);
+        table.row(vec![
+            plain(stage.name.clone()),
+            plain(quantity::duration(stage.time_ns.p50)),
+            plain(quantity::duration(stage.time_ns.p99)),
+            plain(quantity::duration(stage.time_ns.mean)),
+            (Tone::Plain, Content::Share(mean(stage) / whole.max(1.0))),
+            plain(meaning.map_or("", |(_, meaning)| meaning)),
+        ]);
+    }
+    table
+}

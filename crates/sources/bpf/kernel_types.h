@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * The kernel's structures that watch.bpf.c reads, with only the fields that it
+ * reads. Where they lie is found out when the program is loaded (CO-RE), so
+ * neither their order nor what is left out matters.
+ */
+#ifndef LAGTRACE_KERNEL_TYPES_H
+#define LAGTRACE_KERNEL_TYPES_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct net;
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+};
+
+struct inet_sock {
+	__be16 inet_sport;
+};
+
+struct tcp_sock {
+	__u32 write_seq;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 snd_wnd;
+	__u32 snd_cwnd;
+	__u32 packets_out;
+	__u32 mss_cache;
+	__u8 nonagle : 4;
+};
+
+struct net_device {
+	possible_net_t nd_net;
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+	unsigned int len;
+	unsigned int data_len;
+	__be16 protocol;
+	__u16 transport_header;
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * What watch.bpf.c hands to lagtrace: the layout of its records.
+ * crates/sources/src/kernel/record.rs reads them and must agree with it.
+ */
+#ifndef LAGTRACE_WATCH_H
+#define LAGTRACE_WATCH_H
+
+#include <linux/types.h>
+
+/* Ports that may be asked for. */
+#define MAX_PORTS 16
+/* Headers and payload kept of a segment: IPv6 and TCP with options and 64 more. */
+#define MAX_CAPTURED 168
+/* Turns are counted by how long they took: eight steps for each doubling, from
+ * 256 ns on. */
+#define LATENCY_SLOTS 320
+
+/* What to watch, fixed when the programs are loaded. */
+struct watch_config {
+	/* Local ports in host order; none: whatever the programs below use. */
+	__u16 ports[MAX_PORTS];
+	__u32 port_count;
+	/* Only what this process reads and writes; 0: any. */
+	__u32 tgid;
+	/* Only what processes of this cgroup do; 0: any. */
+	__u64 cgroup;
+	/* Payload kept of a turn's first segment each way, in bytes. */
+	__u32 request_bytes;
+	__u32 response_bytes;
+};
+
+/* What may be changed while the programs run. */
+struct watch_control {
+	/* Turns that took this long are handed up, in ns; 0: none for that. */
+	__u64 slow_from;
+	/* A connection is in the sample if its hash has none of these bits. */
+	__u32 sample_mask;
+	__u32 pad;
+};
+
+/* What happened, for each processor. */
+struct watch_tally {
+	__u64 turns;
+	__u64 records;
+	/* For want of room in the ring. */
+	__u64 lost_records;
+	__u64 connections;
+	__u64 lost_connections;
+};
+
+enum record_kind {
+	RECORD_SEGMENT_IN = 1,
+	RECORD_SEGMENT_OUT = 2,
+	RECORD_TURN = 3,
+};
+
+/* One TCP segment at the border of the host's network stack. */
+struct segment_record {
+	__u8 kind;
+	__u8 pad;
+	__u16 captured;
+	/* From the IP header on, as on the wire (before segmentation offload). */
+	__u32 len;
+	__u64 at;
+	__u8 bytes[MAX_CAPTURED];
+};
+
+/* Two ends of a connection; IPv4 addresses in the first four bytes. */
+struct ends {
+	__be32 local[4];
+	__be32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+	__u16 family;
+	__u16 pad;
+};
+
+/* A turn: what came, and what was sent for it. Times are CLOCK_MONOTONIC in
+ * nanoseconds, 0 where there was no such moment. */
+struct turn_record {
+	__u8 kind;
+	/* The socket had TCP_NODELAY (or corked) when it was last written to. */
+	__u8 nonagle;
+	__u16 reads;
+	__u32 writes;
+	struct ends ends;
+	/* The first and last bytes asked of us arrived. */
+	__u64 arrived_at;
+	__u64 arrived_last_at;
+	/* The program read first and last. */
+	__u64 read_at;
+	__u64 read_last_at;
+	/* It wrote first and last. */
+	__u64 written_at;
+	__u64 written_last_at;
+	/* The first and last bytes of its answer went to the device. */
+	__u64 sent_at;
+	__u64 sent_last_at;
+	/* The longest time that written bytes stayed unsent by Nagle's
+	 * algorithm, and how long they did in all. */
+	__u64 held_longest;
+	__u64 held;
+	__u32 holds;
+	/* Of those, the ones that an acknowledgement ended. */
+	__u32 holds_acked;
+	__u64 received_bytes;
+	__u64 sent_bytes;
+	__u32 pid;
+	__u32 tid;
+	char comm[16];
+};
+
+#endif

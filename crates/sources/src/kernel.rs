@@ -1,0 +1,122 @@
+//! Requests of live services as the kernel sees them.
+//!
+//! Programs in the kernel (eBPF, `bpf/watch.bpf.c`), attached to stable
+//! tracepoints, time every turn of the connections that are watched and hand
+//! up the segments and turns of a sample. Nothing is changed by them, and they
+//! go with the process that attached them, however it ends. Needs a kernel
+//! that describes its types (BTF, from 5.8 on) and CAP_BPF with CAP_PERFMON.
+
+#[cfg(not(feature = "live"))]
+#[path = "kernel/absent.rs"]
+mod attached;
+#[cfg(feature = "live")]
+mod attached;
+#[cfg(feature = "live")]
+mod record;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lagtrace_core::decode::Packet;
+use lagtrace_core::turn::{ServedTurn, WatchTally};
+
+pub use attached::Watch;
+
+/// Ports that may be asked for at once.
+pub const MAX_PORTS: usize = 16;
+
+/// What to watch.
+#[derive(Clone, Debug, Default)]
+pub struct WatchOptions {
+    /// Local ports of services; empty: whatever the processes below use.
+    pub ports: Vec<u16>,
+    /// Only connections that this process reads or writes.
+    pub pid: Option<u32>,
+    /// Only connections that processes of this cgroup (version 2) read or
+    /// write; as a path below its mount, `/system.slice/nginx.service`.
+    pub cgroup: Option<PathBuf>,
+    /// Whether the first bytes of requests and responses are handed up, so
+    /// that HTTP can be read: at most 64 and 16 of them.
+    pub keeps_payload: bool,
+    /// Turns that took this long are handed up, sampled or not.
+    pub slow_from: Option<Duration>,
+    /// Tracepoints to do without, as on kernels that do not have them.
+    pub without: Vec<String>,
+}
+
+/// One observation.
+#[derive(Debug)]
+pub enum Sighting<'a> {
+    /// A segment at the border of this host's network stack, with the first
+    /// bytes of its payload.
+    Packet(&'a Packet<'a>),
+    /// A turn that is over.
+    Turn(&'a ServedTurn),
+}
+
+/// What is told so far.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// For the report.
+    pub tally: WatchTally,
+    /// Observations handed up.
+    pub records: u64,
+}
+
+/// Why the kernel cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The kernel refuses it to this user.
+    #[error("watching the kernel is not permitted")]
+    NotPermitted(#[source] io::Error),
+    /// No description of the kernel's types.
+    #[error("this kernel does not describe its types (no {})", .0.display())]
+    NoTypes(PathBuf),
+    /// The kernel took none of the programs that matter.
+    #[error("the kernel did not accept {program}")]
+    Refused {
+        /// The program, or what of it.
+        program: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Nothing to go by.
+    #[error("neither a port nor a process was given")]
+    NothingAsked,
+    /// More ports than there is room for.
+    #[error("{0} ports at once; at most {MAX_PORTS}")]
+    TooManyPorts(usize),
+    /// The cgroup is not there.
+    #[error("no cgroup {} (version 2)", .path.display())]
+    NoCgroup {
+        /// As it was asked for.
+        path: PathBuf,
+    },
+    /// Built without it.
+    #[error("this build cannot watch the kernel: it was made without the feature `live`")]
+    LeftOut,
+}
+
+impl KernelError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotPermitted(_) => {
+                "run it as root, or give it CAP_BPF and CAP_PERFMON (in containers the host's): \
+                 setcap cap_bpf,cap_perfmon,cap_net_raw+ep lagtrace"
+            }
+            Self::NoTypes(_) => {
+                "it takes a kernel from 5.8 on with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
+                 works without it"
+            }
+            Self::Refused { .. } => "`lagtrace capture` works without it",
+            Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
+            Self::TooManyPorts(_) => "watch by --pid instead",
+            Self::NoCgroup { .. } => "a path as in /proc/PID/cgroup after `0::`",
+            Self::LeftOut => "build it with --features live",
+        };
+        Some(text.to_owned())
+    }
+}

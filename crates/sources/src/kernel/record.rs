@@ -1,0 +1,168 @@
+//! The records that `bpf/watch.bpf.c` hands up, as `bpf/watch.h` lays them out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use lagtrace_core::decode::{LinkType, Record};
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::time::Timestamp;
+use lagtrace_core::turn::{Held, Program, ServedTurn};
+
+use crate::clock::Clock;
+
+/// `RECORD_SEGMENT_IN` and `RECORD_SEGMENT_OUT`.
+const SEGMENT_IN: u8 = 1;
+const SEGMENT_OUT: u8 = 2;
+/// `RECORD_TURN`.
+const TURN: u8 = 3;
+/// Where a segment's bytes begin.
+const BYTES: usize = 16;
+/// `LINKTYPE_RAW`: a packet begins with its IP header.
+const RAW: LinkType = LinkType(101);
+
+/// What a record is.
+#[derive(Debug)]
+pub(super) enum Told<'a> {
+    /// A segment, and whether this host sent it.
+    Segment(Record<'a>, bool),
+    Turn(Box<ServedTurn>),
+}
+
+/// Reads a record; `None` for what is none of ours.
+pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option<Told<'a>> {
+    let fields = Fields { bytes, clock };
+    match *bytes.first()? {
+        kind @ (SEGMENT_IN | SEGMENT_OUT) => {
+            let record = fields.segment(number)?;
+            Some(Told::Segment(record, kind == SEGMENT_OUT))
+        }
+        TURN => fields.turn().map(Box::new).map(Told::Turn),
+        _ => None,
+    }
+}
+
+struct Fields<'a> {
+    bytes: &'a [u8],
+    clock: &'a Clock,
+}
+
+impl<'a> Fields<'a> {
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.bytes.get(at..at + N)?.try_into().ok()
+    }
+
+    fn u16(&self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_ne_bytes)
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        self.array(at).map(u32::from_ne_bytes)
+    }
+
+    fn u64(&self, at: usize) -> Option<u64> {
+        self.array(at).map(u64::from_ne_bytes)
+    }
+
+    /// An instant; `None` within where there was no such moment.
+    fn moment(&self, at: usize) -> Option<Option<Timestamp>> {
+        let nanos = self.u64(at)?;
+        Some((nanos > 0).then(|| self.clock.of_monotonic(nanos)))
+    }
+
+    fn segment(&self, number: u64) -> Option<Record<'a>> {
+        let captured = usize::from(self.u16(2)?);
+        let bytes = self.bytes.get(BYTES..BYTES + captured)?;
+        Some(Record {
+            number,
+            at: self.moment(8)?,
+            link: RAW,
+            interface: 0,
+            original_len: self.u32(4)?.max(u32::from(self.u16(2)?)),
+            bytes,
+        })
+    }
+
+    fn turn(&self) -> Option<ServedTurn> {
+        let (local_port, remote_port) = (self.u16(40)?, self.u16(42)?);
+        Some(ServedTurn {
+            local: Endpoint::new(self.address(8)?, local_port),
+            remote: Endpoint::new(self.address(24)?, remote_port),
+            program: self.program()?,
+            arrived: self.moment(48)??,
+            arrived_last: self.moment(56)??,
+            read: self.moment(64)?,
+            written: self.moment(80)?,
+            written_last: self.moment(88)?,
+            sent: self.moment(96)??,
+            sent_last: self.moment(104)??,
+            writes: self.u32(4)?,
+            held: Held {
+                times: self.u32(128)?,
+                after_arrival: self.u32(132)?,
+                total: Duration::from_nanos(self.u64(120)?),
+                longest: Duration::from_nanos(self.u64(112)?),
+            },
+        })
+    }
+
+    fn address(&self, at: usize) -> Option<IpAddr> {
+        match i32::from(self.u16(44)?) {
+            libc::AF_INET => Some(Ipv4Addr::from(self.array::<4>(at)?).into()),
+            libc::AF_INET6 => Some(Ipv6Addr::from(self.array::<16>(at)?).into()),
+            _ => None,
+        }
+    }
+
+    /// Who read the turn's first bytes.
+    fn program(&self) -> Option<Option<Program>> {
+        let name: [u8; 16] = self.array(160)?;
+        let end = name
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(name.len());
+        let name = String::from_utf8_lossy(name.get(..end)?).into_owned();
+        let (pid, tid) = (self.u32(152)?, self.u32(156)?);
+        Some((pid > 0).then_some(Program { pid, tid, name }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cut_and_no_byte_makes_it_panic() {
+        let clock = Clock::new();
+        for kind in 0..=4 {
+            for len in 0..200 {
+                for fill in [0, 1, 2, 10, 0xff] {
+                    let mut bytes = vec![fill; len];
+                    if let Some(first) = bytes.first_mut() {
+                        *first = kind;
+                    }
+                    let told = read(&bytes, 1, &clock);
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 176;
+                    assert!(!is_cut_off, "{len} bytes are no turn");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_is_its_bytes() {
+        let mut bytes = vec![0; 184];
+        bytes[0] = 1;
+        bytes[2..4].copy_from_slice(&4u16.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&1500u32.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&7u64.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&[0x45, 1, 2, 3]);
+        let clock = Clock::new();
+        let Some(Told::Segment(record, false)) = read(&bytes, 9, &clock) else {
+            panic!("a segment");
+        };
+        assert_eq!(record.number, 9);
+        assert_eq!(record.original_len, 1500);
+        assert_eq!(record.bytes, [0x45, 1, 2, 3]);
+        assert_eq!(record.at, Some(clock.of_monotonic(7)));
+    }
+}

@@ -1,0 +1,265 @@
+//! The kernel's view of live connections, on the real kernel. Needs root.
+#![cfg(feature = "live")]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use lagtrace_core::decode::Packet;
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::segment::Segment;
+use lagtrace_core::turn::ServedTurn;
+use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
+
+const REQUESTS: usize = 20;
+const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
+
+/// What was seen.
+#[derive(Default)]
+struct Seen {
+    turns: Vec<ServedTurn>,
+    segments: Vec<(Segment, Vec<u8>)>,
+    standing: Standing,
+    missing: Vec<String>,
+}
+
+/// Whether this process may watch the kernel; a gate that requires all fails
+/// without.
+fn may_watch(test: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        assert!(
+            std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
+            "{test} needs root"
+        );
+        eprintln!("skipped: {test} needs root");
+    }
+    is_root
+}
+
+/// Answers each request by `pieces`, written one after the other; the last
+/// byte of a request is what it ends with.
+fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duration) {
+    thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut buffer = [0; 256];
+        while connection.read(&mut buffer).unwrap_or(0) > 0 {
+            thread::sleep(pause);
+            for piece in pieces {
+                connection.write_all(piece).unwrap();
+            }
+        }
+    });
+}
+
+/// Asks on one connection and reads whole answers, while it is watched.
+fn watched(
+    options: impl FnOnce(u16) -> WatchOptions,
+    pieces: &'static [&'static [u8]],
+    pause: Duration,
+) -> Seen {
+    // A service's port: below those that the kernel gives to clients.
+    let mut ports = (20_000..20_500).map(|port| TcpListener::bind(("127.0.0.1", port)));
+    let listener = ports.find_map(Result::ok).unwrap();
+    let address = listener.local_addr().unwrap();
+    serve(listener, pieces, pause);
+    let mut watch = Watch::start(&options(address.port())).unwrap();
+    let mut seen = Seen {
+        missing: watch.missing().to_vec(),
+        ..Seen::default()
+    };
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut answer = vec![0; pieces.concat().len()];
+    for _ in 0..REQUESTS {
+        client.write_all(REQUEST).unwrap();
+        client.read_exact(&mut answer).unwrap();
+    }
+    drop(client);
+    thread::sleep(Duration::from_millis(100));
+    let mut turns = Vec::new();
+    let mut segments = Vec::new();
+    let mut take = |sighting: Sighting<'_>| match sighting {
+        Sighting::Turn(turn) => turns.push(turn.clone()),
+        Sighting::Packet(Packet::Tcp(segment, payload)) => {
+            segments.push((*segment, payload.to_vec()))
+        }
+        Sighting::Packet(other) => panic!("only segments: {other:?}"),
+    };
+    watch.take(&mut take);
+    seen.standing = watch.finish(&mut take);
+    // Other tests of this process go on meanwhile.
+    let is_ours = |end: Endpoint| end.port == address.port();
+    turns.retain(|turn| is_ours(turn.local) || is_ours(turn.remote));
+    (seen.turns, seen.segments) = (turns, segments);
+    seen
+}
+
+fn of_port(port: u16) -> WatchOptions {
+    WatchOptions {
+        ports: vec![port],
+        keeps_payload: true,
+        ..WatchOptions::default()
+    }
+}
+
+#[test]
+fn every_turn_is_timed_and_its_stages_tile_it() {
+    if !may_watch("every_turn_is_timed_and_its_stages_tile_it") {
+        return;
+    }
+    let pause = Duration::from_millis(10);
+    let seen = watched(
+        of_port,
+        &[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"],
+        pause,
+    );
+    assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
+    assert_eq!(seen.standing.tally.latency.count(), REQUESTS as u64);
+    assert_eq!(seen.standing.tally.lost_records, 0);
+    assert_eq!(seen.missing, Vec::<String>::new());
+    for turn in &seen.turns {
+        let [_, program, held, _] = turn.stages().unwrap();
+        assert!(program >= pause, "{turn:#?}");
+        assert_eq!(held, Duration::ZERO, "{turn:#?}");
+        let reader = turn.program.as_ref().unwrap();
+        assert_eq!(reader.pid, std::process::id());
+        assert_eq!(turn.writes, 1);
+    }
+    // The kernel's steps are at most an eighth too long.
+    let longest = seen.turns.iter().map(ServedTurn::duration).max().unwrap();
+    let told = seen.standing.tally.latency.max().unwrap();
+    assert!(told >= longest && told <= longest * 9 / 8 + Duration::from_micros(1));
+}
+
+#[test]
+fn what_nagle_holds_is_seen_with_what_released_it() {
+    if !may_watch("what_nagle_holds_is_seen_with_what_released_it") {
+        return;
+    }
+    let seen = watched(of_port, &[b"head", b"body"], Duration::ZERO);
+    let held: Vec<&ServedTurn> = seen
+        .turns
+        .iter()
+        .filter(|turn| turn.held.times > 0)
+        .collect();
+    // A new connection is acknowledged at once a few times.
+    assert!(held.len() >= REQUESTS / 4, "{:#?}", seen.turns);
+    let long = held
+        .iter()
+        .filter(|turn| turn.held.longest >= Duration::from_millis(20));
+    assert!(long.count() >= REQUESTS / 4, "{held:#?}");
+    assert!(
+        held.iter()
+            .all(|turn| turn.held.after_arrival == turn.held.times),
+        "{held:#?}"
+    );
+}
+
+#[test]
+fn segments_have_their_headers_and_no_more_payload_than_said() {
+    if !may_watch("segments_have_their_headers_and_no_more_payload_than_said") {
+        return;
+    }
+    let seen = watched(of_port, &[&[b'x'; 4000]], Duration::ZERO);
+    let of = |is_own| {
+        seen.segments
+            .iter()
+            .filter(move |(s, _)| s.ip.is_own == is_own)
+    };
+    let bytes = |is_own| {
+        of(is_own)
+            .map(|(s, _)| u64::from(s.payload_len))
+            .sum::<u64>()
+    };
+    assert_eq!(bytes(false), (REQUESTS * REQUEST.len()) as u64);
+    assert_eq!(bytes(true), (REQUESTS * 4000) as u64);
+    assert!(of(false).any(|(_, payload)| payload.as_slice() == REQUEST));
+    assert!(of(true).all(|(_, payload)| payload.len() <= 16));
+
+    let without = |port| WatchOptions {
+        keeps_payload: false,
+        ..of_port(port)
+    };
+    let seen = watched(without, &[&[b'x'; 4000]], Duration::ZERO);
+    assert!(seen.segments.len() >= REQUESTS * 2);
+    assert!(seen.segments.iter().all(|(_, payload)| payload.is_empty()));
+}
+
+#[test]
+fn a_process_is_watched_without_its_ports() {
+    if !may_watch("a_process_is_watched_without_its_ports") {
+        return;
+    }
+    let of_process = |_| WatchOptions {
+        pid: Some(std::process::id()),
+        ..WatchOptions::default()
+    };
+    let seen = watched(of_process, &[b"answer"], Duration::ZERO);
+    assert!(seen.turns.len() >= REQUESTS - 1, "{:#?}", seen.standing);
+    assert!(
+        seen.turns.len() <= REQUESTS,
+        "the client's end has no turns"
+    );
+    let nobody = |port| WatchOptions {
+        pid: Some(1),
+        ..of_port(port)
+    };
+    let seen = watched(nobody, &[b"answer"], Duration::ZERO);
+    assert_eq!(seen.turns, Vec::new(), "another process's");
+}
+
+#[test]
+fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
+    if !may_watch("what_a_kernel_lacks_is_said_and_the_rest_is_seen") {
+        return;
+    }
+    for name in [
+        "sock_recv_length",
+        "sock_send_length",
+        "inet_sock_set_state",
+    ] {
+        let lacks = |port| WatchOptions {
+            without: vec![name.to_owned()],
+            ..of_port(port)
+        };
+        let seen = watched(lacks, &[b"answer"], Duration::ZERO);
+        assert!(
+            seen.missing.len() == 1 && seen.missing[0].contains(name),
+            "{:?}",
+            seen.missing
+        );
+        assert!(
+            seen.turns.len() >= REQUESTS - 2,
+            "{name}: {:#?}",
+            seen.standing
+        );
+        let is_staged = seen.turns.iter().any(|turn| turn.stages().is_some());
+        assert_eq!(is_staged, name == "inet_sock_set_state", "{name}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
+    let refused = |options: WatchOptions| Watch::start(&options).unwrap_err();
+    if !may_watch("what_is_asked_for_wrongly_is_refused_with_a_hint") {
+        return;
+    }
+    assert!(matches!(
+        refused(WatchOptions::default()),
+        KernelError::NothingAsked
+    ));
+    let many = WatchOptions {
+        ports: (1..=17).collect(),
+        ..WatchOptions::default()
+    };
+    assert!(matches!(refused(many), KernelError::TooManyPorts(17)));
+    let cgroup = Some("/no/such/group".into());
+    let nowhere = refused(WatchOptions {
+        cgroup,
+        ..WatchOptions::default()
+    });
+    assert!(nowhere.to_string().contains("/no/such/group"), "{nowhere}");
+    assert!(nowhere.hint().unwrap().contains("/proc/PID/cgroup"));
+}
