@@ -3,17 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
-use lagtrace_core::flow::Endpoint;
 use lagtrace_core::segment::Segment;
 use lagtrace_core::turn::ServedTurn;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
+/// How long the end of a connection is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
 
 /// What was seen.
@@ -60,10 +63,23 @@ fn watched(
     pieces: &'static [&'static [u8]],
     pause: Duration,
 ) -> Seen {
+    watched_at("127.0.0.1", options, pieces, pause)
+}
+
+/// The same at an address of choice.
+fn watched_at(
+    host: &str,
+    options: impl FnOnce(u16) -> WatchOptions,
+    pieces: &'static [&'static [u8]],
+    pause: Duration,
+) -> Seen {
+    // One at a time: what is watched is all of this host.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // A service's port: below those that the kernel gives to clients.
-    let mut ports = (20_000..20_500).map(|port| TcpListener::bind(("127.0.0.1", port)));
+    let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
     let listener = ports.find_map(Result::ok).unwrap();
-    let address = listener.local_addr().unwrap();
+    let address = SocketAddr::new(host.parse().unwrap(), listener.local_addr().unwrap().port());
     serve(listener, pieces, pause);
     let mut watch = Watch::start(&options(address.port())).unwrap();
     let mut seen = Seen {
@@ -77,21 +93,21 @@ fn watched(
         client.read_exact(&mut answer).unwrap();
     }
     drop(client);
-    thread::sleep(Duration::from_millis(100));
-    let mut turns = Vec::new();
-    let mut segments = Vec::new();
+    let (mut turns, mut segments) = (Vec::new(), Vec::new());
     let mut take = |sighting: Sighting<'_>| match sighting {
         Sighting::Turn(turn) => turns.push(turn.clone()),
         Sighting::Packet(Packet::Tcp(segment, payload)) => {
-            segments.push((*segment, payload.to_vec()))
+            segments.push((*segment, payload.to_vec()));
         }
         Sighting::Packet(other) => panic!("only segments: {other:?}"),
     };
-    watch.take(&mut take);
+    // The last turn is over when its connection is.
+    let begun = Instant::now();
+    while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+        watch.take(&mut take);
+    }
     seen.standing = watch.finish(&mut take);
-    // Other tests of this process go on meanwhile.
-    let is_ours = |end: Endpoint| end.port == address.port();
-    turns.retain(|turn| is_ours(turn.local) || is_ours(turn.remote));
     (seen.turns, seen.segments) = (turns, segments);
     seen
 }
@@ -262,4 +278,67 @@ fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
     });
     assert!(nowhere.to_string().contains("/no/such/group"), "{nowhere}");
     assert!(nowhere.hint().unwrap().contains("/proc/PID/cgroup"));
+}
+
+#[test]
+fn ipv6_is_watched_alike() {
+    if !may_watch("ipv6_is_watched_alike") {
+        return;
+    }
+    let seen = watched_at("::1", of_port, &[b"head", b"body"], Duration::ZERO);
+    assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
+    let turn = &seen.turns[0];
+    assert!(
+        turn.local.addr.is_ipv6() && turn.remote.addr.is_loopback(),
+        "{turn:#?}"
+    );
+    assert!(seen.turns.iter().all(|turn| turn.stages().is_some()));
+    let bytes = |is_own| {
+        let of = seen
+            .segments
+            .iter()
+            .filter(move |(segment, _)| segment.ip.is_own == is_own);
+        of.map(|(segment, _)| segment.payload_len as usize)
+            .sum::<usize>()
+    };
+    assert_eq!(
+        (bytes(false), bytes(true)),
+        (REQUESTS * REQUEST.len(), REQUESTS * 8)
+    );
+}
+
+#[test]
+fn a_control_group_is_watched_and_no_other() {
+    if !may_watch("a_control_group_is_watched_and_no_other") {
+        return;
+    }
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
+        return eprintln!("skipped: no control groups of version 2 here");
+    };
+    let group = |path: &str| {
+        let cgroup = Some(path.into());
+        move |port| WatchOptions {
+            cgroup,
+            ..of_port(port)
+        }
+    };
+    match Watch::start(&group(own)(1)) {
+        Err(KernelError::NoCgroup { .. }) => return eprintln!("skipped: none are mounted"),
+        other => drop(other.unwrap()),
+    }
+    let seen = watched(group(own), &[b"answer"], Duration::ZERO);
+    assert!(seen.turns.len() >= REQUESTS - 1, "{:#?}", seen.standing);
+    let Some(mount) = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .iter()
+        .map(Path::new)
+        .find(|mount| mount.join("cgroup.controllers").exists())
+    else {
+        return;
+    };
+    let name = format!("lagtrace-test-{}", std::process::id());
+    std::fs::create_dir(mount.join(&name)).unwrap();
+    let seen = watched(group(&format!("/{name}")), &[b"answer"], Duration::ZERO);
+    std::fs::remove_dir(mount.join(&name)).unwrap();
+    assert_eq!(seen.turns.len(), 0, "nothing runs in that group");
 }

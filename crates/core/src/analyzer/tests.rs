@@ -1,3 +1,5 @@
+mod watched;
+
 use std::sync::{Arc, Mutex};
 
 use super::*;

@@ -10,7 +10,7 @@ impl Connection {
     #[inline]
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
-        if is_syn || (self.client.is_none() && !payload.is_empty()) {
+        if is_syn || (self.client.is_none() && segment.payload_len > 0) {
             self.tell_client(segment, payload);
         }
     }

@@ -331,10 +331,14 @@ fn cgroup_id(path: &Path) -> Result<u64, KernelError> {
         true => vec![path.to_owned()],
         false => CGROUPS.map(|mount| Path::new(mount).join(below)).to_vec(),
     };
-    let found = |place: &PathBuf| fs::metadata(place).map(|directory| directory.ino());
-    places
+    // The mount's own folder may be one of version 1.
+    let is_group = |place: &&PathBuf| place.join("cgroup.controllers").exists();
+    let found = places
         .iter()
-        .find_map(|place| found(place).ok())
+        .filter(is_group)
+        .find_map(|place| fs::metadata(place).ok());
+    found
+        .map(|directory| directory.ino())
         .ok_or_else(|| KernelError::NoCgroup {
             path: path.to_owned(),
         })

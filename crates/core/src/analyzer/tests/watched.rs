@@ -1,0 +1,167 @@
+//! What a server's kernel shows beside its segments.
+
+use core::time::Duration;
+
+use super::*;
+use crate::report::{EvidenceKind, Finding, Verdict};
+use crate::turn::{Held, ServedTurn, WatchTally};
+
+const EXCHANGES: i64 = 30;
+/// From one request to the next, in µs.
+const APART: i64 = 50_000;
+/// The client's delayed acknowledgement, in µs after the head.
+const DELAYED: i64 = 40_000;
+/// What the program takes for the head of its answer, in µs.
+const PROGRAM: i64 = 700;
+
+fn ends() -> [Endpoint; 2] {
+    [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 80)]
+        .map(|(address, port)| Endpoint::new(address.into(), port))
+}
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
+}
+
+/// A connection whose handshake was not seen: each answer in two small parts,
+/// the second right after the first one's late acknowledgement.
+fn segments(is_own_known: bool) -> Vec<Segment> {
+    let [client, server] = ends();
+    let mut list = Vec::new();
+    let mut add = |micros, by_client: bool, seq, ack, payload_len| {
+        let from = if by_client {
+            [client, server]
+        } else {
+            [server, client]
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, from[0], from[1]);
+        list.push(Segment {
+            at: at(micros),
+            number: list.len() as u64 + 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq,
+            ack,
+            flags: ACK,
+            window: 60_000,
+            payload_len,
+            options: TcpOptions::default(),
+            ip: IpFacts {
+                is_own: is_own_known && !by_client,
+                ..IpFacts::default()
+            },
+        });
+    };
+    for n in 0..EXCHANGES {
+        let begin = n * APART;
+        let (asked, told) = (1 + n as u32 * 40, 1 + n as u32 * 300);
+        add(begin, true, asked, told, 40);
+        add(begin + PROGRAM, false, told, asked + 40, 100);
+        add(begin + PROGRAM + DELAYED, true, asked + 40, told + 100, 0);
+        add(
+            begin + PROGRAM + DELAYED + 3,
+            false,
+            told + 100,
+            asked + 40,
+            200,
+        );
+        add(
+            begin + PROGRAM + DELAYED + 900,
+            true,
+            asked + 40,
+            told + 300,
+            0,
+        );
+    }
+    list
+}
+
+/// The turns of the same, with so many holds in each.
+fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
+    let [client, server] = ends();
+    (0..EXCHANGES).map(move |n| {
+        let begin = n * APART;
+        let longest = Duration::from_micros(DELAYED as u64) * holds;
+        ServedTurn {
+            local: server,
+            remote: client,
+            program: None,
+            arrived: at(begin),
+            arrived_last: at(begin),
+            read: Some(at(begin + 10)),
+            written: Some(at(begin + PROGRAM)),
+            written_last: Some(at(begin + PROGRAM + 1)),
+            sent: at(begin + PROGRAM),
+            sent_last: at(begin + PROGRAM + DELAYED + 3),
+            writes: 2,
+            held: Held {
+                times: holds,
+                after_arrival: holds,
+                total: longest,
+                longest,
+            },
+        }
+    })
+}
+
+fn findings(is_own_known: bool, turns: impl Iterator<Item = ServedTurn>) -> Vec<Finding> {
+    let mut analyzer = Analyzer::new(Options::default());
+    for segment in segments(is_own_known) {
+        analyzer.segment(&segment, b"");
+    }
+    let mut observe = |body| analyzer.observe(Event::here(at(0), Phase::Baseline, body));
+    let mut is_watched = false;
+    for turn in turns {
+        is_watched = true;
+        observe(EventBody::Turn(Box::new(turn)));
+    }
+    if is_watched {
+        observe(EventBody::Watched(WatchTally::default()));
+    }
+    analyzer.finish().findings
+}
+
+#[test]
+fn the_sending_kernel_proves_what_it_held() {
+    let found = findings(true, turns(1));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(
+        (found[0].cause.as_str(), found[0].verdict),
+        ("nagle-delayed-ack", Verdict::Proven)
+    );
+    assert_eq!(found[0].culprit, crate::wait::Owner::Server);
+    let kinds: Vec<_> = found[0].evidence.iter().map(|piece| piece.kind).collect();
+    assert!(kinds.contains(&EvidenceKind::KernelTrace), "{kinds:?}");
+    // What was watched is in no file: nothing points into one.
+    let pointing = found[0]
+        .evidence
+        .iter()
+        .filter(|piece| !piece.packets.is_empty());
+    assert_eq!(pointing.count(), 0);
+    assert_eq!(found[0].display_filter, None);
+}
+
+#[test]
+fn without_the_kernel_it_is_strong() {
+    let found = findings(true, turns(1).take(0));
+    assert_eq!(
+        (found[0].cause.as_str(), found[0].verdict),
+        ("nagle-delayed-ack", Verdict::Strong)
+    );
+}
+
+#[test]
+fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
+    let found = findings(true, turns(0));
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause.as_str()).collect();
+    assert!(!causes.contains(&"nagle-delayed-ack"), "{causes:?}");
+}
+
+/// No handshake bounds the way to the server, and its program takes longer
+/// than the second part needs after the acknowledgement.
+#[test]
+fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so() {
+    let found = findings(false, turns(0).take(0));
+    assert_eq!(found[0].cause, "nagle-delayed-ack", "{found:#?}");
+}
