@@ -78,6 +78,7 @@ struct connection {
 	/* This end asks; whose turn it is says nothing then. */
 	__u8 is_client;
 	__u32 hash;
+	__u32 namespace;
 	char comm[16];
 };
 
@@ -299,6 +300,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 now)
 
 static __always_inline struct connection *make_connection(const struct key *key, const struct ends *ends)
 {
+	struct net *net = (void *)key->net;
 	struct connection *c;
 
 	if (bpf_map_update_elem(&connections, key, &blank, BPF_NOEXIST)) {
@@ -309,6 +311,7 @@ static __always_inline struct connection *make_connection(const struct key *key,
 	if (!c)
 		return 0;
 	c->ends = *ends;
+	c->namespace = BPF_CORE_READ(net, ns.inum);
 	/* Services' ports are the lower ones, where nobody named them. */
 	c->is_client = !config.port_count && ends->local_port > ends->remote_port;
 	c->hash = (key->remote ^ key->ports) * 0x9E3779B97F4A7C15ull >> 40;
@@ -332,8 +335,8 @@ static __always_inline struct connection *find_by_socket(struct sock *sk, bool m
 }
 
 /* Hands up the segment's first bytes, from its IP header at `offset` on. */
-static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, __u64 now, __u32 offset,
-					    __u32 len, __u32 wanted)
+static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct connection *c,
+					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
 {
 	struct segment_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	__u32 linear;
@@ -350,6 +353,8 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, __u6
 	r->pad = 0;
 	r->len = len;
 	r->at = now;
+	r->namespace = c->namespace;
+	r->pad2 = 0;
 	linear = skb->len - skb->data_len - offset;
 	if (wanted > linear && bpf_dynptr_from_skb) {
 		struct bpf_dynptr ptr;
@@ -481,7 +486,7 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 
 		if (payload_len && (c->is_client || c->arrived_last_at == c->turn_arrived_at))
 			wanted += config.request_bytes;
-		hand_up_segment(skb, RECORD_SEGMENT_IN, now, 0, len, wanted);
+		hand_up_segment(skb, RECORD_SEGMENT_IN, c, now, 0, len, wanted);
 	}
 	return 0;
 }
@@ -525,7 +530,7 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 
 		if (payload_len && !c->sent_last_at)
 			wanted += config.response_bytes;
-		hand_up_segment(skb, RECORD_SEGMENT_OUT, now, offset, len, wanted);
+		hand_up_segment(skb, RECORD_SEGMENT_OUT, c, now, offset, len, wanted);
 	}
 	if (payload_len && c->turn_arrived_at) {
 		if (!c->sent_at)

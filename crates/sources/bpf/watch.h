@@ -63,6 +63,9 @@ struct segment_record {
 	/* From the IP header on, as on the wire (before segmentation offload). */
 	__u32 len;
 	__u64 at;
+	/* The network namespace, by its inode: addresses may be those of another. */
+	__u32 namespace;
+	__u32 pad2;
 	__u8 bytes[MAX_CAPTURED];
 };
 

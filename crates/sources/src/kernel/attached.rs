@@ -27,6 +27,8 @@ use crate::clock::Clock;
 
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../bpf/watch.bpf.o");
+/// Namespaces told apart; those beyond count as one.
+const MAX_POINTS: usize = 1024;
 /// Where the kernel describes its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Where cgroups of version 2 are.
@@ -69,6 +71,8 @@ pub struct Watch {
     clock: Clock,
     decoder: Decoder,
     number: u64,
+    /// Observation points are numbered in the order they were met.
+    namespaces: Vec<u32>,
     sampling: Sampling,
 }
 
@@ -135,6 +139,7 @@ impl Watch {
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
+            namespaces: Vec::new(),
             sampling: Sampling {
                 mask: 0,
                 slow_from,
@@ -161,8 +166,13 @@ impl Watch {
             at += length;
             self.number += 1;
             match read(bytes, self.number, &self.clock) {
-                Some(Told::Segment(record, is_own)) => {
-                    let mut packet = self.decoder.packet(&record, PointId(0));
+                Some(Told::Segment {
+                    record,
+                    is_own,
+                    namespace,
+                }) => {
+                    let point = point_of(&mut self.namespaces, namespace);
+                    let mut packet = self.decoder.packet(&record, point);
                     if let Packet::Tcp(segment, _) = &mut packet {
                         segment.ip.is_own = is_own;
                     }
@@ -276,6 +286,17 @@ impl Watch {
         let nanos: u64 = programs.map(|program| program.run_time_ns).sum();
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
+}
+
+/// The observation point in a namespace: what is the same connection by its
+/// addresses is another one in another namespace.
+fn point_of(namespaces: &mut Vec<u32>, namespace: u32) -> PointId {
+    let known = namespaces.iter().position(|&known| known == namespace);
+    let place = known.unwrap_or(namespaces.len());
+    if known.is_none() && place < MAX_POINTS {
+        namespaces.push(namespace);
+    }
+    PointId(u16::try_from(place).unwrap_or(u16::MAX))
 }
 
 /// `LATENCY_SLOTS` of `bpf/watch.h`.

@@ -16,15 +16,21 @@ const SEGMENT_OUT: u8 = 2;
 /// `RECORD_TURN`.
 const TURN: u8 = 3;
 /// Where a segment's bytes begin.
-const BYTES: usize = 16;
+const BYTES: usize = 24;
 /// `LINKTYPE_RAW`: a packet begins with its IP header.
 const RAW: LinkType = LinkType(101);
 
 /// What a record is.
 #[derive(Debug)]
 pub(super) enum Told<'a> {
-    /// A segment, and whether this host sent it.
-    Segment(Record<'a>, bool),
+    /// A segment.
+    Segment {
+        record: Record<'a>,
+        /// Whether this host sent it.
+        is_own: bool,
+        /// Its network namespace, by its inode.
+        namespace: u32,
+    },
     Turn(Box<ServedTurn>),
 }
 
@@ -32,10 +38,11 @@ pub(super) enum Told<'a> {
 pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option<Told<'a>> {
     let fields = Fields { bytes, clock };
     match *bytes.first()? {
-        kind @ (SEGMENT_IN | SEGMENT_OUT) => {
-            let record = fields.segment(number)?;
-            Some(Told::Segment(record, kind == SEGMENT_OUT))
-        }
+        kind @ (SEGMENT_IN | SEGMENT_OUT) => Some(Told::Segment {
+            record: fields.segment(number)?,
+            is_own: kind == SEGMENT_OUT,
+            namespace: fields.u32(16)?,
+        }),
         TURN => fields.turn().map(Box::new).map(Told::Turn),
         _ => None,
     }
@@ -150,15 +157,22 @@ mod tests {
 
     #[test]
     fn a_segment_is_its_bytes() {
-        let mut bytes = vec![0; 184];
+        let mut bytes = vec![0; 192];
         bytes[0] = 1;
         bytes[2..4].copy_from_slice(&4u16.to_ne_bytes());
         bytes[4..8].copy_from_slice(&1500u32.to_ne_bytes());
         bytes[8..16].copy_from_slice(&7u64.to_ne_bytes());
-        bytes[16..20].copy_from_slice(&[0x45, 1, 2, 3]);
+        bytes[16..20].copy_from_slice(&77u32.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&[0x45, 1, 2, 3]);
         let clock = Clock::new();
-        let Some(Told::Segment(record, false)) = read(&bytes, 9, &clock) else {
-            panic!("a segment");
+        let told = read(&bytes, 9, &clock);
+        let Some(Told::Segment {
+            record,
+            is_own: false,
+            namespace: 77,
+        }) = told
+        else {
+            panic!("a segment: {told:?}");
         };
         assert_eq!(record.number, 9);
         assert_eq!(record.original_len, 1500);
