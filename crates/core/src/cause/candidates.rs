@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
+use crate::facts::ServiceTurns;
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -28,6 +29,9 @@ const ALIKE: f64 = 0.15;
 const GROWN: f64 = 1.5;
 /// Answers so near together on different connections were released together.
 const TOGETHER: Duration = Duration::from_millis(3);
+
+/// The request lies in the socket's queue until the program reads it.
+const UNREAD: &str = "socket-queue-dwell";
 
 /// Candidates for the time of a server before or within its answers.
 pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
@@ -55,7 +59,32 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         "no request of the server's own is in this capture",
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
-    list
+    let watched = case.facts.turns.services.get(&case.endpoint);
+    let Some(turns) = watched.filter(|turns| turns.staged > 0) else {
+        return list;
+    };
+    // What the server's kernel saw decides what otherwise only fits.
+    list.retain(|candidate| candidate.cause != UNREAD);
+    unread(turns).into_iter().chain(list).collect()
+}
+
+/// Requests that lay in the sockets' queues for most of the time.
+fn unread(turns: &ServiceTurns) -> Option<Candidate> {
+    let [unread, program, ..] = &turns.stages;
+    let (unread, program) = (unread.mean()?, program.mean()?);
+    (unread >= NOTABLE && unread > program).then(|| {
+        candidate(
+            UNREAD,
+            format!(
+                "its kernel had the requests for {} (mean) before the program read them; from \
+                 there to its last write it took {}",
+                human(unread),
+                human(program)
+            ),
+            "what keeps the program from reading: other requests (more workers), or its turn on \
+             a processor (run queue, CPU quota)",
+        )
+    })
 }
 
 /// Candidates for the pauses of a client between its requests, which end at
@@ -69,7 +98,7 @@ pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
             "a capture on the client with `-i any`, or a trace of the calls that it makes",
         ),
         candidate(
-            "socket-queue-dwell",
+            UNREAD,
             "its kernel had the responses; when its program read them does not show",
             "`Recv-Q` in `ss -tn` on the client: above zero in the pauses, if it has not read them",
         ),
@@ -230,7 +259,7 @@ fn alike(clear: &[Moment]) -> Option<Candidate> {
     let spread = (high - low).as_secs_f64() / middle.as_secs_f64().max(1e-9);
     (middle >= NOTABLE && clear.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
         candidate(
-            "socket-queue-dwell",
+            UNREAD,
             format!("the waits differ by {} from the 10th to the 90th percentile", percent(spread)),
             "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the request",
         )

@@ -165,3 +165,56 @@ fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so(
     let found = findings(false, turns(0).take(0));
     assert_eq!(found[0].cause, "nagle-delayed-ack", "{found:#?}");
 }
+
+/// A server that answers each request 30 ms late, which its program read after
+/// `unread` µs.
+fn late(unread: i64) -> Finding {
+    const LATE: i64 = 30_000;
+    let mut analyzer = Analyzer::new(Options::default());
+    let all = segments(true);
+    let mut number = 0;
+    for (n, exchange) in (0..).zip(all.chunks(5)) {
+        let micros = |after: i64| at(n * APART + after);
+        // The request, the whole answer at once, its acknowledgement.
+        for (from, when, len) in [(0, 0, 40), (1, LATE, 300), (4, LATE + 500, 0)] {
+            number += 1;
+            let segment = Segment {
+                at: micros(when),
+                number,
+                payload_len: len,
+                ..exchange[from]
+            };
+            analyzer.segment(&segment, b"");
+        }
+    }
+    for (n, turn) in (0..).zip(turns(0)) {
+        let begin = n * APART;
+        let turn = ServedTurn {
+            read: Some(at(begin + unread)),
+            written: Some(at(begin + LATE)),
+            written_last: Some(at(begin + LATE)),
+            sent: at(begin + LATE),
+            sent_last: at(begin + LATE),
+            ..turn
+        };
+        let body = EventBody::Turn(Box::new(turn));
+        analyzer.observe(Event::here(at(0), Phase::Baseline, body));
+    }
+    analyzer.finish().findings.remove(0)
+}
+
+#[test]
+fn what_lay_unread_is_told_from_what_the_program_took() {
+    let names = |finding: &Finding| {
+        let names = finding
+            .candidates
+            .iter()
+            .map(|candidate| candidate.cause.clone());
+        names.collect::<Vec<_>>()
+    };
+    let unread = late(29_000);
+    assert_eq!(unread.cause, "server-think");
+    assert_eq!(names(&unread)[0], "socket-queue-dwell", "{unread:#?}");
+    let read_at_once = late(50);
+    assert!(!names(&read_at_once).contains(&"socket-queue-dwell".to_owned()));
+}
