@@ -96,10 +96,9 @@ impl Connection {
     /// The same, with its numbers collected if `stream`, Wireshark's number
     /// of it, is wanted.
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
-        Self {
-            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
-            ..Self::new(first)
-        }
+        let mut connection = Self::new(first);
+        connection.facts = stream.map(|stream| Box::new(Facts::new(first, stream)));
+        connection
     }
 
     /// What came before its first SYN, if that was seen at `at`.

@@ -19,7 +19,10 @@ impl Pairing {
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
-        while let Some(draft) = self.first_closed().and_then(|at| self.open.remove(at)) {
+        while let Some(at) = self.first_closed() {
+            let Some(draft) = self.open.get_mut(at) else {
+                return;
+            };
             let before = Before {
                 ended: self.last_end,
                 flight: self.most_in_flight,
@@ -52,6 +55,15 @@ impl Pairing {
                 }
             }
             closed.exchanges.push(exchange);
+            self.drop_draft(at);
+        }
+    }
+
+    /// Forgets what is closed. Mostly it is the only one, which need not move.
+    fn drop_draft(&mut self, at: usize) {
+        match self.open.len() {
+            1 => self.open.clear(),
+            _ => drop(self.open.remove(at)),
         }
     }
 
@@ -115,8 +127,8 @@ impl Draft {
     }
 
     /// Closes and tiles it.
-    pub(super) fn close(
-        mut self,
+    fn close(
+        &mut self,
         around: Around<'_>,
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
@@ -180,7 +192,7 @@ impl Draft {
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
             },
-            request: self.line.map(|line| line.text),
+            request: self.line.take().map(|line| line.text),
         }
     }
 
