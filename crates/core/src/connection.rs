@@ -75,6 +75,12 @@ enum End {
 
 impl Connection {
     pub(crate) fn new(first: &Segment) -> Self {
+        Self::begin(first, None)
+    }
+
+    /// The same, with its numbers collected if `stream`, Wireshark's number
+    /// of it, is wanted.
+    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
             flow: first.flow,
             point: first.point,
@@ -89,16 +95,8 @@ impl Connection {
             server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
-            facts: None,
+            facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
         }
-    }
-
-    /// The same, with its numbers collected if `stream`, Wireshark's number
-    /// of it, is wanted.
-    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
-        let mut connection = Self::new(first);
-        connection.facts = stream.map(|stream| Box::new(Facts::new(first, stream)));
-        connection
     }
 
     /// What came before its first SYN, if that was seen at `at`.

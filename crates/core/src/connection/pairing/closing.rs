@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 
 impl Pairing {
     /// Whether an exchange is over that was not handed out.
+    #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some()
     }
@@ -87,15 +88,21 @@ impl Pairing {
     }
 
     /// Which exchange is over: the first in their order, but for HTTP/2.
+    #[inline]
     fn first_closed(&self) -> Option<usize> {
-        let is_settled = |draft: &Draft| {
-            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
-        };
-        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
         match self.mode {
-            Mode::Http2 => self.open.iter().position(is_over),
-            _ => self.open.front().filter(|first| is_over(first)).map(|_| 0),
+            Mode::Http2 => self.open.iter().position(|draft| self.is_over(draft)),
+            _ => {
+                let first = self.open.front();
+                first.filter(|first| self.is_over(first)).map(|_| 0)
+            }
         }
+    }
+
+    #[inline]
+    fn is_over(&self, draft: &Draft) -> bool {
+        !draft.is_awaited()
+            && (draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1)
     }
 }
 
