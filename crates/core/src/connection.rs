@@ -74,12 +74,8 @@ enum End {
 }
 
 impl Connection {
-    pub(crate) fn new(first: &Segment) -> Self {
-        Self::begin(first, None)
-    }
-
-    /// The same, with its numbers collected if `stream`, Wireshark's number
-    /// of it, is wanted.
+    /// One that begins with this segment, with its numbers collected if
+    /// `stream`, Wireshark's number of it, is wanted.
     pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
             flow: first.flow,

@@ -285,3 +285,27 @@ fn middle(times: impl Iterator<Item = Duration>) -> Duration {
     list.sort_unstable();
     list.get(list.len() / 2).copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_tells_of_the_median_what_sorting_does() {
+        let lists: [&[u64]; 6] = [
+            &[],
+            &[3],
+            &[1, 3],
+            &[3, 1, 1],
+            &[5, 1, 3, 3],
+            &[4, 4, 1, 2, 1],
+        ];
+        for list in lists {
+            let times = || list.iter().map(|&ms| Duration::from_millis(ms));
+            for least in (1..6).map(Duration::from_millis) {
+                let is_long = middle(times()) >= least;
+                assert_eq!(is_median_at_least(least, times()), is_long, "{list:?}");
+            }
+        }
+    }
+}
