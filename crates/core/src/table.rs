@@ -7,6 +7,8 @@
 
 mod copies;
 mod grave;
+#[cfg(test)]
+mod tests;
 
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
