@@ -74,7 +74,9 @@ enum End {
 }
 
 impl Connection {
-    pub(crate) fn new(first: &Segment) -> Self {
+    /// One that begins with this segment, with its numbers collected if
+    /// `stream`, Wireshark's number of it, is wanted.
+    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
         Self {
             flow: first.flow,
             point: first.point,
@@ -89,16 +91,7 @@ impl Connection {
             server_ttl: 0,
             windows: [None, None],
             windows_before: [None, None],
-            facts: None,
-        }
-    }
-
-    /// The same, with its numbers collected if `stream`, Wireshark's number
-    /// of it, is wanted.
-    pub(crate) fn begin(first: &Segment, stream: Option<Option<u32>>) -> Self {
-        Self {
             facts: stream.map(|stream| Box::new(Facts::new(first, stream))),
-            ..Self::new(first)
         }
     }
 

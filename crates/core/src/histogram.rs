@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const SIGNIFICANT_BITS: u32 = 10;
 /// Observations that wait to be counted: as many at least …
 const LEAST_RECENT: usize = 64;
-/// … and one for so many buckets that were counted, so that counting costs
-/// each observation the same however many there are.
-const COUNTED_PER_RECENT: usize = 4;
+/// … and one for each bucket that was counted, so that counting costs each
+/// observation the same however many there are.
+const COUNTED_PER_RECENT: usize = 1;
 
 /// Steps in which the requests that one held up are added.
 const MOST_HELD_UP: u64 = 1_000;

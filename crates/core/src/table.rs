@@ -7,6 +7,8 @@
 
 mod copies;
 mod grave;
+#[cfg(test)]
+mod tests;
 
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
@@ -56,6 +58,8 @@ pub(crate) struct Table {
     ended: VecDeque<Due>,
     /// Graves in the order they were dug.
     dug: VecDeque<Due>,
+    /// Up to then nothing is due: nearly every segment has only this to ask.
+    quiet_until: Timestamp,
     next_sweep: Timestamp,
     segments_since_sweep: usize,
     tallied: Tallied,
@@ -166,6 +170,7 @@ impl Table {
             max: max.max(1),
             ended: VecDeque::new(),
             dug: VecDeque::new(),
+            quiet_until: Timestamp::MIN,
             next_sweep: Timestamp::MIN,
             segments_since_sweep: 0,
             tallied: Tallied::default(),
@@ -204,11 +209,8 @@ impl Table {
         }
         if open.connection.is_over() && !open.is_due {
             open.is_due = true;
-            self.ended.push_back(Due {
-                at: segment.at,
-                hash,
-                id: open.id,
-            });
+            let (at, id) = (segment.at, open.id);
+            self.ends(Due { at, hash, id });
         }
     }
 
@@ -278,19 +280,24 @@ impl Table {
         }
         if open.connection.is_over() {
             open.is_due = true;
-            self.ended.push_back(Due {
-                at: segment.at,
-                hash,
-                id: open.id,
-            });
+            let (at, id) = (segment.at, open.id);
+            self.ends(Due { at, hash, id });
         }
         self.open.insert_unique(hash, open, |open| open.hash);
     }
 
     /// Closes what ended a while ago, forgets old graves and, once in a while,
-    /// gives up what has long been idle.
+    /// gives up what has long been idle. Mostly nothing is due.
     #[inline]
     fn settle(&mut self, now: Timestamp, closed: &mut Closed) {
+        self.segments_since_sweep += 1;
+        if now > self.quiet_until {
+            self.settle_due(now, closed);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_due(&mut self, now: Timestamp, closed: &mut Closed) {
         let is_due = |due: Option<&Due>, after: Duration| {
             due.is_some_and(|due| now.signed_since(due.at) > after.as_nanos() as i64)
         };
@@ -300,10 +307,28 @@ impl Table {
         if is_due(self.dug.front(), LINGER) || self.dug.len() > self.max {
             self.forget_grave();
         }
-        self.segments_since_sweep += 1;
         if now >= self.next_sweep && self.segments_since_sweep > self.open.len() {
             self.sweep(now, closed);
         }
+        self.quiet_until = self.next_due();
+    }
+
+    /// Up to when nothing is due, as long as nothing ends.
+    fn next_due(&self) -> Timestamp {
+        if self.ended.len() > self.max || self.dug.len() > self.max {
+            return Timestamp::MIN;
+        }
+        let due = |due: Option<&Due>, after| due.map_or(Timestamp::MAX, |due| due.at + after);
+        let before_sweep = self.next_sweep - Duration::from_nanos(1);
+        due(self.ended.front(), QUIET)
+            .min(due(self.dug.front(), LINGER))
+            .min(before_sweep)
+    }
+
+    /// A connection ended.
+    fn ends(&mut self, due: Due) {
+        self.ended.push_back(due);
+        self.quiet_until = self.next_due();
     }
 
     #[cold]

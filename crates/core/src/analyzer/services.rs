@@ -16,14 +16,16 @@ const MAX_SERVICES: usize = 256;
 /// processor's caches once for many.
 const BATCH: usize = 128;
 
-/// Services by their address and port, and what they have yet to count.
+/// Services by their address and port, and whose is what they have yet to count.
 #[derive(Debug)]
 pub(super) struct Services {
     places: HashMap<Endpoint, usize, SeedableRandomState>,
     list: Vec<(Endpoint, Box<Service>)>,
-    /// What closed, each with the place of its service.
-    exchanges: Vec<(usize, Exchange)>,
-    setups: Vec<(usize, Setup)>,
+    /// Of each exchange that closed the place of its service; `None`: it counts
+    /// nowhere. The exchanges stay where they closed: they are large.
+    exchanges: Vec<Option<usize>>,
+    /// The same of each connection that was made.
+    setups: Vec<Option<usize>>,
 }
 
 impl Services {
@@ -55,14 +57,19 @@ impl Services {
         self.list.get(place).map(|(_, service)| &**service)
     }
 
-    /// Will count `exchange`.
-    pub(super) fn take(&mut self, place: usize, exchange: Exchange) {
-        self.exchanges.push((place, exchange));
+    /// Will count the next one of the exchanges there, if it counts anywhere.
+    pub(super) fn take(&mut self, place: Option<usize>) {
+        self.exchanges.push(place);
     }
 
-    /// Will count `setup`.
-    pub(super) fn take_setup(&mut self, place: usize, setup: Setup) {
-        self.setups.push((place, setup));
+    /// The same for the connections that were made.
+    pub(super) fn take_setup(&mut self, place: Option<usize>) {
+        self.setups.push(place);
+    }
+
+    /// Exchanges and connections made that were taken and not counted yet.
+    pub(super) fn taken(&self) -> (usize, usize) {
+        (self.exchanges.len(), self.setups.len())
     }
 
     /// Whether it is time to count.
@@ -70,12 +77,12 @@ impl Services {
         self.exchanges.len() >= BATCH || self.setups.len() >= BATCH
     }
 
-    /// Counts what closed, and hands it back.
-    pub(super) fn settle(&mut self) -> impl Iterator<Item = Exchange> + '_ {
-        for_each_service(&mut self.list, &self.setups, Service::take_setups);
-        for_each_service(&mut self.list, &self.exchanges, Service::take);
+    /// Counts what was taken.
+    pub(super) fn settle(&mut self, exchanges: &[Exchange], setups: &[Setup]) {
+        for_each_service(&mut self.list, &self.setups, setups, Service::take_setups);
+        for_each_service(&mut self.list, &self.exchanges, exchanges, Service::take);
         self.setups.clear();
-        self.exchanges.drain(..).map(|(_, exchange)| exchange)
+        self.exchanges.clear();
     }
 
     /// All of them; what was not counted is not.
@@ -87,15 +94,19 @@ impl Services {
 /// Hands each service what is its own of `closed`, in the order it came.
 fn for_each_service<T>(
     services: &mut [(Endpoint, Box<Service>)],
-    closed: &[(usize, T)],
+    places: &[Option<usize>],
+    closed: &[T],
     take: impl Fn(&mut Service, &[&T]),
 ) {
-    let mut sorted: Vec<&(usize, T)> = closed.iter().collect();
+    let placed = places.iter().zip(closed);
+    let mut sorted: Vec<(usize, &T)> = placed
+        .filter_map(|(place, each)| Some(((*place)?, each)))
+        .collect();
     sorted.sort_by_key(|(place, _)| *place);
     let mut batch = Vec::with_capacity(sorted.len());
     for of_one in sorted.chunk_by(|(one, _), (other, _)| one == other) {
         batch.clear();
-        batch.extend(of_one.iter().map(|(_, each)| each));
+        batch.extend(of_one.iter().map(|(_, each)| *each));
         let place = of_one.first().map(|(place, _)| *place);
         if let Some((_, service)) = place.and_then(|place| services.get_mut(place)) {
             take(service, &batch);

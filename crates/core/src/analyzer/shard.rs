@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use super::entrance::Admission;
 use super::points::Vantages;
 use super::services::Services;
-use crate::connection::{Closed, Watched};
+use crate::connection::{Closed, Setup, Watched};
 use crate::event::{Phase, TargetId};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
@@ -36,7 +36,7 @@ pub(super) struct Shard {
     pub(super) services: Services,
     pub(super) hosts: Hosts,
     pub(super) vantages: Vantages,
-    /// What the segment at hand closed; kept for its memory.
+    /// What closed and was not counted yet.
     closed: Closed,
     /// Whether somebody wants to see exchanges one by one.
     pub(super) tells_exchanges: bool,
@@ -123,6 +123,15 @@ impl Common {
         targets.is_empty() || targets.iter().any(|(_, endpoint)| *endpoint == server)
     }
 
+    /// The server that a connection was made to, if that counts.
+    fn server_made(&self, setup: &Setup) -> Option<Endpoint> {
+        let (client, server) = setup.ends?;
+        let phase = self.phase(client, server, setup.begin?);
+        // A connection made while warming up is one like the others.
+        let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
+        Some(server).filter(|_| counts && self.is_meant(server))
+    }
+
     fn phase(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Phase {
         if self.phases.is_empty() {
             return Phase::Baseline;
@@ -174,7 +183,7 @@ impl Shard {
         };
         self.connections
             .take(segment, payload, arrived, &mut self.closed);
-        if !self.closed.is_empty() {
+        if self.closed.has_news() {
             self.fold_closed(common, ordinal);
         }
     }
@@ -194,9 +203,9 @@ impl Shard {
 
     /// Counts what closed and was not counted yet.
     pub(super) fn settle(&mut self) {
-        for mut exchange in self.services.settle() {
-            self.closed.take_back(&mut exchange);
-        }
+        let closed = &mut self.closed;
+        self.services.settle(&closed.exchanges, &closed.setups);
+        closed.forget_settled();
     }
 
     pub(super) fn tallied(&self) -> Tallied {
@@ -224,47 +233,40 @@ impl Shard {
             let news = News::Connection(watched);
             self.told.push(Told { ordinal, news });
         }
-        closed.clear();
+        closed.forget_told();
         if self.services.is_due() {
             self.settle();
         }
     }
 
     fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
-        let mut exchanges = core::mem::take(&mut self.closed.exchanges);
-        for mut exchange in exchanges.drain(..) {
+        let (taken, _) = self.services.taken();
+        for exchange in self.closed.exchanges.iter().skip(taken) {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
             let place = match counts {
                 true => self.services.place(exchange.server),
                 false => None,
             };
+            self.services.take(place);
             if self.tells_exchanges {
                 let news = News::Exchange(Box::new(exchange.clone()));
                 self.told.push(Told { ordinal, news });
             }
-            match place {
-                Some(place) => self.services.take(place, exchange),
-                None => self.closed.take_back(&mut exchange),
-            }
         }
-        self.closed.exchanges = exchanges;
     }
 
     fn fold_setups(&mut self, common: &Common) {
-        for setup in self.closed.setups.drain(..) {
-            let (Some((client, server)), Some(begin)) = (setup.ends, setup.begin) else {
-                continue;
-            };
-            let phase = common.phase(client, server, begin);
-            // A connection made while warming up is one like the others.
-            let counts = matches!(phase, Phase::Baseline | Phase::WarmUp);
-            if counts && common.is_meant(server) {
-                self.hosts.take(&setup, server);
-                if let Some(place) = self.services.place(server) {
-                    self.services.take_setup(place, setup);
+        let (_, taken) = self.services.taken();
+        for setup in self.closed.setups.iter().skip(taken) {
+            let place = match common.server_made(setup) {
+                Some(server) => {
+                    self.hosts.take(setup, server);
+                    self.services.place(server)
                 }
-            }
+                None => None,
+            };
+            self.services.take_setup(place);
         }
     }
 }

@@ -74,6 +74,11 @@ impl<K, V, const MOST: usize> Default for Few<K, V, MOST> {
 impl<K: Ord, V: Default, const MOST: usize> Few<K, V, MOST> {
     /// What belongs to `key`, if that is among them.
     pub(super) fn of(&mut self, key: K) -> Option<&mut V> {
+        // Of many keys most are none of them: the last one says so at once.
+        let last = self.list.get(MOST - 1);
+        if last.is_some_and(|(last, _)| *last < key) {
+            return None;
+        }
         let place = match self.list.binary_search_by(|(other, _)| other.cmp(&key)) {
             Ok(place) => place,
             Err(place) if place >= MOST => return None,

@@ -7,10 +7,12 @@ use super::{Setup, Watched};
 use crate::event::PointId;
 use crate::exchange::Exchange;
 
-/// What closed while a segment was taken in.
+/// What closed on the connections of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
+    /// Up to when they are counted: they are large, and moved nowhere.
     pub(crate) exchanges: Vec<Exchange>,
+    /// The same.
     pub(crate) setups: Vec<Setup>,
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
@@ -19,37 +21,34 @@ pub(crate) struct Closed {
     pub(crate) watched: Vec<Watched>,
     /// Servers whose data was seen, and its time to live.
     pub(crate) servers: Vec<(IpAddr, u8)>,
+    /// Exchanges and setups that were told of.
+    told: (usize, usize),
     /// Memory that the next segment uses again.
     pub(super) scratch: Scratch,
 }
 
 impl Closed {
+    /// Whether anything closed that was not told of.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.exchanges.is_empty() && self.setups.is_empty() && self.connections.is_empty()
+    pub(crate) fn has_news(&self) -> bool {
+        self.told != (self.exchanges.len(), self.setups.len()) || !self.connections.is_empty()
     }
 
-    /// Uses the memory of an exchange that is done with.
-    pub(crate) fn take_back(&mut self, exchange: &mut Exchange) {
-        self.scratch.take_back(exchange);
+    /// All was told of: keeps what is yet to be counted, and the memory.
+    pub(crate) fn forget_told(&mut self) {
+        self.told = (self.exchanges.len(), self.setups.len());
+        self.connections.clear();
+        self.watched.clear();
+        self.servers.clear();
     }
 
-    /// Forgets all and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        // Named one by one, so that none is forgotten: what stays is folded
-        // again with everything that closes later.
-        let Self {
-            exchanges,
-            setups,
-            connections,
-            watched,
-            servers,
-            scratch: _,
-        } = self;
-        exchanges.clear();
-        setups.clear();
-        connections.clear();
-        watched.clear();
-        servers.clear();
+    /// The exchanges and setups were counted: keeps their memory.
+    pub(crate) fn forget_settled(&mut self) {
+        for exchange in &mut self.exchanges {
+            self.scratch.take_back(exchange);
+        }
+        self.exchanges.clear();
+        self.setups.clear();
+        self.told = (0, 0);
     }
 }

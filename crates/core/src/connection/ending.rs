@@ -77,23 +77,29 @@ impl Connection {
         })
     }
 
+    /// Hands out what closed. Mostly nothing did.
+    #[inline]
     pub(super) fn collect(&mut self, closed: &mut Closed) {
         if self.pairing.has_closed() {
-            let halves = [&self.forward, &self.backward];
-            let view = View::of(&self.flow, self.point, self.client, halves);
-            let before = closed.exchanges.len();
-            self.pairing.collect(&view, &mut self.setup, closed);
-            if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
-                for exchange in closed.exchanges.iter().skip(before) {
-                    facts.exchange(exchange, client);
-                }
-            }
+            self.hand_out(closed);
         }
         self.pairing.forget(&mut closed.scratch);
         if self.end.is_some() && self.pairing.is_idle() {
             self.forward.retire();
             self.backward.retire();
             self.pairing.retire();
+        }
+    }
+
+    fn hand_out(&mut self, closed: &mut Closed) {
+        let halves = [&self.forward, &self.backward];
+        let view = View::of(&self.flow, self.point, self.client, halves);
+        let before = closed.exchanges.len();
+        self.pairing.collect(&view, &mut self.setup, closed);
+        if let (Some(facts), Some(client)) = (&mut self.facts, self.client) {
+            for exchange in closed.exchanges.iter().skip(before) {
+                facts.exchange(exchange, client);
+            }
         }
     }
 }

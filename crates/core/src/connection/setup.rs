@@ -298,7 +298,11 @@ impl Setup {
         };
         push(begin, self.last_syn.min(end), WaitKind::Recovery);
         push(self.last_syn.max(begin), end, WaitKind::Connect);
-        Some(self.clone())
+        let waits = core::mem::take(&mut self.waits);
+        Some(Self {
+            waits,
+            ..self.clone()
+        })
     }
 
     /// What it took, with the TLS handshake behind it, once, if a request at

@@ -86,7 +86,11 @@ impl Packets {
     /// Keeps a packet whose payload is to be at `payload` of its bytes.
     #[inline]
     pub(super) fn place(&mut self, packet: &Packet<'_>, payload: Range<usize>) {
-        self.list.push((bare(packet), payload));
+        match *packet {
+            // Most are, and so it is written only once.
+            Packet::Tcp(segment, _) => self.list.push((Packet::Tcp(segment, &[]), payload)),
+            _ => self.list.push((bare(packet), payload)),
+        }
     }
 }
 

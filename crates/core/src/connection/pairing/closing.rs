@@ -13,13 +13,17 @@ use crate::time::Timestamp;
 
 impl Pairing {
     /// Whether an exchange is over that was not handed out.
+    #[inline]
     pub(crate) fn has_closed(&self) -> bool {
         self.first_closed().is_some()
     }
 
     /// Tiles and hands out the exchanges that are closed.
     pub(crate) fn collect(&mut self, view: &View<'_>, setup: &mut Setup, closed: &mut Closed) {
-        while let Some(draft) = self.first_closed().and_then(|at| self.open.remove(at)) {
+        while let Some(at) = self.first_closed() {
+            let Some(draft) = self.open.get_mut(at) else {
+                return;
+            };
             let before = Before {
                 ended: self.last_end,
                 flight: self.most_in_flight,
@@ -52,6 +56,15 @@ impl Pairing {
                 }
             }
             closed.exchanges.push(exchange);
+            self.drop_draft(at);
+        }
+    }
+
+    /// Forgets what is closed. Mostly it is the only one, which need not move.
+    fn drop_draft(&mut self, at: usize) {
+        match self.open.len() {
+            1 => self.open.clear(),
+            _ => drop(self.open.remove(at)),
         }
     }
 
@@ -75,15 +88,21 @@ impl Pairing {
     }
 
     /// Which exchange is over: the first in their order, but for HTTP/2.
+    #[inline]
     fn first_closed(&self) -> Option<usize> {
-        let is_settled = |draft: &Draft| {
-            draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1
-        };
-        let is_over = |draft: &Draft| !draft.is_awaited() && is_settled(draft);
         match self.mode {
-            Mode::Http2 => self.open.iter().position(is_over),
-            _ => self.open.front().filter(|first| is_over(first)).map(|_| 0),
+            Mode::Http2 => self.open.iter().position(|draft| self.is_over(draft)),
+            _ => {
+                let first = self.open.front();
+                first.filter(|first| self.is_over(first)).map(|_| 0)
+            }
         }
+    }
+
+    #[inline]
+    fn is_over(&self, draft: &Draft) -> bool {
+        !draft.is_awaited()
+            && (draft.is_cut() || self.response_acked >= draft.response.end || self.open.len() > 1)
     }
 }
 
@@ -115,8 +134,8 @@ impl Draft {
     }
 
     /// Closes and tiles it.
-    pub(super) fn close(
-        mut self,
+    fn close(
+        &mut self,
         around: Around<'_>,
         setup: &mut Setup,
         handshake: Option<Box<Handshake>>,
@@ -180,7 +199,7 @@ impl Draft {
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
             },
-            request: self.line.map(|line| line.text),
+            request: self.line.take().map(|line| line.text),
         }
     }
 

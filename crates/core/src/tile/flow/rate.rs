@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{PIECE, PIECES, Piece};
 use crate::connection::half::Arrival;
 use crate::exchange::Side;
+use crate::mark::Mark;
 use crate::tile::Trace;
 use crate::time::Timestamp;
 
@@ -211,37 +212,12 @@ fn is_clocked(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> bool {
     met.count() as f64 >= pieces.len() as f64 * CLOCKED_SHARE
 }
 
-/// How much longer than the least round trip the receiver's ACKs take to come,
-/// beside the sender: the median.
-fn inflation(trace: &Trace<'_>, sender: Side) -> Duration {
-    let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
-    let span = trace.span(sender);
-    let mut sent: Vec<(u64, Timestamp)> = Vec::new();
-    let mut trips: Vec<Duration> = Vec::new();
-    let mut next = 0;
-    for mark in trace.marks {
-        match mark.data {
-            Some(data) if mark.by == sender && data.arrival == Arrival::InOrder => {
-                sent.push((data.span.end, mark.at));
-            }
-            None if mark.by == sender.peer() && mark.is_news && mark.ack > span.start => {
-                let upto = sent.partition_point(|&(end, _)| end <= mark.ack);
-                if upto > next {
-                    let last = sent.get(upto - 1).map(|&(_, at)| mark.at.since(at));
-                    trips.extend(last);
-                    next = upto;
-                }
-            }
-            _ => {}
-        }
-    }
-    middle(trips.into_iter()).saturating_sub(floor)
-}
-
 /// Whether what `sender` sends waits in a queue on its way to its receiver.
 pub(in crate::tile) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
     if trace.is_near(sender) {
-        return inflation(trace, sender) >= least_queue(trace, sender);
+        let floor = trace.round_trip(sender.peer()).floor().unwrap_or_default();
+        let inflated = floor.saturating_add(least_queue(trace, sender));
+        return is_median_at_least(inflated, trips(trace, sender));
     }
     let span = trace.span(sender);
     let own = trace
@@ -255,7 +231,36 @@ pub(in crate::tile) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
                 && data.span.end > span.start
         })
     });
-    middle(new.map(|mark| mark.queued.possible())) >= QUEUE
+    is_median_at_least(QUEUE, new.map(|mark| mark.queued.possible()))
+}
+
+/// How long the receiver's ACKs took to come, beside the sender: each from the
+/// last segment that it covers.
+fn trips<'t>(trace: &'t Trace<'_>, sender: Side) -> impl Iterator<Item = Duration> + 't {
+    let span = trace.span(sender);
+    let sent = move |mark: &Mark| {
+        let data = mark.data.filter(|data| data.arrival == Arrival::InOrder);
+        data.filter(|_| mark.by == sender).map(|data| data.span.end)
+    };
+    // What it walks over is not looked at again.
+    let mut next = 0;
+    let marks = trace.marks.iter().enumerate();
+    marks.filter_map(move |(at, ack)| {
+        let is_ack = ack.data.is_none() && ack.by == sender.peer() && ack.is_news;
+        if !is_ack || ack.ack <= span.start {
+            return None;
+        }
+        let mut last = None;
+        for mark in trace.marks.get(next..at).unwrap_or_default() {
+            match sent(mark) {
+                Some(end) if end > ack.ack => break,
+                Some(_) => last = Some(mark.at),
+                None => {}
+            }
+            next += 1;
+        }
+        Some(ack.at.since(last?))
+    })
 }
 
 fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
@@ -263,9 +268,44 @@ fn least_queue(trace: &Trace<'_>, sender: Side) -> Duration {
     QUEUE.max(floor / 8)
 }
 
+/// Whether the median of `times` is as long as `least`, which is not zero:
+/// told by counting.
+fn is_median_at_least(least: Duration, times: impl Iterator<Item = Duration>) -> bool {
+    let (mut shorter, mut all) = (0_usize, 0);
+    for time in times {
+        shorter += usize::from(time < least);
+        all += 1;
+    }
+    all > 0 && shorter <= all / 2
+}
+
 /// The median.
 fn middle(times: impl Iterator<Item = Duration>) -> Duration {
     let mut list: Vec<Duration> = times.collect();
     list.sort_unstable();
     list.get(list.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_tells_of_the_median_what_sorting_does() {
+        let lists: [&[u64]; 6] = [
+            &[],
+            &[3],
+            &[1, 3],
+            &[3, 1, 1],
+            &[5, 1, 3, 3],
+            &[4, 4, 1, 2, 1],
+        ];
+        for list in lists {
+            let times = || list.iter().map(|&ms| Duration::from_millis(ms));
+            for least in (1..6).map(Duration::from_millis) {
+                let is_long = middle(times()) >= least;
+                assert_eq!(is_median_at_least(least, times()), is_long, "{list:?}");
+            }
+        }
+    }
 }
