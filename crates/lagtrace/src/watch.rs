@@ -192,6 +192,7 @@ impl Session {
             let event = Event::here(conclusion::now(), Phase::Baseline, body);
             self.analyzer.observe(event);
         };
+        self.seen.dropped = Some(standing.tally.lost_records);
         observe(EventBody::Watched(standing.tally));
         observe(EventBody::Capture(self.seen));
         for missing in self.missing {

@@ -94,6 +94,9 @@ pub enum KernelError {
         /// As it was asked for.
         path: PathBuf,
     },
+    /// The process is not there.
+    #[error("no process {0}")]
+    NoProcess(u32),
     /// Built without it.
     #[error("this build cannot watch the kernel: it was made without the feature `live`")]
     LeftOut,
@@ -114,6 +117,7 @@ impl KernelError {
             Self::Refused { .. } => "`lagtrace capture` works without it",
             Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
             Self::TooManyPorts(_) => "watch by --pid instead",
+            Self::NoProcess(_) => "its number in this host's own namespace: `pgrep NAME` there",
             Self::NoCgroup { .. } => "a path as in /proc/PID/cgroup after `0::`",
             Self::LeftOut => "build it with --features live",
         };

@@ -266,6 +266,11 @@ fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
         refused(WatchOptions::default()),
         KernelError::NothingAsked
     ));
+    let gone = WatchOptions {
+        pid: Some(u32::MAX),
+        ..WatchOptions::default()
+    };
+    assert!(matches!(refused(gone), KernelError::NoProcess(u32::MAX)));
     let many = WatchOptions {
         ports: (1..=17).collect(),
         ..WatchOptions::default()

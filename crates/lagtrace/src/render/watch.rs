@@ -31,6 +31,15 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 fn all(watch: &Watch) -> String {
     let latency = &watch.latency_ns;
+    if latency.count == 0 {
+        return match watch.connections {
+            0 => "No connection was seen to be used.".to_owned(),
+            many => format!(
+                "{} were used, and no request on them was answered.",
+                quantity::counted(many, "connection", "connections")
+            ),
+        };
+    }
     let mut text = format!(
         "{} on {}: p50 {}, p99 {}, at most {}, from the first byte that arrived to the last that \
          left.",

@@ -322,6 +322,11 @@ fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     if options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none() {
         return Err(KernelError::NothingAsked);
     }
+    if let Some(pid) = options.pid
+        && !Path::new("/proc").join(pid.to_string()).exists()
+    {
+        return Err(KernelError::NoProcess(pid));
+    }
     if options.ports.len() > MAX_PORTS {
         return Err(KernelError::TooManyPorts(options.ports.len()));
     }
