@@ -21,6 +21,10 @@ pub struct LiveSocket {
     pub remote: Endpoint,
     /// Descriptors that refer to it, by process: several after a `fork`.
     pub holders: Vec<Holder>,
+    /// The control group of the first of them.
+    pub cgroup: Option<String>,
+    /// The beginning of the id of the container that it is in.
+    pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
     /// Bytes not yet read; for a listener the connections not yet accepted.

@@ -34,7 +34,7 @@ const PAUSE_PER_LOOK: u32 = 9;
 /// Looks at sockets once, or again and again, and shows them.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let mut survey = Survey::open(options.choice()).map_err(Failure::from)?;
+    let mut survey = Survey::open(options.choice()?).map_err(Failure::from)?;
     let started = conclusion::now();
     let mut session = Session {
         options,

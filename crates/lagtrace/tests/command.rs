@@ -4,6 +4,7 @@
 mod command {
     mod annotations;
     mod captures;
+    mod cgroups;
     mod chain;
     mod connections;
     mod corpus;

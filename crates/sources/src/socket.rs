@@ -6,6 +6,8 @@
 //! can set one on a connection of ours; [`sampler`] does both again and again
 //! while the load runs; [`survey`] looks at all sockets of the host. What the samples mean is not decided here.
 
+pub mod cgroup;
+mod choice;
 pub mod diag;
 pub mod foreign;
 mod info;

@@ -23,6 +23,10 @@ pub struct LiveSocket {
     pub holders: Vec<Holder>,
     /// Who holds its other end, where that is on this host.
     pub peer: Vec<Holder>,
+    /// The control group of its first holder; `None` where nobody is known.
+    pub cgroup: Option<String>,
+    /// The beginning of the id of the container that it is in.
+    pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
     /// Bytes not yet read; for a listener the connections not yet accepted.

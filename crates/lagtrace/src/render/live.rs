@@ -81,8 +81,7 @@ fn one(page: &mut Page, socket: &LiveSocket) {
     if !socket.peer.is_empty() {
         holders = format!("{holders} ⇄ {}", names(&socket.peer));
     }
-    let place = socket.namespace.map(|id| format!("netns {id}"));
-    let place = place.unwrap_or_default();
+    let place = place(socket);
     let state = format!("{:<10}", socket.state);
     let head = [
         (Tone::Strong, state.as_str()),
@@ -101,6 +100,7 @@ fn one(page: &mut Page, socket: &LiveSocket) {
     if page.is_verbose() {
         lines.extend(socket.tcp.as_ref().map(rest));
         lines.extend(socket.options.as_ref().map(other_options));
+        lines.extend(socket.cgroup.as_ref().map(|path| format!("cgroup {path}")));
     }
     for line in lines.into_iter().filter(|line| !line.is_empty()) {
         page.paragraph(4, Tone::Dim, &line);
@@ -113,6 +113,17 @@ fn one(page: &mut Page, socket: &LiveSocket) {
             &[(Tone::Plain, &words::sentence(remark))],
         );
     }
+}
+
+/// Where it lives, if that is not here.
+fn place(socket: &LiveSocket) -> String {
+    let container = socket
+        .container
+        .as_ref()
+        .map(|id| format!("container {id}"));
+    let namespace = socket.namespace.map(|id| format!("netns {id}"));
+    let words = container.into_iter().chain(namespace);
+    words.collect::<Vec<_>>().join(" · ")
 }
 
 /// Who holds it; all of a program that forked in few words.

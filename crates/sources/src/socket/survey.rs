@@ -6,7 +6,6 @@
 //! that is dropped at once.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -15,11 +14,13 @@ use lagtrace_core::event::Note;
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::live::{Holder, LiveOptions, LiveSocket, Timer};
 
-use super::diag::{DiagSocket, Selection, States};
+use super::cgroup::Membership;
+pub use super::choice::{Choice, End};
+use super::diag::{DiagSocket, Selection};
 use super::namespaces::Namespaces;
 use super::options;
 use super::process;
-use super::record::{SocketRecord, TcpState};
+use super::record::SocketRecord;
 use crate::privilege::{HostError, ProcessHandle};
 
 /// At most this many sockets are looked at.
@@ -35,58 +36,6 @@ const OPTIONS_LAST: Duration = Duration::from_millis(100);
 /// The pause between two searches for holders is at least this many times what
 /// one takes: where connections come and go, each look has some to search for.
 const PAUSE_PER_SEARCH: u32 = 9;
-
-/// Which sockets are asked for: those that meet all that is said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// With one of these ports on either side; empty: any.
-    pub ports: Vec<u16>,
-    /// With one of these addresses on either side; empty: any.
-    pub addresses: Vec<IpAddr>,
-    /// Held by one of these processes; empty: any.
-    pub pids: Vec<u32>,
-    /// Held by a process of one of these names (`comm`); empty: any.
-    pub names: Vec<String>,
-    /// Listeners only.
-    pub listening: bool,
-    /// In all states, those of connections that are over among them.
-    pub all_states: bool,
-    /// Over IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only.
-    pub is_v6: Option<bool>,
-}
-
-impl Choice {
-    fn states(&self) -> States {
-        match (self.listening, self.all_states) {
-            (true, _) => States::LISTENING,
-            (false, true) => States::of(&TcpState::ALL),
-            (false, false) => States::CONNECTED
-                .with(States::OPENING)
-                .with(States::of(&[TcpState::SynSent])),
-        }
-    }
-
-    fn is_meant(&self, record: &SocketRecord) -> bool {
-        let ends = [record.local, record.remote];
-        let has = |wanted: &dyn Fn(&Endpoint) -> bool| ends.iter().any(wanted);
-        (self.ports.is_empty() || has(&|end| self.ports.contains(&end.port)))
-            && (self.addresses.is_empty() || has(&|end| self.addresses.contains(&end.addr)))
-            && self
-                .is_v6
-                .is_none_or(|is_v6| record.local.addr.is_ipv6() == is_v6)
-    }
-
-    /// Whether it is enough that one of these holds it.
-    fn is_held_by_meant(&self, holders: &[Holder]) -> bool {
-        let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
-        let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);
-        let is_any = self.pids.is_empty() && self.names.is_empty();
-        is_any
-            || holders
-                .iter()
-                .any(|holder| by_pid(holder) && by_name(holder))
-    }
-}
 
 /// Looks at sockets, as often as it is asked to.
 #[derive(Debug)]
@@ -148,7 +97,8 @@ impl Survey {
         let mut processes = Processes::default();
         self.find_holders(&found, &mut processes);
         for each in &mut found {
-            each.is_chosen &= self.choice.is_held_by_meant(self.holders_of(&each.record));
+            let holders = self.holders_of(&each.record);
+            each.is_chosen &= self.choice.is_held_by_meant(each.record.cgroup, holders);
         }
         let wanted: HashSet<(Endpoint, Endpoint)> = found
             .iter()
@@ -167,7 +117,8 @@ impl Survey {
                 false => None,
             };
             self.lacks |= each.is_chosen && each.record.inode != 0 && options.is_none();
-            sockets.push(live(each, holders, options));
+            let group = holders.first().map(|holder| processes.group(holder.pid));
+            sockets.push(live(each, holders, group.cloned(), options));
         }
         Ok(sockets)
     }
@@ -190,6 +141,9 @@ impl Survey {
             return;
         }
         let begun = Instant::now();
+        if let Some(groups) = &mut self.choice.groups {
+            groups.refresh();
+        }
         let held = process::holders(&process::pids(), Some(&inodes));
         self.reading = self.reading.take().or(held.refusal);
         let named = held.by_inode.into_iter().map(|(inode, list)| {
@@ -288,6 +242,7 @@ impl Survey {
 #[derive(Default)]
 struct Processes {
     names: HashMap<u32, String>,
+    groups: HashMap<u32, Membership>,
     /// The last one that was held: sockets of one process come together often.
     held: Option<ProcessHandle>,
 }
@@ -296,6 +251,11 @@ impl Processes {
     fn name(&mut self, pid: u32) -> String {
         let name = self.names.entry(pid).or_insert_with(|| process::name(pid));
         name.clone()
+    }
+
+    fn group(&mut self, pid: u32) -> &Membership {
+        let group = self.groups.entry(pid);
+        group.or_insert_with(|| Membership::of(pid))
     }
 
     fn duplicate(&mut self, holder: &Holder) -> Result<OwnedFd, HostError> {
@@ -315,7 +275,12 @@ impl Processes {
     }
 }
 
-fn live(found: Found, holders: Vec<Holder>, options: Option<LiveOptions>) -> LiveSocket {
+fn live(
+    found: Found,
+    holders: Vec<Holder>,
+    group: Option<Membership>,
+    options: Option<LiveOptions>,
+) -> LiveSocket {
     let Found {
         namespace,
         record,
@@ -329,6 +294,8 @@ fn live(found: Found, holders: Vec<Holder>, options: Option<LiveOptions>) -> Liv
         local: record.local,
         remote: record.remote,
         holders,
+        cgroup: group.as_ref().and_then(Membership::path),
+        container: group.as_ref().and_then(Membership::container),
         uid: record.uid,
         receive_queue: record.receive_queue,
         send_queue: record.send_queue,
