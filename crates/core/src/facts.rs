@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
-pub(crate) use live::LiveSockets;
+pub(crate) use live::{LiveSockets, SeenSocket};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};

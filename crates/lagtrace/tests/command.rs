@@ -21,6 +21,7 @@ mod command {
     mod score;
     mod secured;
     mod server;
+    mod socket_kinds;
     mod sockets;
     mod streams;
     mod targets;

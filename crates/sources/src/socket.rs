@@ -1,6 +1,6 @@
 //! Live sockets of this host, as the kernel reports them.
 //!
-//! [`diag`] asks `sock_diag` for the state of TCP sockets, which needs no
+//! [`diag`] asks `sock_diag` for the state of sockets, which needs no
 //! privilege; [`foreign`] finds the target's own sockets when it runs on this
 //! host, be it in another network namespace; [`option`] reads their options and
 //! can set one on a connection of ours; [`sampler`] does both again and again
@@ -10,6 +10,7 @@ pub mod cgroup;
 mod choice;
 pub mod diag;
 pub mod foreign;
+mod found;
 mod info;
 mod namespaces;
 pub mod option;
@@ -20,4 +21,5 @@ pub mod record;
 mod reservoir;
 pub mod sampler;
 pub mod survey;
+pub mod unix;
 mod watch;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
-use lagtrace_sources::socket::survey::{Choice, End};
+use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
 use crate::arguments::duration;
 use crate::failure::{Failure, Result};
@@ -12,7 +12,8 @@ use crate::lookup;
 use crate::probe::{Ports, parse_ports};
 
 const AFTER_HELP: &str = "\
-Everybody may see the state of all TCP sockets of this network namespace. Who
+TCP sockets are shown unless -u or -x say otherwise. Everybody may see the state
+of all sockets of this network namespace. Who
 holds a socket of another user and its options takes CAP_SYS_PTRACE, other
 namespaces (containers) CAP_SYS_ADMIN; without them the rest is shown, and what
 is missing is said. No process is stopped, traced or changed.
@@ -25,6 +26,8 @@ without any right: `-f -i 10ms -d 3s` tells in how many looks.
 
 Examples:
   lagtrace sockets                          all TCP sockets
+  sudo lagtrace sockets -u -p 53 -f         who reads datagrams too slowly
+  sudo lagtrace sockets /run/php/fpm.sock   both ends of a Unix socket
   sudo lagtrace sockets -p 8080             both ends of a service, with options
   sudo lagtrace sockets --name nginx -l     the listeners of a program
   lagtrace sockets 10.0.0.5:443 -f          what changes, until Ctrl-C
@@ -36,15 +39,26 @@ Examples:
 Coming from ss and strace:
   ss -tan                sockets -a           ss -tlnp       sockets -l
   ss -tinmop sport = 80  sockets -p 80 -v     ss -E          sockets -f
+  ss -uampn              sockets -u           ss -xap        sockets -x
   strace -e setsockopt   sockets --pid PID: the options as they stand";
 
 /// What is looked at, and how often.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, [IPV6]:PORT, URL
+    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, [IPV6]:PORT, URL, or
+    /// the /path or @name of a Unix socket
     #[arg(value_name = "END")]
     ends: Vec<String>,
+    /// TCP sockets, also where -u or -x are given
+    #[arg(short, long)]
+    tcp: bool,
+    /// UDP sockets
+    #[arg(short, long)]
+    udp: bool,
+    /// Unix sockets
+    #[arg(short = 'x', long)]
+    unix: bool,
     /// Only those with one of these ports on either side: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = parse_ports)]
     port: Option<Ports>,
@@ -60,7 +74,7 @@ pub(crate) struct Options {
     /// Only those of the container whose id begins so (docker, podman, containerd, kubernetes)
     #[arg(long, value_name = "ID")]
     container: Vec<String>,
-    /// Listeners only
+    /// Only what listens; with -u and -x also what takes datagrams from anybody
     #[arg(short, long, conflicts_with = "all")]
     listening: bool,
     /// Also what remains of connections that are over (TIME-WAIT)
@@ -91,13 +105,16 @@ impl Options {
     /// What is asked for. Names are resolved, groups looked for.
     pub(super) fn choice(&self) -> Result<Choice> {
         let mut ends = Vec::new();
-        for text in &self.ends {
+        for text in self.ends.iter().filter(|text| !is_path(text)) {
             let (host, port) = lookup::parse(text)?;
             // That a lookup took long is no matter of the sockets.
             let addresses = lookup::addresses(&host, &mut Vec::new())?;
             ends.extend(addresses.into_iter().map(|address| End { address, port }));
         }
+        let paths = self.ends.iter().filter(|text| is_path(text));
         Ok(Choice {
+            protocols: self.protocols(),
+            paths: paths.cloned().collect(),
             ports: self.port.clone().map(|ports| ports.0).unwrap_or_default(),
             ends,
             pids: self.pid.clone(),
@@ -111,6 +128,18 @@ impl Options {
                 _ => None,
             },
         })
+    }
+
+    /// A path names a Unix socket without -x.
+    fn protocols(&self) -> Protocols {
+        let unix = self.unix || self.ends.iter().any(|text| is_path(text));
+        let is_end = |text: &String| !is_path(text);
+        let others = self.udp || unix && !self.ends.iter().any(is_end);
+        Protocols {
+            tcp: self.tcp || !others,
+            udp: self.udp,
+            unix,
+        }
     }
 
     fn groups(&self) -> Result<Option<Groups>> {
@@ -148,4 +177,9 @@ impl Options {
             .chain(self.container.iter().cloned());
         words.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Whether it names a Unix socket.
+fn is_path(text: &str) -> bool {
+    text.starts_with(['/', '@'])
 }

@@ -140,7 +140,7 @@ impl SocketTimer {
     }
 }
 
-/// A TCP socket as the kernel reports it.
+/// A TCP or UDP socket as the kernel reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketRecord {
     /// Its state.
@@ -230,7 +230,8 @@ fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     }
 }
 
-fn memory(value: &[u8]) -> Option<Buffers> {
+/// `SK_MEMINFO_*` (`include/uapi/linux/sock_diag.h`).
+pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     Some(Buffers {
         receive_used: u32_at(value, 0)?,
         receive_limit: u32_at(value, 4)?,

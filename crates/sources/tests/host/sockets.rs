@@ -9,7 +9,7 @@ use lagtrace_core::event::{
     Event, EventBody, ListenerSample, Phase, SocketOwner, SocketSample, TargetId,
 };
 use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::LiveSocket;
+use lagtrace_core::live::{Ends, LiveSocket};
 use lagtrace_sources::socket::diag::DiagSocket;
 use lagtrace_sources::socket::foreign::find_server;
 use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
@@ -265,7 +265,10 @@ fn a_survey_finds_both_ends_and_their_options() {
         ..Choice::default()
     });
     let find = |local: Endpoint, is_listener: bool| {
-        let is_it = |s: &&LiveSocket| s.local == local && (s.state == "LISTEN") == is_listener;
+        let is_it = |s: &&LiveSocket| {
+            let is_here = matches!(s.ends, Ends::Ip { local: own, .. } if own == local);
+            is_here && (s.state == "LISTEN") == is_listener
+        };
         let found = chosen.iter().find(is_it).expect("it is there");
         assert!(found.is_chosen && found.namespace.is_none());
         assert!(found.holders.iter().any(|holder| holder.pid == own));
