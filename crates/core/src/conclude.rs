@@ -4,6 +4,7 @@ mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
+mod limits;
 mod live;
 mod particular;
 mod probes;
@@ -103,6 +104,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
+        limits: limits::limits(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

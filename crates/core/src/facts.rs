@@ -24,6 +24,7 @@ use crate::event::{
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
+use crate::live::KernelLimits;
 use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::time::Timestamp;
@@ -41,6 +42,7 @@ pub(crate) struct Facts {
     pub(crate) loads: Loads,
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) live: LiveSockets,
+    pub(crate) limits: Option<KernelLimits>,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
     pub(crate) configuration: Vec<ConfigurationLine>,
@@ -194,6 +196,7 @@ impl Facts {
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::LiveSocket(socket) => self.live.take(*socket),
+            EventBody::KernelLimits(limits) => self.limits = Some(limits),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),

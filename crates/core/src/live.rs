@@ -266,6 +266,25 @@ pub struct TcpInfo {
     pub dsack_dups: Option<u32>,
 }
 
+/// Settings of the kernel that bound what the sockets of a network namespace
+/// may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelLimits {
+    /// The namespace, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// Those that there are.
+    pub settings: Vec<KernelSetting>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSetting {
+    /// As `sysctl` has it, `net.core.somaxconn`.
+    pub name: String,
+    /// Its value, or values one space apart.
+    pub value: String,
+}
+
 /// What a sender makes of losses (`tcpi_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -322,11 +341,16 @@ impl LiveSocket {
         }
     }
 
-    /// Whether there is hardly room for more: for UDP in the receive buffer,
+    /// Whether there is hardly room for more: for a listener in the accept
+    /// queue, which is full when it holds one more than its limit
+    /// (`sk_acceptq_is_full()`, `unix_recvq_full()`); for UDP in the receive buffer,
     /// of which less than an eighth or no room for a datagram is left, for a Unix socket in the send
     /// buffer, of which more than a quarter waits for the peer to read, so that
     /// `poll` no longer calls it writable (`unix_writable()`). `None` for others.
     pub fn is_full(&self) -> Option<bool> {
+        if self.state == "LISTEN" {
+            return Some(self.receive_queue > self.send_queue);
+        }
         let of = self.buffers?;
         let wide = u64::from;
         match self.protocol {

@@ -12,6 +12,7 @@ mod command {
     mod frames;
     mod interrupts;
     mod lab;
+    mod limits;
     mod linear;
     mod loads;
     mod privileges;

@@ -12,6 +12,7 @@ pub mod diag;
 pub mod foreign;
 mod found;
 mod info;
+pub mod limits;
 mod namespaces;
 pub mod option;
 mod options;

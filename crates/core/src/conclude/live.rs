@@ -1,5 +1,6 @@
 //! Live sockets: both ends joined, and what of their state costs time.
 
+mod lost;
 mod tcp;
 mod udp;
 mod unix;
@@ -90,7 +91,7 @@ fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
         full: seen.full,
         dropped: seen.dropped(),
         remarks: match socket.protocol {
-            Protocol::Tcp => tcp::remarks(socket, seen.holding, peer),
+            Protocol::Tcp => tcp::remarks(seen, peer),
             Protocol::Udp => udp::remarks(seen),
             _ => unix::remarks(socket, peer),
         },
@@ -282,6 +283,29 @@ mod tests {
             tcp.last_ack_received_ns = 1_500_000_000;
         });
         assert!(told([lost]).concat()[0].contains("sent again 3 times"));
+    }
+
+    #[test]
+    fn attempts_to_connect_that_found_no_room_are_told_at_the_listener() {
+        let listener = |waiting, drops| {
+            with(|socket| {
+                socket.state = "LISTEN";
+                (socket.receive_queue, socket.send_queue, socket.tcp) = (waiting, 5, None);
+                socket.buffers = Some(Buffers {
+                    drops,
+                    ..Buffers::default()
+                });
+            })
+        };
+        let two = |looks: [(u32, u32); 2]| {
+            let looks = looks.map(|(waiting, drops)| listener(waiting, drops));
+            told(looks).concat().concat()
+        };
+        assert_eq!(two([(0, 0), (0, 0)]), "");
+        assert!(two([(6, 2), (0, 9)]).contains("7 attempts to connect"));
+        assert!(two([(6, 2), (0, 9)]).contains("accepts more slowly"));
+        assert!(!two([(1, 2), (0, 9)]).contains("more slowly"));
+        assert!(two([(0, 9), (0, 9)]).contains("none of them"));
     }
 
     /// A UDP socket that so many bytes of 100,000 fill, with these drops.

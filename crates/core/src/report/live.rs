@@ -49,12 +49,40 @@ pub struct LiveSocket {
     pub options: Option<LiveOptions>,
     /// Looks at which its own stack held bytes back, of all looks.
     pub holding: Tally,
-    /// Looks at which UDP's receive buffer or a Unix socket's send buffer was
-    /// full, of all looks.
+    /// Looks at which a listener's accept queue, UDP's receive buffer or a Unix
+    /// socket's send buffer was full, of all looks.
     pub full: Tally,
-    /// Packets dropped at it from the first look to the last; `None` where
-    /// there was one look or the kernel does not count.
+    /// Packets dropped at it from the first look to the last, for a listener
+    /// attempts to connect; `None` where there was one look or the kernel does
+    /// not count.
     pub dropped: Option<u32>,
     /// What of all this costs time.
     pub remarks: Vec<String>,
+}
+
+/// A setting of the kernel, and what was seen of its effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// As `sysctl` has it, `net.core.somaxconn`.
+    pub name: String,
+    /// Its value, or values one space apart.
+    pub value: String,
+    /// The network namespace, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// Whether something ran into it.
+    pub bearing: Bearing,
+    /// What says so; `None` where nothing does.
+    pub text: Option<String>,
+}
+
+/// Whether something ran into a limit while it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bearing {
+    /// Not known: nothing counts it, or there was only one look.
+    Shown,
+    /// Nothing did.
+    Cleared,
+    /// Something did.
+    Evidence,
 }

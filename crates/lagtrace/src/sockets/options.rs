@@ -21,6 +21,10 @@ is missing is said. No process is stopped, traced or changed.
 Where both ends of a connection are on this host, both holders are shown, also
 across namespaces.
 
+Below the sockets stand the kernel's settings that bound them. With -f its
+counters say which of those something ran into meanwhile (!) and which nothing
+did; one look accuses none.
+
 Bytes that a socket's own stack holds back, as Nagle's algorithm does, are seen
 without any right: `-f -i 10ms -d 3s` tells in how many looks.
 

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
+use super::lost::{Loss, lost};
 use super::{backlog, names, unread};
 use crate::cause::evidence::human;
+use crate::facts::SeenSocket;
 use crate::live::{LiveSocket, Recovery};
 use crate::report::Tally;
 
@@ -16,13 +18,13 @@ const LIMITED_LEAST: u64 = 100_000_000;
 const MANY_LOOKS: u64 = 10;
 
 /// What costs time, or is about to.
-pub(super) fn remarks(
-    socket: &LiveSocket,
-    holding: Tally,
-    peer: Option<&LiveSocket>,
-) -> Vec<String> {
+pub(super) fn remarks(seen: &SeenSocket, peer: Option<&LiveSocket>) -> Vec<String> {
+    let (socket, holding) = (&seen.socket, seen.holding);
     let told = match socket.state {
-        "LISTEN" => vec![backlog(socket, "further connections are dropped or wait")],
+        "LISTEN" => vec![
+            backlog(socket, "further connections are dropped or wait"),
+            refused(seen),
+        ],
         _ => vec![
             held(socket, holding),
             unread(socket, peer),
@@ -33,6 +35,17 @@ pub(super) fn remarks(
         ],
     };
     told.into_iter().flatten().collect()
+}
+
+/// Attempts to connect that the listener had no room for (`tcp_listendrop()`).
+fn refused(seen: &SeenSocket) -> Option<String> {
+    let loss = Loss {
+        names: ["attempt to connect", "attempts to connect"],
+        room: &format!("its accept queue of {}", seen.socket.send_queue),
+        slow: "the process accepts more slowly than they come",
+        otherwise: "bursts between them, or a full SYN queue",
+    };
+    lost(seen, &loss)
 }
 
 /// Bytes that its own stack holds back.

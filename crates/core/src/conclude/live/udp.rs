@@ -1,5 +1,6 @@
 //! What of a UDP socket's state loses datagrams.
 
+use super::lost::{Loss, lost};
 use crate::facts::SeenSocket;
 use crate::live::Buffers;
 
@@ -12,42 +13,17 @@ pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
     told.into_iter().flatten().collect()
 }
 
-/// Datagrams that were thrown away. The kernel counts those that found the
-/// receive buffer full and those with a wrong checksum in one
-/// (`__udp_queue_rcv_skb()`): only a look at a full buffer tells which.
+/// Datagrams that found the receive buffer full, or had a wrong checksum: the
+/// kernel counts both in one (`__udp_queue_rcv_skb()`).
 fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
-    let (all, looks) = (buffers.drops, seen.full);
     let limit = kibibytes(buffers.receive_limit);
-    let slow = "the process reads more slowly than they come";
-    Some(match seen.dropped() {
-        _ if all == 0 => return None,
-        Some(0) => format!(
-            "{} dropped since it was opened, none of them in {} looks.",
-            datagrams(all),
-            looks.of
-        ),
-        Some(now) if looks.count > 0 => format!(
-            "{} dropped while it was looked at; its receive buffer of {limit}{} was full in {} of {} looks: {slow}.",
-            datagrams(now),
-            by_hand(seen),
-            looks.count,
-            looks.of
-        ),
-        Some(now) => format!(
-            "{} dropped while it was looked at, though its receive buffer of {limit} had room at each of {} looks: bursts between them, or datagrams with errors.",
-            datagrams(now),
-            looks.of
-        ),
-        None if looks.count > 0 => format!(
-            "{} dropped since it was opened, and its receive buffer of {limit}{} is full: {slow}.",
-            datagrams(all),
-            by_hand(seen)
-        ),
-        None => format!(
-            "{} dropped since it was opened; whether that goes on, -f tells.",
-            datagrams(all)
-        ),
-    })
+    let loss = Loss {
+        names: ["datagram", "datagrams"],
+        room: &format!("its receive buffer of {limit}{}", by_hand(seen)),
+        slow: "the process reads more slowly than they come",
+        otherwise: "bursts between them, or datagrams with errors",
+    };
+    lost(seen, &loss)
 }
 
 /// A buffer that has no room now, though nothing was lost yet.
@@ -68,13 +44,6 @@ fn by_hand(seen: &SeenSocket) -> &'static str {
     match options.is_receive_buffer_set {
         Some(true) => " (set by hand)",
         _ => "",
-    }
-}
-
-fn datagrams(count: u32) -> String {
-    match count {
-        1 => "1 datagram was".to_owned(),
-        _ => format!("{count} datagrams were"),
     }
 }
 
