@@ -50,7 +50,7 @@ Coming from ss and strace:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, [IPV6]:PORT, URL, or
+    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, URL, or
     /// the /path or @name of a Unix socket
     #[arg(value_name = "END")]
     ends: Vec<String>,
