@@ -4,6 +4,7 @@ mod connection;
 mod consequence;
 mod display_filter;
 mod layers;
+mod limits;
 mod live;
 mod particular;
 mod probes;
@@ -111,6 +112,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
         watch: watch::watch(&facts.turns),
+        limits: limits::limits(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
         experiments: tables::experiments(facts),

@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
-use crate::live::LiveSocket;
+use crate::live::{KernelLimits, LiveSocket};
 use crate::route::{AutonomousSystem, HopSample, PathMtu, TraceStart};
 use crate::segment::{TcpFlags, TcpOptions};
 use crate::time::{ClockId, Timestamp};
@@ -114,6 +114,8 @@ pub enum EventBody {
     Turn(Box<ServedTurn>),
     /// What watching the kernel came to, when it is over.
     Watched(WatchTally),
+    /// What bounds the sockets of a network namespace of this host.
+    KernelLimits(KernelLimits),
     /// A kernel counter's change over the run.
     Counter(CounterChange),
     /// A listening socket's queue.

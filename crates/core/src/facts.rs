@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 pub(crate) use host::Hosts;
-pub(crate) use live::LiveSockets;
+pub(crate) use live::{LiveSockets, SeenSocket};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
@@ -26,6 +26,7 @@ use crate::event::{
 };
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
+use crate::live::KernelLimits;
 use crate::report::Remark;
 use crate::route::RouteTally;
 use crate::time::Timestamp;
@@ -44,6 +45,7 @@ pub(crate) struct Facts {
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) live: LiveSockets,
     pub(crate) turns: Turns,
+    pub(crate) limits: Option<KernelLimits>,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
     pub(crate) configuration: Vec<ConfigurationLine>,
@@ -199,6 +201,7 @@ impl Facts {
             EventBody::LiveSocket(socket) => self.live.take(*socket),
             EventBody::Turn(turn) => self.turns.take(&turn),
             EventBody::Watched(tally) => self.turns.tally = Some(tally),
+            EventBody::KernelLimits(limits) => self.limits = Some(limits),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),
             EventBody::Configuration(line) => push(&mut self.configuration, line),

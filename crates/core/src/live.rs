@@ -6,26 +6,84 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::Endpoint;
 
-/// One TCP socket at one instant. `None`: not read.
+/// Kernel memory that a datagram of one Ethernet frame takes at most: a page
+/// and its descriptor, rounded.
+const ONE_DATAGRAM: u64 = 4096;
+
+/// What a socket speaks.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// A stream between processes of this host.
+    UnixStream,
+    /// Datagrams between them.
+    UnixDatagram,
+    /// Messages in order between them (`SOCK_SEQPACKET`).
+    UnixSeqpacket,
+}
+
+/// Where a socket's two ends are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Addresses.
+    Ip {
+        /// Its own.
+        local: Endpoint,
+        /// Its peer's; port 0 where it has none.
+        remote: Endpoint,
+    },
+    /// A socket of this host only.
+    Unix {
+        /// The path that it is bound to; `@` begins one that is no file.
+        path: Option<String>,
+        /// Its inode.
+        inode: u32,
+        /// Its peer's.
+        peer: Option<u32>,
+    },
+}
+
+/// What tells one end of a connection from all others of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Its own address and its peer's.
+    Ip(Protocol, Endpoint, Endpoint),
+    /// Its inode.
+    Unix(u32),
+}
+
+/// One socket at one instant. `None`: not read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveSocket {
+    /// What it speaks.
+    pub protocol: Protocol,
     /// The network namespace it lives in, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
     /// The kernel's number for this socket and no other (`SO_COOKIE`).
     pub cookie: u64,
     /// Its state as `ss` writes it: `ESTAB`, `LISTEN`.
     pub state: &'static str,
-    /// Its own address.
-    pub local: Endpoint,
-    /// Its peer's; port 0 for a listener.
-    pub remote: Endpoint,
+    /// Its ends.
+    pub ends: Ends,
     /// Descriptors that refer to it, by process: several after a `fork`.
     pub holders: Vec<Holder>,
+    /// The control group of the first of them.
+    pub cgroup: Option<String>,
+    /// The beginning of the id of the container that it is in.
+    pub container: Option<String>,
     /// User id of its creator.
     pub uid: u32,
-    /// Bytes not yet read; for a listener the connections not yet accepted.
+    /// Bytes not yet read, for UDP with what the kernel spends on them; for a
+    /// listener the connections not yet accepted.
     pub receive_queue: u32,
-    /// Bytes not yet acknowledged; for a listener the most that may wait.
+    /// Bytes not yet acknowledged, not yet sent (UDP) or not yet read by the
+    /// peer (Unix); for a listener the most that may wait.
     pub send_queue: u32,
     /// The timer that runs.
     pub timer: Option<Timer>,
@@ -208,6 +266,25 @@ pub struct TcpInfo {
     pub dsack_dups: Option<u32>,
 }
 
+/// Settings of the kernel that bound what the sockets of a network namespace
+/// may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelLimits {
+    /// The namespace, by its inode number; `None` for ours.
+    pub namespace: Option<u64>,
+    /// Those that there are.
+    pub settings: Vec<KernelSetting>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSetting {
+    /// As `sysctl` has it, `net.core.somaxconn`.
+    pub name: String,
+    /// Its value, or values one space apart.
+    pub value: String,
+}
+
 /// What a sender makes of losses (`tcpi_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -225,7 +302,68 @@ pub enum Recovery {
     Loss,
 }
 
+impl Ends {
+    /// The own end in words.
+    pub fn local(&self) -> String {
+        match self {
+            Self::Ip { local, .. } => local.to_string(),
+            Self::Unix { path, inode, .. } => {
+                format!("{} {inode}", path.as_deref().unwrap_or("*"))
+            }
+        }
+    }
+
+    /// The other one.
+    pub fn remote(&self) -> String {
+        match self {
+            Self::Ip { remote, .. } => remote.to_string(),
+            Self::Unix { peer, .. } => format!("* {}", peer.unwrap_or_default()),
+        }
+    }
+}
+
 impl LiveSocket {
+    /// Its own place.
+    pub fn place(&self) -> Place {
+        match self.ends {
+            Ends::Ip { local, remote } => Place::Ip(self.protocol, local, remote),
+            Ends::Unix { inode, .. } => Place::Unix(inode),
+        }
+    }
+
+    /// Its peer's; `None` where it is no end of a connection.
+    pub fn peer_place(&self) -> Option<Place> {
+        match self.ends {
+            Ends::Ip { local, remote } => {
+                (remote.port != 0).then_some(Place::Ip(self.protocol, remote, local))
+            }
+            Ends::Unix { peer, .. } => peer.map(Place::Unix),
+        }
+    }
+
+    /// Whether there is hardly room for more: for a listener in the accept
+    /// queue, which is full when it holds one more than its limit
+    /// (`sk_acceptq_is_full()`, `unix_recvq_full()`); for UDP in the receive buffer,
+    /// of which less than an eighth or no room for a datagram is left, for a Unix socket in the send
+    /// buffer, of which more than a quarter waits for the peer to read, so that
+    /// `poll` no longer calls it writable (`unix_writable()`). `None` for others.
+    pub fn is_full(&self) -> Option<bool> {
+        if self.state == "LISTEN" {
+            return Some(self.receive_queue > self.send_queue);
+        }
+        let of = self.buffers?;
+        let wide = u64::from;
+        match self.protocol {
+            Protocol::Tcp => None,
+            Protocol::Udp => {
+                let left = wide(of.receive_limit).saturating_sub(wide(of.receive_used));
+                let is_small = left < ONE_DATAGRAM && of.receive_used > 0;
+                Some(is_small || left * 8 < wide(of.receive_limit))
+            }
+            _ => Some(wide(of.send_used) * 4 > wide(of.send_limit)),
+        }
+    }
+
     /// Whether its own stack holds bytes back at this instant: less than one
     /// segment unsent, few in flight, windows open, so that neither congestion
     /// nor the peer explains it (`tcp_nagle_check()`). `None` where the kernel

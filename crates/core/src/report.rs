@@ -29,7 +29,7 @@ pub use connection::{
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
-pub use live::LiveSocket;
+pub use live::{Bearing, Limit, LiveSocket};
 pub use load::{Generator, Interval, Intervals, LoadRun, Stage, Stages, TlsUse, Transport, UrlRun};
 pub use mode::LatencyMode;
 pub use record::{ExchangeRecord, RecoveryRecord};
@@ -91,6 +91,9 @@ pub struct Report {
     /// What watching the kernel showed; `None` where nothing was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
+    /// Settings of the kernel that bound those, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
     /// Kernel counters that changed.
     pub counters: Vec<Counter>,
     /// Effective configuration.

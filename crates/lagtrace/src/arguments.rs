@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Load(crate::load::Options),
     /// Round trips to hosts and ports, by the kernel's stamps
     Probe(crate::probe::Options),
-    /// Options and state of live TCP sockets, and who holds both ends
+    /// Options and state of live sockets, and who holds both ends
     Sockets(crate::sockets::Options),
     /// Where a live server's requests spend their time, from the kernel
     Watch(crate::watch::Options),

@@ -23,22 +23,26 @@ pub(crate) struct Family {
 
 /// The host's first address of the family; what was observed lands in `events`.
 pub(crate) fn address(host: &Host, family: Family, events: &mut Vec<Event>) -> Result<IpAddr> {
+    let is_wanted = |address: &IpAddr| match address {
+        IpAddr::V4(_) => !family.ipv6,
+        IpAddr::V6(_) => !family.ipv4,
+    };
+    let found = addresses(host, events)?.into_iter().find(is_wanted);
+    found.ok_or_else(|| {
+        let told = format!("`{host}` has no address of the version of IP asked for");
+        Failure::new(told).hint("leave out -4 and -6")
+    })
+}
+
+/// All of the host's addresses.
+pub(crate) fn addresses(host: &Host, events: &mut Vec<Event>) -> Result<Vec<IpAddr>> {
     let resolution = resolve(host, PATIENCE, |event| events.push(event));
     if let Some(why) = resolution.failure {
         let told = format!("cannot resolve `{}`: {why}", resolution.name);
         let hint = "check the name's spelling, and the resolver with `getent ahosts NAME`";
         return Err(Failure::new(told).hint(hint));
     }
-    let is_wanted = |address: &&IpAddr| match address {
-        IpAddr::V4(_) => !family.ipv6,
-        IpAddr::V6(_) => !family.ipv4,
-    };
-    let found = resolution.addresses.iter().find(is_wanted).copied();
-    found.ok_or_else(|| {
-        let name = resolution.name;
-        let told = format!("`{name}` has no address of the version of IP asked for");
-        Failure::new(told).hint("leave out -4 and -6")
-    })
+    Ok(resolution.addresses)
 }
 
 /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT` or a URL, whose path

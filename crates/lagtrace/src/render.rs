@@ -28,6 +28,7 @@ mod joined;
 mod ladder;
 mod latency;
 mod layers;
+mod limits;
 mod live;
 mod load;
 mod modes;
@@ -120,6 +121,8 @@ pub(crate) fn probes(report: &Report, style: &Style) -> String {
 pub(crate) fn live(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     live::write(&mut page, report);
+    limits::write(&mut page, report);
+    counters::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

@@ -1,6 +1,7 @@
 //! `lagtrace sockets`: options and state of live sockets.
 
 mod change;
+mod kernel;
 mod options;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::render;
+use kernel::Kernel;
 pub(crate) use options::Options;
 
 /// How long nobody looks whether the user wants to stop.
@@ -34,7 +36,7 @@ const PAUSE_PER_LOOK: u32 = 9;
 /// Looks at sockets once, or again and again, and shows them.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
-    let mut survey = Survey::open(options.choice()).map_err(Failure::from)?;
+    let mut survey = Survey::open(options.choice()?).map_err(Failure::from)?;
     let started = conclusion::now();
     let mut session = Session {
         options,
@@ -42,8 +44,12 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         analyzer: Analyzer::new(conclusion::options(Vec::new())),
         lines: delivery::open(console)?,
         before: None,
+        kernel: None,
     };
     session.observe(&mut survey, &interrupt)?;
+    if let Some(kernel) = session.kernel.take() {
+        kernel.end(&mut session.analyzer, options.is_following());
+    }
     let notes = survey.notes();
     let mut lines = session.lines;
     for note in notes {
@@ -79,6 +85,8 @@ struct Session<'a> {
     lines: Box<dyn Write + Send>,
     /// The sockets at the last look.
     before: Option<BTreeMap<change::Key, LiveSocket>>,
+    /// What is counted since the first.
+    kernel: Option<Kernel>,
 }
 
 impl Session<'_> {
@@ -89,6 +97,7 @@ impl Session<'_> {
         loop {
             let looked = Instant::now();
             let sockets = survey.look().map_err(Failure::from)?;
+            self.kernel.get_or_insert_with(|| Kernel::begin(&sockets));
             self.take(sockets)?;
             if !self.options.is_following() {
                 return Ok(());

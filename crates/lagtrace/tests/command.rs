@@ -4,6 +4,7 @@
 mod command {
     mod annotations;
     mod captures;
+    mod cgroups;
     mod chain;
     mod connections;
     mod corpus;
@@ -11,6 +12,7 @@ mod command {
     mod frames;
     mod interrupts;
     mod lab;
+    mod limits;
     mod linear;
     mod loads;
     mod privileges;
@@ -20,6 +22,7 @@ mod command {
     mod score;
     mod secured;
     mod server;
+    mod socket_kinds;
     mod sockets;
     mod streams;
     mod targets;

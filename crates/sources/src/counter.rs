@@ -1,7 +1,9 @@
 //! The kernel's network counters before and after a load: `/proc/net/netstat`,
-//! `/proc/net/snmp` and `/proc/net/snmp6`.
+//! `/proc/net/snmp` and `/proc/net/snmp6`, and added up over all processors
+//! `/proc/net/softnet_stat` and `/proc/net/stat/nf_conntrack`.
 //!
-//! Every network namespace counts for itself. Where the target runs on this
+//! Every network namespace counts for itself, but for `Softnet`, which is the
+//! whole host's. Where the target runs on this
 //! host in another namespace, that one's counters are read too and come with
 //! the same names; [`CounterScope`] tells them apart.
 
@@ -75,6 +77,14 @@ const INTERESTING: &[&str] = &[
     "Tcp:PassiveOpens",
     "Tcp:InSegs",
     "Tcp:OutSegs",
+    "Udp:RcvbufErrors",
+    "Udp:SndbufErrors",
+    "Udp:InCsumErrors",
+    "Softnet:Dropped",
+    "Softnet:TimeSqueeze",
+    "Conntrack:Drop",
+    "Conntrack:EarlyDrop",
+    "Conntrack:InsertFailed",
     "Ip:InDiscards",
     "Ip:OutDiscards",
     "Ip:OutNoRoutes",
@@ -91,8 +101,26 @@ const ALWAYS: &[&str] = &[
     "TcpExt:TCPReqQFullDoCookies",
     "TcpExt:TCPBacklogDrop",
     "TcpExt:PruneCalled",
+    "TcpExt:TCPMemoryPressures",
     "Tcp:RetransSegs",
     "Tcp:OutSegs",
+    "Udp:RcvbufErrors",
+    "Udp:SndbufErrors",
+    "Softnet:Dropped",
+    "Softnet:TimeSqueeze",
+    "Conntrack:Drop",
+    "Conntrack:EarlyDrop",
+];
+
+/// Columns of `/proc/net/softnet_stat` (`softnet_seq_show()`), which has no
+/// heading: their place and name.
+const SOFTNET: &[(usize, &str)] = &[(1, "Dropped"), (2, "TimeSqueeze")];
+
+/// Columns of `/proc/net/stat/nf_conntrack`: their heading and name.
+const CONNTRACK: &[(&str, &str)] = &[
+    ("drop", "Drop"),
+    ("early_drop", "EarlyDrop"),
+    ("insert_failed", "InsertFailed"),
 ];
 
 /// Gauges and settings that stand among the counters.
@@ -137,6 +165,9 @@ impl Counters {
         counters.add_tables(&read("netstat")?);
         counters.add_tables(&read("snmp")?);
         counters.add_list(&read("snmp6").unwrap_or_default());
+        counters.add_softnet(&read("softnet_stat").unwrap_or_default());
+        // Only where connections are tracked.
+        counters.add_conntrack(&read("stat/nf_conntrack").unwrap_or_default());
         Ok(counters)
     }
 
@@ -199,6 +230,41 @@ impl Counters {
         }
     }
 
+    /// Reads a line of hexadecimal numbers for each processor.
+    fn add_softnet(&mut self, text: &str) {
+        for line in text.lines() {
+            for &(column, name) in SOFTNET {
+                self.add_hexadecimal("Softnet", name, line.split_whitespace().nth(column));
+            }
+        }
+    }
+
+    /// The same below a heading.
+    fn add_conntrack(&mut self, text: &str) {
+        let mut lines = text.lines();
+        let headings: Vec<_> = lines
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        for line in lines {
+            for (heading, name) in CONNTRACK {
+                let column = headings.iter().position(|found| found == heading);
+                let value = column.and_then(|column| line.split_whitespace().nth(column));
+                self.add_hexadecimal("Conntrack", name, value);
+            }
+        }
+    }
+
+    /// Adds to one counter; what is no number is left out.
+    fn add_hexadecimal(&mut self, group: &str, name: &str, value: Option<&str>) {
+        let value = value.and_then(|value| u64::from_str_radix(value, 16).ok());
+        if let Some(value) = value {
+            let sum = self.0.entry(format!("{group}:{name}")).or_default();
+            *sum = sum.saturating_add(value);
+        }
+    }
+
     /// Adds one counter; what is no name or no count is left out.
     fn add(&mut self, group: &str, name: &str, value: &str) {
         let is_word = |word: &str| {
@@ -249,6 +315,18 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_added_up() {
+        let mut read = Counters::default();
+        read.add_softnet("01c1 0000000a 5 0\n01d2 00000006 7 0\n01d2 zz\n");
+        assert_eq!(read.value("Softnet:Dropped"), Some(16));
+        assert_eq!(read.value("Softnet:TimeSqueeze"), Some(12));
+        read.add_conntrack("entries  clashres drop early_drop\n00 00 1f 2\n00 00 01 3\n");
+        assert_eq!(read.value("Conntrack:Drop"), Some(32));
+        assert_eq!(read.value("Conntrack:EarlyDrop"), Some(5));
+        assert_eq!(read.value("Conntrack:InsertFailed"), None);
+    }
+
+    #[test]
     fn what_is_damaged_is_left_out() {
         for text in [
             "TcpExt: A B\nIpExt: 1 2\n",
@@ -288,7 +366,8 @@ mod tests {
     #[test]
     fn this_kernel_has_the_counters_that_matter() {
         let read = Counters::read().expect("/proc is mounted");
-        for name in ALWAYS {
+        let is_optional = |name: &str| name.starts_with("Conntrack:");
+        for name in ALWAYS.iter().filter(|name| !is_optional(name)) {
             assert!(read.value(name).is_some(), "{name}");
         }
         let same = Counters::read_of(std::process::id()).expect("our own");

@@ -1,14 +1,18 @@
 //! Live sockets of this host, as the kernel reports them.
 //!
-//! [`diag`] asks `sock_diag` for the state of TCP sockets, which needs no
+//! [`diag`] asks `sock_diag` for the state of sockets, which needs no
 //! privilege; [`foreign`] finds the target's own sockets when it runs on this
 //! host, be it in another network namespace; [`option`] reads their options and
 //! can set one on a connection of ours; [`sampler`] does both again and again
 //! while the load runs; [`survey`] looks at all sockets of the host. What the samples mean is not decided here.
 
+pub mod cgroup;
+mod choice;
 pub mod diag;
 pub mod foreign;
+mod found;
 mod info;
+pub mod limits;
 mod namespaces;
 pub mod option;
 mod options;
@@ -18,4 +22,5 @@ pub mod record;
 mod reservoir;
 pub mod sampler;
 pub mod survey;
+pub mod unix;
 mod watch;

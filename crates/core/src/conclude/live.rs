@@ -1,37 +1,31 @@
 //! Live sockets: both ends joined, and what of their state costs time.
 
-use core::time::Duration;
+mod lost;
+mod tcp;
+mod udp;
+mod unix;
+
 use std::collections::BTreeMap;
 
-use crate::cause::evidence::human;
-use crate::facts::LiveSockets;
-use crate::flow::Endpoint;
-use crate::live::{Holder, LiveSocket, Recovery};
-use crate::report::{self, Remark, Tally};
-
-/// Limited by one thing for a larger share of the time with data outstanding
-/// is worth a word.
-const LIMITED_SHARE: u64 = 10;
-/// And for at least this long.
-const LIMITED_LEAST: u64 = 100_000_000;
-/// Looks that tell how often something is so.
-const MANY_LOOKS: u64 = 10;
+use crate::facts::{LiveSockets, SeenSocket};
+use crate::live::{Holder, LiveSocket, Place, Protocol};
+use crate::report::{self, Remark};
 
 /// The sockets, ours first, listeners before connections.
 pub(super) fn sockets(facts: &LiveSockets) -> Vec<report::LiveSocket> {
     let ends = Ends::of(facts);
-    let chosen = facts.list.values().filter(|(socket, _)| socket.is_chosen);
-    let mut list: Vec<&(LiveSocket, Tally)> = chosen.collect();
-    list.sort_by_key(|(socket, _)| {
+    let chosen = facts.list.values().filter(|seen| seen.socket.is_chosen);
+    let mut list: Vec<&SeenSocket> = chosen.collect();
+    list.sort_by_key(|SeenSocket { socket, .. }| {
         (
             socket.namespace,
+            socket.protocol,
             socket.state != "LISTEN",
-            socket.local,
-            socket.remote,
+            socket.place(),
             socket.cookie,
         )
     });
-    let row = |(socket, held): &(LiveSocket, Tally)| row(socket, *held, ends.peer(socket));
+    let row = |seen: &SeenSocket| row(seen, ends.peer(&seen.socket));
     list.into_iter().map(row).collect()
 }
 
@@ -47,19 +41,14 @@ pub(super) fn left_out(facts: &LiveSockets) -> Option<Remark> {
 }
 
 /// Connections' sockets by their ends.
-struct Ends<'a>(BTreeMap<(Endpoint, Endpoint), Vec<&'a LiveSocket>>);
+struct Ends<'a>(BTreeMap<Place, Vec<&'a LiveSocket>>);
 
 impl<'a> Ends<'a> {
     fn of(facts: &'a LiveSockets) -> Self {
         let mut ends: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (socket, _) in facts
-            .list
-            .values()
-            .filter(|(socket, _)| is_connection(socket))
-        {
-            ends.entry((socket.local, socket.remote))
-                .or_default()
-                .push(socket);
+        let sockets = facts.list.values().map(|seen| &seen.socket);
+        for socket in sockets.filter(|socket| socket.peer_place().is_some()) {
+            ends.entry(socket.place()).or_default().push(socket);
         }
         Self(ends)
     }
@@ -67,30 +56,29 @@ impl<'a> Ends<'a> {
     /// The socket at the other end, if it is clear which one that is: the
     /// addresses of other namespaces may be the same.
     fn peer(&self, socket: &LiveSocket) -> Option<&'a LiveSocket> {
-        let mirrored = self.0.get(&(socket.remote, socket.local))?;
-        let is_ambiguous = |ends: &Vec<_>| ends.len() > 1;
-        let own = self.0.get(&(socket.local, socket.remote))?;
+        let mirrored = self.0.get(&socket.peer_place()?)?;
+        let own = self.0.get(&socket.place())?;
         let is_at_home = |other: &&&LiveSocket| other.namespace == socket.namespace;
         match mirrored.as_slice() {
-            [only] if !is_ambiguous(own) && is_connection(socket) => Some(only),
+            [only] if own.len() == 1 => Some(only),
             several => several.iter().find(is_at_home).copied(),
         }
     }
 }
 
-fn is_connection(socket: &LiveSocket) -> bool {
-    socket.remote.port != 0
-}
-
-fn row(socket: &LiveSocket, holding: Tally, peer: Option<&LiveSocket>) -> report::LiveSocket {
+fn row(seen: &SeenSocket, peer: Option<&LiveSocket>) -> report::LiveSocket {
+    let socket = &seen.socket;
     report::LiveSocket {
+        protocol: socket.protocol,
         namespace: socket.namespace,
         cookie: socket.cookie,
         state: socket.state.to_owned(),
-        local: socket.local.to_string(),
-        remote: socket.remote.to_string(),
+        local: socket.ends.local(),
+        remote: socket.ends.remote(),
         holders: socket.holders.clone(),
         peer: peer.map_or_else(Vec::new, |peer| peer.holders.clone()),
+        cgroup: socket.cgroup.clone(),
+        container: socket.container.clone(),
         uid: socket.uid,
         receive_queue: socket.receive_queue,
         send_queue: socket.send_queue,
@@ -99,72 +87,31 @@ fn row(socket: &LiveSocket, holding: Tally, peer: Option<&LiveSocket>) -> report
         congestion: socket.congestion.clone(),
         tcp: socket.tcp,
         options: socket.options,
-        holding,
-        remarks: remarks(socket, holding, peer),
+        holding: seen.holding,
+        full: seen.full,
+        dropped: seen.dropped(),
+        remarks: match socket.protocol {
+            Protocol::Tcp => tcp::remarks(seen, peer),
+            Protocol::Udp => udp::remarks(seen),
+            _ => unix::remarks(socket, peer),
+        },
     }
 }
 
-/// What costs time, or is about to.
-fn remarks(socket: &LiveSocket, holding: Tally, peer: Option<&LiveSocket>) -> Vec<String> {
-    let told = match socket.state {
-        "LISTEN" => vec![backlog(socket)],
-        _ => vec![
-            held(socket, holding),
-            unread(socket, peer),
-            closed_window(socket, peer),
-            repeating(socket),
-            limited(socket),
-            dropped(socket),
-        ],
-    };
-    told.into_iter().flatten().collect()
-}
-
-/// Connections that wait to be accepted.
-fn backlog(socket: &LiveSocket) -> Option<String> {
+/// Connections that wait to be accepted, and what becomes of those that find
+/// no room.
+fn backlog(socket: &LiveSocket, of_further: &str) -> Option<String> {
     let (waiting, most) = (socket.receive_queue, socket.send_queue);
-    // The queue is full when it holds one more than its limit (`sk_acceptq_is_full()`).
+    // The queue is full when it holds one more than its limit
+    // (`sk_acceptq_is_full()`, `unix_recvq_full()`).
     let what = match waiting {
         0 => return None,
-        _ if waiting > most => "its accept queue is full: further connections are dropped or wait",
-        _ => "wait for the process to accept them",
+        _ if waiting > most => format!("its accept queue is full: {of_further}"),
+        _ => "wait for the process to accept them".to_owned(),
     };
     let s = if waiting == 1 { "" } else { "s" };
     Some(format!(
         "{waiting} connection{s} of at most {most}: {what}."
-    ))
-}
-
-/// Bytes that its own stack holds back.
-fn held(socket: &LiveSocket, holding: Tally) -> Option<String> {
-    let tcp = socket.tcp?;
-    let options = socket.options.unwrap_or_default();
-    let bytes = tcp.notsent_bytes.unwrap_or_default();
-    if options.cork == Some(true) && bytes > 0 && bytes < tcp.snd_mss && tcp.unacked == 0 {
-        return Some(format!(
-            "{bytes} bytes wait for TCP_CORK to be removed, 200 ms at most."
-        ));
-    }
-    let is_often = holding.of >= MANY_LOOKS && holding.count * 10 >= holding.of;
-    // At one instant any busy sender may be seen between two steps: several
-    // looks, or the option, must say so as well.
-    if options.nodelay == Some(true) || options.cork == Some(true) {
-        return None;
-    }
-    let is_now = socket.is_holding() == Some(true) && options.nodelay == Some(false);
-    if !is_often && !is_now {
-        return None;
-    }
-    let how_often = match is_often {
-        true => format!("in {} of {} looks", holding.count, holding.of),
-        false => "at this instant".to_owned(),
-    };
-    let of_nagle = match options.nodelay {
-        Some(_) => "TCP_NODELAY is off: Nagle's algorithm holds a small write",
-        None => "as Nagle's algorithm does (TCP_NODELAY could not be read)",
-    };
-    Some(format!(
-        "Less than a segment was held back {how_often} until what is in flight is acknowledged; {of_nagle}."
     ))
 }
 
@@ -177,70 +124,6 @@ fn unread(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
     })
 }
 
-/// The peer takes nothing more.
-fn closed_window(socket: &LiveSocket, peer: Option<&LiveSocket>) -> Option<String> {
-    let tcp = socket.tcp?;
-    let waiting = tcp.notsent_bytes.filter(|&bytes| bytes > 0)?;
-    (tcp.snd_wnd == Some(0)).then(|| {
-        let who = names(peer).unwrap_or_else(|| "the peer".to_owned());
-        format!("{waiting} bytes wait for {who} to read: its window is closed.")
-    })
-}
-
-/// What is sent again and again.
-fn repeating(socket: &LiveSocket) -> Option<String> {
-    let tcp = socket.tcp?;
-    if tcp.recovery != Recovery::Loss && tcp.retransmits == 0 {
-        return None;
-    }
-    let next = match &socket.timer {
-        Some(timer) if timer.name == "retransmission" => {
-            format!(
-                ", next in {}",
-                human(Duration::from_nanos(timer.expires_ns))
-            )
-        }
-        _ => String::new(),
-    };
-    let times = tcp.retransmits.max(1);
-    Some(format!(
-        "No answer for {}: sent again {times} times{next}.",
-        human(Duration::from_nanos(tcp.last_ack_received_ns)),
-    ))
-}
-
-/// What limited its sending, where that was long.
-fn limited(socket: &LiveSocket) -> Option<String> {
-    let tcp = socket.tcp?;
-    let busy = tcp.busy_ns.filter(|&busy| busy > 0)?;
-    let candidates = [
-        (tcp.rwnd_limited_ns, "the peer's receive window"),
-        (tcp.sndbuf_limited_ns, "its own send buffer"),
-    ];
-    let long = candidates.into_iter().filter_map(|(time, what)| {
-        let time = time?;
-        let is_long = time >= LIMITED_LEAST && time.saturating_mul(LIMITED_SHARE) >= busy;
-        is_long.then_some((time, what))
-    });
-    let (time, what) = long.max()?;
-    let set = match (what, socket.options) {
-        ("its own send buffer", Some(options)) if options.is_send_buffer_set == Some(true) => {
-            ", which was set by hand"
-        }
-        _ => "",
-    };
-    Some(format!(
-        "Held back by {what}{set} for {} of the {} in which it had data to send.",
-        human(Duration::from_nanos(time)),
-        human(Duration::from_nanos(busy)),
-    ))
-}
-
-fn dropped(socket: &LiveSocket) -> Option<String> {
-    let drops = socket.buffers?.drops;
-    (drops > 0).then(|| format!("{drops} packets were dropped at this socket."))
-}
-
 /// Who holds it, in a few words.
 fn names(socket: Option<&LiveSocket>) -> Option<String> {
     let Holder { pid, name, .. } = socket?.holders.first()?;
@@ -250,27 +133,31 @@ fn names(socket: Option<&LiveSocket>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::{LiveOptions, TcpInfo};
+    use crate::live::{self, Buffers, LiveOptions, Recovery, TcpInfo};
 
-    fn endpoint(text: &str) -> Endpoint {
-        text.parse::<core::net::SocketAddr>()
-            .expect("an address")
-            .into()
+    fn ends(local: &str, remote: &str) -> live::Ends {
+        let [local, remote] = [local, remote].map(|text| {
+            let address = text.parse::<core::net::SocketAddr>();
+            address.expect("an address").into()
+        });
+        live::Ends::Ip { local, remote }
     }
 
     /// A connection that holds a small write back.
     fn holding() -> LiveSocket {
         LiveSocket {
+            protocol: Protocol::Tcp,
             namespace: None,
             cookie: 1,
             state: "ESTAB",
-            local: endpoint("10.0.0.1:80"),
-            remote: endpoint("10.0.0.2:4000"),
+            ends: ends("10.0.0.1:80", "10.0.0.2:4000"),
             holders: vec![Holder {
                 pid: 7,
                 name: "nginx".to_owned(),
                 fd: 3,
             }],
+            cgroup: None,
+            container: None,
             uid: 0,
             receive_queue: 0,
             send_queue: 300,
@@ -349,8 +236,7 @@ mod tests {
         let client = |namespace, cookie| LiveSocket {
             namespace,
             cookie,
-            local: endpoint("10.0.0.2:4000"),
-            remote: endpoint("10.0.0.1:80"),
+            ends: ends("10.0.0.2:4000", "10.0.0.1:80"),
             holders: vec![Holder {
                 pid: 9,
                 name: "curl".to_owned(),
@@ -375,7 +261,7 @@ mod tests {
         let listener = |waiting| {
             with(|socket| {
                 socket.state = "LISTEN";
-                socket.remote = endpoint("0.0.0.0:0");
+                socket.ends = ends("10.0.0.1:80", "0.0.0.0:0");
                 (socket.receive_queue, socket.send_queue, socket.tcp) = (waiting, 5, None);
             })
         };
@@ -397,5 +283,102 @@ mod tests {
             tcp.last_ack_received_ns = 1_500_000_000;
         });
         assert!(told([lost]).concat()[0].contains("sent again 3 times"));
+    }
+
+    #[test]
+    fn attempts_to_connect_that_found_no_room_are_told_at_the_listener() {
+        let listener = |waiting, drops| {
+            with(|socket| {
+                socket.state = "LISTEN";
+                (socket.receive_queue, socket.send_queue, socket.tcp) = (waiting, 5, None);
+                socket.buffers = Some(Buffers {
+                    drops,
+                    ..Buffers::default()
+                });
+            })
+        };
+        let two = |looks: [(u32, u32); 2]| {
+            let looks = looks.map(|(waiting, drops)| listener(waiting, drops));
+            told(looks).concat().concat()
+        };
+        assert_eq!(two([(0, 0), (0, 0)]), "");
+        assert!(two([(6, 2), (0, 9)]).contains("7 attempts to connect"));
+        assert!(two([(6, 2), (0, 9)]).contains("accepts more slowly"));
+        assert!(!two([(1, 2), (0, 9)]).contains("more slowly"));
+        assert!(two([(0, 9), (0, 9)]).contains("none of them"));
+    }
+
+    /// A UDP socket that so many bytes of 100,000 fill, with these drops.
+    fn udp(used: u32, drops: u32) -> LiveSocket {
+        with(|socket| {
+            (socket.protocol, socket.state, socket.tcp) = (Protocol::Udp, "UNCONN", None);
+            socket.buffers = Some(Buffers {
+                receive_used: used,
+                receive_limit: 100_000,
+                drops,
+                ..Buffers::default()
+            });
+        })
+    }
+
+    #[test]
+    fn lost_datagrams_accuse_the_reader_only_with_a_full_buffer() {
+        let one = |used, drops| told([udp(used, drops)]).concat().concat();
+        assert_eq!(one(0, 0), "");
+        assert!(one(99_000, 0).contains("wait to be read"));
+        assert!(one(99_000, 3).contains("reads more slowly"));
+        assert!(!one(80_000, 3).contains("slowly") && one(80_000, 3).contains("-f tells"));
+        let two = |looks: [(u32, u32); 2]| {
+            let looks = looks.map(|(used, drops)| udp(used, drops));
+            let [row] = rows(looks).try_into().expect("one socket");
+            (row.dropped, row.remarks.concat())
+        };
+        let (dropped, text) = two([(0, 7), (0, 7)]);
+        assert_eq!(dropped, Some(0));
+        assert!(text.contains("none of them in 2 looks") && !text.contains("slowly"));
+        let (dropped, text) = two([(99_000, 7), (0, 12)]);
+        assert_eq!(dropped, Some(5));
+        assert!(text.contains("5 datagrams") && text.contains("full in 1 of 2 looks"));
+        let (_, text) = two([(0, 7), (0, 12)]);
+        assert!(
+            text.contains("had room") && !text.contains("slowly"),
+            "{text}"
+        );
+    }
+
+    /// One end of a stream between two processes.
+    fn unix(inode: u32, peer: u32, pid: u32) -> LiveSocket {
+        with(|socket| {
+            (socket.protocol, socket.cookie, socket.tcp) =
+                (Protocol::UnixStream, inode.into(), None);
+            socket.ends = live::Ends::Unix {
+                path: None,
+                inode,
+                peer: Some(peer),
+            };
+            socket.holders[0].pid = pid;
+            socket.buffers = Some(Buffers {
+                send_limit: 1_000,
+                ..Buffers::default()
+            });
+        })
+    }
+
+    #[test]
+    fn who_does_not_read_a_unix_socket_is_told_at_both_ends() {
+        let (mut writer, mut reader) = (unix(1, 2, 7), unix(2, 1, 8));
+        assert!(told([writer.clone(), reader.clone()]).concat().is_empty());
+        writer.buffers.as_mut().expect("it has").send_used = 1_200;
+        reader.receive_queue = 900;
+        let list = rows([writer, reader]);
+        assert_eq!((list[0].peer[0].pid, list[1].peer[0].pid), (8, 7));
+        assert!(list[0].remarks.concat().contains("nginx[8] has not read"));
+        assert!(list[0].remarks.concat().contains("a write waits"));
+        assert!(
+            list[1]
+                .remarks
+                .concat()
+                .contains("900 bytes, sent by nginx[7]")
+        );
     }
 }

@@ -11,9 +11,31 @@ const MAX_SOCKETS: usize = 8192;
 /// Live sockets by namespace and cookie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveSockets {
-    pub(crate) list: BTreeMap<(Option<u64>, u64), (LiveSocket, Tally)>,
+    pub(crate) list: BTreeMap<(Option<u64>, u64), SeenSocket>,
     /// Looks at sockets for which there was no room.
     pub(crate) left_out: u64,
+}
+
+/// One socket over all looks at it.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenSocket {
+    /// As it was at the last one.
+    pub(crate) socket: LiveSocket,
+    /// Looks at which its own stack held bytes back.
+    pub(crate) holding: Tally,
+    /// Looks at which a buffer of it was full.
+    pub(crate) full: Tally,
+    /// What had been dropped there before the first one.
+    drops_before: u32,
+}
+
+impl SeenSocket {
+    /// Packets dropped there from the first look to the last; `None` where
+    /// there was only one.
+    pub(crate) fn dropped(&self) -> Option<u32> {
+        let drops = self.socket.buffers?.drops;
+        (self.full.of > 1).then(|| drops.saturating_sub(self.drops_before))
+    }
 }
 
 impl LiveSockets {
@@ -23,15 +45,22 @@ impl LiveSockets {
             self.left_out += 1;
             return;
         }
-        let holding = socket.is_holding();
-        let (latest, held) = self
-            .list
-            .entry(key)
-            .or_insert_with(|| (socket.clone(), Tally::default()));
-        *latest = socket;
-        if let Some(is_holding) = holding {
-            held.of += 1;
-            held.count += u64::from(is_holding);
-        }
+        let (holding, full) = (socket.is_holding(), socket.is_full());
+        let seen = self.list.entry(key).or_insert_with(|| SeenSocket {
+            socket: socket.clone(),
+            holding: Tally::default(),
+            full: Tally::default(),
+            drops_before: socket.buffers.map_or(0, |of| of.drops),
+        });
+        seen.socket = socket;
+        count(&mut seen.holding, holding);
+        count(&mut seen.full, full);
+    }
+}
+
+fn count(tally: &mut Tally, is_so: Option<bool>) {
+    if let Some(is_so) = is_so {
+        tally.of += 1;
+        tally.count += u64::from(is_so);
     }
 }

@@ -20,13 +20,14 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         if moved.is_empty() {
             continue;
         }
-        page.heading(&title(side));
+        page.heading(&title(side, &report.command));
         page.paragraph(2, Tone::Plain, &moved.join(" · "));
     }
 }
 
-fn title(side: &str) -> String {
+fn title(side: &str, command: &str) -> String {
     match side {
+        "both" if command == "sockets" => "Kernel counters from the first look on".to_owned(),
         "both" => "Kernel counters (client and server share this kernel)".to_owned(),
         side => format!("Kernel counters ({side})"),
     }

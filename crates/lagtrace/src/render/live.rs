@@ -1,6 +1,6 @@
 //! Live sockets, one by one.
 
-use lagtrace_core::live::{Holder, LiveOptions, TcpInfo};
+use lagtrace_core::live::{Holder, LiveOptions, Protocol, TcpInfo};
 use lagtrace_core::report::{LiveSocket, Report};
 
 use super::page::{Page, Tone};
@@ -58,7 +58,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let matters =
         |socket: &&LiveSocket, is_listeners: bool| (socket.state == "LISTEN") == is_listeners;
     let there = |&(holds, is_listeners, _): &Meaning| {
-        let sockets = report.live.iter().filter(|s| matters(s, is_listeners));
+        let tcp = report.live.iter().filter(|s| s.protocol == Protocol::Tcp);
+        let sockets = tcp.filter(|s| matters(s, is_listeners));
         sockets.filter_map(|s| s.options.as_ref()).any(holds)
     };
     let meanings: Vec<Meaning> = MEANINGS.into_iter().filter(there).collect();
@@ -73,7 +74,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 fn one(page: &mut Page, socket: &LiveSocket) {
     let is_listener = socket.state == "LISTEN";
-    let ends = match is_listener {
+    let ends = match is_listener || socket.state == "UNCONN" {
         true => socket.local.clone(),
         false => format!("{} ⇄ {}", socket.local, socket.remote),
     };
@@ -81,9 +82,11 @@ fn one(page: &mut Page, socket: &LiveSocket) {
     if !socket.peer.is_empty() {
         holders = format!("{holders} ⇄ {}", names(&socket.peer));
     }
-    let place = socket.namespace.map(|id| format!("netns {id}"));
-    let place = place.unwrap_or_default();
-    let state = format!("{:<10}", socket.state);
+    let place = place(socket);
+    let state = format!(
+        "{:<10}",
+        format!("{}{}", kind(socket.protocol), socket.state)
+    );
     let head = [
         (Tone::Strong, state.as_str()),
         (Tone::Plain, ends.as_str()),
@@ -101,6 +104,7 @@ fn one(page: &mut Page, socket: &LiveSocket) {
     if page.is_verbose() {
         lines.extend(socket.tcp.as_ref().map(rest));
         lines.extend(socket.options.as_ref().map(other_options));
+        lines.extend(socket.cgroup.as_ref().map(|path| format!("cgroup {path}")));
     }
     for line in lines.into_iter().filter(|line| !line.is_empty()) {
         page.paragraph(4, Tone::Dim, &line);
@@ -113,6 +117,28 @@ fn one(page: &mut Page, socket: &LiveSocket) {
             &[(Tone::Plain, &words::sentence(remark))],
         );
     }
+}
+
+/// What stands before the state; nothing for TCP, which most are.
+fn kind(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "",
+        Protocol::Udp => "udp ",
+        Protocol::UnixStream => "unix ",
+        Protocol::UnixDatagram => "unix dgram ",
+        Protocol::UnixSeqpacket => "unix seqpacket ",
+    }
+}
+
+/// Where it lives, if that is not here.
+fn place(socket: &LiveSocket) -> String {
+    let container = socket
+        .container
+        .as_ref()
+        .map(|id| format!("container {id}"));
+    let namespace = socket.namespace.map(|id| format!("netns {id}"));
+    let words = container.into_iter().chain(namespace);
+    words.collect::<Vec<_>>().join(" · ")
 }
 
 /// Who holds it; all of a program that forked in few words.
@@ -134,17 +160,7 @@ fn queues(socket: &LiveSocket, is_listener: bool) -> String {
             "{} of {} wait to be accepted",
             socket.receive_queue, socket.send_queue
         )),
-        false => {
-            if socket.receive_queue > 0 {
-                words.push(format!("unread {}", bytes(socket.receive_queue.into())));
-            }
-            if socket.send_queue > 0 {
-                words.push(format!(
-                    "unacknowledged {}",
-                    bytes(socket.send_queue.into())
-                ));
-            }
-        }
+        false => words.extend(unread(socket)),
     }
     if let Some(timer) = &socket.timer {
         words.push(format!("{} in {}", timer.name, duration(timer.expires_ns)));
@@ -154,6 +170,32 @@ fn queues(socket: &LiveSocket, is_listener: bool) -> String {
         words.push(format!("held back in {count} of {of} looks"));
     }
     words.join(" · ")
+}
+
+/// What waits on a socket that is no listener.
+fn unread(socket: &LiveSocket) -> Vec<String> {
+    let (receive, send) = (socket.receive_queue, socket.send_queue);
+    let buffers = socket.buffers.unwrap_or_default();
+    let of = |name, used: u32, most: Option<u32>| {
+        let most = most.map(|most| format!(" of {}", bytes(most.into())));
+        let words = format!("{name} {}{}", bytes(used.into()), most.unwrap_or_default());
+        (used > 0).then_some(words)
+    };
+    let (read, sent) = match socket.protocol {
+        Protocol::Tcp => (
+            of("unread", receive, None),
+            of("unacknowledged", send, None),
+        ),
+        Protocol::Udp => (
+            of("unread", receive, Some(buffers.receive_limit)),
+            of("not sent", send, Some(buffers.send_limit)),
+        ),
+        _ => (
+            of("unread", receive, None),
+            of("unread by the peer", send, Some(buffers.send_limit)),
+        ),
+    };
+    read.into_iter().chain(sent).collect()
 }
 
 /// The options that delay.

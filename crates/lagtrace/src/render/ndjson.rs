@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `capture`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
-/// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `setting`, `counter`, `note` | each | as there |
+/// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
 /// `details` is left out: it is bulk that the document form carries.
 pub(crate) fn ndjson(report: &Report) -> String {
@@ -38,6 +38,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.each("hop", &json!(report.hops));
     lines.each("sockets", &json!(report.sockets));
     lines.each("socket", &json!(report.live));
+    lines.each("limit", &json!(report.limits));
     lines.each("setting", &json!(report.configuration));
     lines.each("counter", &json!(report.counters));
     lines.each("note", &json!(report.notes));

@@ -74,6 +74,9 @@ fn details(old: &LiveSocket, new: &LiveSocket) -> Vec<(&'static str, String, Str
         options(&mut list, &of(old), &of(new));
     }
     note(&mut list, "congestion", &old.congestion, &new.congestion);
+    if let (Some(old), Some(new)) = (old.buffers, new.buffers) {
+        note(&mut list, "drops", &old.drops, &new.drops);
+    }
     if new.state == "LISTEN" {
         note(&mut list, "backlog", &old.receive_queue, &new.receive_queue);
     }
@@ -179,12 +182,8 @@ impl Change<'_> {
             What::Closed => '-',
             What::Changed => '~',
         };
-        let LiveSocket {
-            state,
-            local,
-            remote,
-            ..
-        } = self.socket;
+        let LiveSocket { state, ends, .. } = self.socket;
+        let [local, remote] = [ends.local(), ends.remote()].map(|end| harmless(&end));
         let details = self.details.iter();
         let details = details.map(|(name, old, new)| format!("{name} {old} → {new}"));
         let details = details.collect::<Vec<_>>().join(", ");
@@ -214,8 +213,9 @@ impl Change<'_> {
             "namespace": self.socket.namespace,
             "cookie": self.socket.cookie,
             "state": self.socket.state,
-            "local": self.socket.local.to_string(),
-            "remote": self.socket.remote.to_string(),
+            "protocol": self.socket.protocol,
+            "local": self.socket.ends.local(),
+            "remote": self.socket.ends.remote(),
             "holders": self.socket.holders,
             "changes": details,
         })

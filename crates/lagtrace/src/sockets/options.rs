@@ -1,16 +1,19 @@
 //! The arguments of `lagtrace sockets`.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::Args;
-use lagtrace_sources::socket::survey::Choice;
+use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
+use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
 use crate::arguments::duration;
+use crate::failure::{Failure, Result};
+use crate::lookup;
 use crate::probe::{Ports, parse_ports};
 
 const AFTER_HELP: &str = "\
-Everybody may see the state of all TCP sockets of this network namespace. Who
+TCP sockets are shown unless -u or -x say otherwise. Everybody may see the state
+of all sockets of this network namespace. Who
 holds a socket of another user and its options takes CAP_SYS_PTRACE, other
 namespaces (containers) CAP_SYS_ADMIN; without them the rest is shown, and what
 is missing is said. No process is stopped, traced or changed.
@@ -18,29 +21,48 @@ is missing is said. No process is stopped, traced or changed.
 Where both ends of a connection are on this host, both holders are shown, also
 across namespaces.
 
+Below the sockets stand the kernel's settings that bound them. With -f its
+counters say which of those something ran into meanwhile (!) and which nothing
+did; one look accuses none.
+
 Bytes that a socket's own stack holds back, as Nagle's algorithm does, are seen
 without any right: `-f -i 10ms -d 3s` tells in how many looks.
 
 Examples:
   lagtrace sockets                          all TCP sockets
+  sudo lagtrace sockets -u -p 53 -f         who reads datagrams too slowly
+  sudo lagtrace sockets /run/php/fpm.sock   both ends of a Unix socket
   sudo lagtrace sockets -p 8080             both ends of a service, with options
   sudo lagtrace sockets --name nginx -l     the listeners of a program
-  lagtrace sockets 10.0.0.5 -f              what changes, until Ctrl-C
+  lagtrace sockets 10.0.0.5:443 -f          what changes, until Ctrl-C
+  sudo lagtrace sockets --container 3f2a    those of a container, by its id
+  lagtrace sockets --cgroup /system.slice/nginx.service
   sudo lagtrace sockets -p 8080 -f -i 10ms -d 3s
   sudo lagtrace sockets -p 8080 --format json | jq '.live[].options.nodelay'
 
 Coming from ss and strace:
   ss -tan                sockets -a           ss -tlnp       sockets -l
   ss -tinmop sport = 80  sockets -p 80 -v     ss -E          sockets -f
+  ss -uampn              sockets -u           ss -xap        sockets -x
   strace -e setsockopt   sockets --pid PID: the options as they stand";
 
 /// What is looked at, and how often.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Only sockets with one of these addresses on either side
-    #[arg(value_name = "ADDRESS")]
-    addresses: Vec<IpAddr>,
+    /// Only sockets with one of these at either end: ADDRESS, HOST:PORT, URL, or
+    /// the /path or @name of a Unix socket
+    #[arg(value_name = "END")]
+    ends: Vec<String>,
+    /// TCP sockets, also where -u or -x are given
+    #[arg(short, long)]
+    tcp: bool,
+    /// UDP sockets
+    #[arg(short, long)]
+    udp: bool,
+    /// Unix sockets
+    #[arg(short = 'x', long)]
+    unix: bool,
     /// Only those with one of these ports on either side: 80,443,8000-8010
     #[arg(short, long, value_name = "PORTS", value_parser = parse_ports)]
     port: Option<Ports>,
@@ -50,7 +72,13 @@ pub(crate) struct Options {
     /// Only those that a program of this name holds, as `ps -o comm` shows it
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
-    /// Listeners only
+    /// Only those of processes in this control group or below it: as in /proc/PID/cgroup, or mounted
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<String>,
+    /// Only those of the container whose id begins so (docker, podman, containerd, kubernetes)
+    #[arg(long, value_name = "ID")]
+    container: Vec<String>,
+    /// Only what listens; with -u and -x also what takes datagrams from anybody
     #[arg(short, long, conflicts_with = "all")]
     listening: bool,
     /// Also what remains of connections that are over (TIME-WAIT)
@@ -78,13 +106,24 @@ impl Options {
         self.follow
     }
 
-    /// What is asked for.
-    pub(super) fn choice(&self) -> Choice {
-        Choice {
+    /// What is asked for. Names are resolved, groups looked for.
+    pub(super) fn choice(&self) -> Result<Choice> {
+        let mut ends = Vec::new();
+        for text in self.ends.iter().filter(|text| !is_path(text)) {
+            let (host, port) = lookup::parse(text)?;
+            // That a lookup took long is no matter of the sockets.
+            let addresses = lookup::addresses(&host, &mut Vec::new())?;
+            ends.extend(addresses.into_iter().map(|address| End { address, port }));
+        }
+        let paths = self.ends.iter().filter(|text| is_path(text));
+        Ok(Choice {
+            protocols: self.protocols(),
+            paths: paths.cloned().collect(),
             ports: self.port.clone().map(|ports| ports.0).unwrap_or_default(),
-            addresses: self.addresses.clone(),
+            ends,
             pids: self.pid.clone(),
             names: self.name.clone(),
+            groups: self.groups()?,
             listening: self.listening,
             all_states: self.all,
             is_v6: match (self.four, self.six) {
@@ -92,19 +131,59 @@ impl Options {
                 (_, true) => Some(true),
                 _ => None,
             },
+        })
+    }
+
+    /// A path names a Unix socket without -x.
+    fn protocols(&self) -> Protocols {
+        let unix = self.unix || self.ends.iter().any(|text| is_path(text));
+        let is_end = |text: &String| !is_path(text);
+        let others = self.udp || unix && !self.ends.iter().any(is_end);
+        Protocols {
+            tcp: self.tcp || !others,
+            udp: self.udp,
+            unix,
         }
+    }
+
+    fn groups(&self) -> Result<Option<Groups>> {
+        let cgroups = self.cgroup.iter().cloned().map(Group::Cgroup);
+        let containers = self.container.iter().cloned().map(Group::Container);
+        let asked: Vec<Group> = cgroups.chain(containers).collect();
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        Groups::find(&asked).map(Some).map_err(|error| {
+            let hint = match error {
+                GroupError::NoCgroup(_) => {
+                    "give it as `cat /proc/PID/cgroup` has it behind `0::`, or as it is mounted; `systemd-cgls` lists them"
+                }
+                GroupError::NoContainer(_) => {
+                    "`docker ps`, `podman ps` and `crictl ps` list the ids of those that run"
+                }
+                GroupError::ManyContainers { .. } => "give more digits of the id",
+            };
+            Failure::from(error).hint(hint)
+        })
     }
 
     /// The same in words, for the report.
     pub(super) fn subject(&self) -> String {
         let ports = self.port.iter().flat_map(|ports| &ports.0);
         let words = self
-            .addresses
+            .ends
             .iter()
-            .map(IpAddr::to_string)
+            .cloned()
             .chain(ports.map(|port| format!(":{port}")))
             .chain(self.pid.iter().map(|pid| format!("[{pid}]")))
-            .chain(self.name.iter().cloned());
+            .chain(self.name.iter().cloned())
+            .chain(self.cgroup.iter().cloned())
+            .chain(self.container.iter().cloned());
         words.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Whether it names a Unix socket.
+fn is_path(text: &str) -> bool {
+    text.starts_with(['/', '@'])
 }

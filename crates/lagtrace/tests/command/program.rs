@@ -122,7 +122,8 @@ pub(crate) fn has_tool(test: &str, tool: &str) -> bool {
     may_run(test, tool, is_there)
 }
 
-fn may_run(test: &str, need: &str, is_there: bool) -> bool {
+/// The same for anything else.
+pub(crate) fn may_run(test: &str, need: &str, is_there: bool) -> bool {
     let is_required = std::env::var_os("LAGTRACE_REQUIRE_ALL").is_some_and(|all| all == "1");
     assert!(
         is_there || !is_required,

@@ -118,3 +118,25 @@ fn what_changes_is_told_as_it_does() {
         |change: &&Value| change["changes"]["state"].is_array() || change["what"] == "closed";
     assert!(changes.iter().any(|change| left(&change)), "{run:#?}");
 }
+
+#[test]
+fn one_end_is_enough_to_name_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    let _elsewhere = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+    let here = client.local_addr().unwrap();
+    let shown = |end: &str| {
+        let run = lagtrace(["sockets", end, "--format", "json"]).expect(0);
+        run.json()["live"].as_array().map_or(0, Vec::len)
+    };
+    // Both ends of the connection are here, and one has a listener.
+    assert_eq!(shown(&here.to_string()), 2);
+    assert_eq!(shown(&address.to_string()), 3);
+    assert!(shown(&format!("localhost:{}", address.port())) >= 3);
+    assert!(shown("127.0.0.1") >= 6);
+    assert_eq!(shown(&format!("127.0.0.2:{}", address.port())), 0);
+    let told = lagtrace(["sockets", "127.0.0.1:x"]).expect(2).stderr;
+    assert!(told.contains("names no target"), "{told}");
+}

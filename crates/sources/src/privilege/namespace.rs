@@ -76,13 +76,24 @@ impl NetworkNamespace {
     /// # Errors
     /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the setting.
     pub fn sysctl(&self, name: &str) -> Result<u64, HostError> {
+        let text = self.sysctl_text(name)?;
+        let number = text.split_whitespace().next().unwrap_or_default();
+        let no_number = |_| {
+            let error = io::Error::from(io::ErrorKind::InvalidData);
+            HostError::failed(format!("reading /proc/sys/{name}"), error)
+        };
+        number.parse().map_err(no_number)
+    }
+
+    /// Reads a setting from `/proc/sys/` whole, its values one space apart.
+    ///
+    /// # Errors
+    /// As for [`Self::sysctl`].
+    pub fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
         let path = format!("/proc/sys/{name}");
         self.enter(&format!("reading {path}"), move || {
-            let text = read_bounded(&path, 64)?;
-            let number = text.split_whitespace().next().unwrap_or_default();
-            number
-                .parse()
-                .map_err(|_| io::ErrorKind::InvalidData.into())
+            let text = read_bounded(&path, 256)?;
+            Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
         })
     }
 

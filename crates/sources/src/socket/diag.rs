@@ -1,4 +1,4 @@
-//! `NETLINK_SOCK_DIAG`: the state of TCP sockets in one network namespace
+//! `NETLINK_SOCK_DIAG`: the state of sockets in one network namespace
 //! (`man 7 sock_diag`). Needs no privilege.
 
 use std::io;
@@ -9,6 +9,8 @@ use lagtrace_core::event::ListenerSample;
 use lagtrace_core::flow::Endpoint;
 
 use super::record::{self, SocketRecord, TcpState};
+use super::unix::{self, UnixRecord};
+use crate::netlink::message::Message;
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
 use crate::privilege::{HostError, NetworkNamespace};
 
@@ -101,26 +103,75 @@ impl DiagSocket {
     pub fn dump(
         &mut self,
         selection: &Selection,
-        mut visit: impl FnMut(SocketRecord) -> ControlFlow<()>,
+        visit: impl FnMut(SocketRecord) -> ControlFlow<()>,
     ) -> Result<(), HostError> {
+        self.dump_of(libc::IPPROTO_TCP, selection, visit).map(drop)
+    }
+
+    /// The same for UDP, whose sockets are [`TcpState::Established`] where
+    /// they are connected and [`TcpState::Close`] where not. `false` where the
+    /// kernel cannot tell of them.
+    ///
+    /// # Errors
+    /// As for [`Self::dump`].
+    pub fn dump_udp(
+        &mut self,
+        selection: &Selection,
+        visit: impl FnMut(SocketRecord) -> ControlFlow<()>,
+    ) -> Result<bool, HostError> {
+        self.dump_of(libc::IPPROTO_UDP, selection, visit)
+    }
+
+    /// All Unix sockets in these states; as for [`Self::dump_udp`] otherwise.
+    ///
+    /// # Errors
+    /// As for [`Self::dump`].
+    pub fn dump_unix(
+        &mut self,
+        states: States,
+        mut visit: impl FnMut(UnixRecord) -> ControlFlow<()>,
+    ) -> Result<bool, HostError> {
+        let request = unix::request(states.0);
+        self.ask(&request, |message| match unix::parse(message.payload) {
+            Some(record) => visit(record),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    /// `false` where the kernel has nothing that could answer.
+    fn ask(
+        &mut self,
+        request: &[u8],
+        visit: impl FnMut(Message<'_>) -> ControlFlow<()>,
+    ) -> Result<bool, HostError> {
+        match self.netlink.dump(SOCK_DIAG_BY_FAMILY, request, visit) {
+            Ok(()) => Ok(true),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(e) => Err(HostError::failed("asking sock_diag for sockets", e)),
+        }
+    }
+
+    fn dump_of(
+        &mut self,
+        protocol: libc::c_int,
+        selection: &Selection,
+        mut visit: impl FnMut(SocketRecord) -> ControlFlow<()>,
+    ) -> Result<bool, HostError> {
+        let mut is_answered = false;
         let mut flow = ControlFlow::Continue(());
         for family in [libc::AF_INET, libc::AF_INET6] {
-            let request = dump_request(family, selection);
-            let outcome = self.netlink.dump(SOCK_DIAG_BY_FAMILY, &request, |message| {
+            let request = dump_request(family, protocol, selection);
+            is_answered |= self.ask(&request, |message| {
                 if let Some(record) = record::parse(message.payload) {
                     flow = visit(record);
                 }
                 flow
-            });
-            match outcome {
-                Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {} // no such family here
-                other => other.map_err(|e| HostError::failed("asking sock_diag for sockets", e))?,
-            }
+            })?;
             if flow.is_break() {
                 break;
             }
         }
-        Ok(())
+        Ok(is_answered)
     }
 
     /// The sockets of the selection, at most `most` of them.
@@ -249,8 +300,8 @@ pub(super) fn listens_for(bound: Endpoint, target: Endpoint) -> bool {
 }
 
 /// `struct inet_diag_req_v2` for a dump.
-fn dump_request(family: libc::c_int, selection: &Selection) -> [u8; 56] {
-    let mut request = request_head(family, selection.states);
+fn dump_request(family: libc::c_int, protocol: libc::c_int, selection: &Selection) -> [u8; 56] {
+    let mut request = request_head(family, protocol, selection.states);
     request[8..10].copy_from_slice(&selection.local_port.unwrap_or(0).to_be_bytes());
     request[10..12].copy_from_slice(&selection.remote_port.unwrap_or(0).to_be_bytes());
     request
@@ -263,7 +314,7 @@ fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
     } else {
         libc::AF_INET6
     };
-    let mut request = request_head(family, States(u32::MAX));
+    let mut request = request_head(family, libc::IPPROTO_TCP, States(u32::MAX));
     request[8..10].copy_from_slice(&local.port.to_be_bytes());
     request[10..12].copy_from_slice(&remote.port.to_be_bytes());
     for (at, address) in [(12, local.addr), (28, remote.addr)] {
@@ -281,10 +332,10 @@ fn exact_request(local: Endpoint, remote: Endpoint) -> [u8; 56] {
 }
 
 /// The common part of a request; no interface, no cookie (`INET_DIAG_NOCOOKIE`).
-fn request_head(family: libc::c_int, states: States) -> [u8; 56] {
+fn request_head(family: libc::c_int, protocol: libc::c_int, states: States) -> [u8; 56] {
     let mut request = [0; 56];
     request[0] = u8::try_from(family).unwrap_or(0);
-    request[1] = libc::IPPROTO_TCP as u8;
+    request[1] = u8::try_from(protocol).unwrap_or(0);
     request[2] = EXTENSIONS;
     request[4..8].copy_from_slice(&states.0.to_ne_bytes());
     request[48..56].fill(0xff);

@@ -24,11 +24,13 @@ pub(super) fn read(socket: &impl AsFd, cookie: u64) -> Option<LiveOptions> {
     let is_set = |bit| own(SO_BUF_LOCK).map(|locks| locks & bit != 0);
     let seconds = |seconds: u32| u64::from(seconds) * 1_000_000_000;
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let nodelay = sockopt::tcp_nodelay(socket).ok();
     Some(LiveOptions {
-        nodelay: sockopt::tcp_nodelay(socket).ok(),
+        nodelay,
         cork: sockopt::tcp_cork(socket).ok(),
         quickack: sockopt::tcp_quickack(socket).ok(),
-        keepalive: sockopt::socket_keepalive(socket).ok(),
+        // Others than TCP take it and do nothing.
+        keepalive: nodelay.and(sockopt::socket_keepalive(socket).ok()),
         keepalive_idle_ns: sockopt::tcp_keepidle(socket).ok().map(nanos),
         keepalive_interval_ns: sockopt::tcp_keepintvl(socket).ok().map(nanos),
         keepalive_count: sockopt::tcp_keepcnt(socket).ok(),

@@ -18,6 +18,7 @@ const RECORD_BYTES: usize = 72;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
+const INET_DIAG_CGROUP_ID: u16 = 21;
 /// The longest name of a congestion control (`TCP_CA_NAME_MAX`).
 const CONGESTION_NAME_BYTES: usize = 16;
 
@@ -139,7 +140,7 @@ impl SocketTimer {
     }
 }
 
-/// A TCP socket as the kernel reports it.
+/// A TCP or UDP socket as the kernel reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketRecord {
     /// Its state.
@@ -168,6 +169,8 @@ pub struct SocketRecord {
     pub memory: Option<Buffers>,
     /// Name of its congestion control.
     pub congestion: Option<String>,
+    /// Number of its creator's control group (since Linux 5.9).
+    pub cgroup: Option<u64>,
 }
 
 /// Reads a record from a message's payload; `None` when it is shorter than
@@ -197,6 +200,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
         info: None,
         memory: None,
         congestion: None,
+        cgroup: None,
     };
     let has_connection = !matches!(
         state,
@@ -209,6 +213,7 @@ pub fn parse(payload: &[u8]) -> Option<SocketRecord> {
                 record.info = info::parse(value);
             }
             INET_DIAG_SKMEMINFO => record.memory = memory(value),
+            INET_DIAG_CGROUP_ID => record.cgroup = u64_at(value, 0),
             INET_DIAG_CONG => record.congestion = Some(text(value, CONGESTION_NAME_BYTES)),
             _ => {}
         }
@@ -225,7 +230,8 @@ fn address(family: u8, payload: &[u8], at: usize) -> Option<IpAddr> {
     }
 }
 
-fn memory(value: &[u8]) -> Option<Buffers> {
+/// `SK_MEMINFO_*` (`include/uapi/linux/sock_diag.h`).
+pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
     Some(Buffers {
         receive_used: u32_at(value, 0)?,
         receive_limit: u32_at(value, 4)?,

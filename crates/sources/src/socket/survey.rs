@@ -1,4 +1,4 @@
-//! A look at the TCP sockets of this host: in all network namespaces that we
+//! A look at the sockets of this host: in all network namespaces that we
 //! may enter, with who holds them, their options and their state.
 //!
 //! Nothing is stopped or traced: the kernel tells of the sockets, `/proc` of
@@ -6,20 +6,20 @@
 //! that is dropped at once.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::event::Note;
-use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::{Holder, LiveOptions, LiveSocket, Timer};
+use lagtrace_core::live::{Holder, LiveOptions, LiveSocket, Place, Protocol};
 
-use super::diag::{DiagSocket, Selection, States};
+use super::cgroup::Membership;
+pub use super::choice::{Choice, End, Protocols};
+use super::diag::{DiagSocket, Selection};
+use super::found::Found;
 use super::namespaces::Namespaces;
 use super::options;
 use super::process;
-use super::record::{SocketRecord, TcpState};
 use crate::privilege::{HostError, ProcessHandle};
 
 /// At most this many sockets are looked at.
@@ -36,58 +36,6 @@ const OPTIONS_LAST: Duration = Duration::from_millis(100);
 /// one takes: where connections come and go, each look has some to search for.
 const PAUSE_PER_SEARCH: u32 = 9;
 
-/// Which sockets are asked for: those that meet all that is said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// With one of these ports on either side; empty: any.
-    pub ports: Vec<u16>,
-    /// With one of these addresses on either side; empty: any.
-    pub addresses: Vec<IpAddr>,
-    /// Held by one of these processes; empty: any.
-    pub pids: Vec<u32>,
-    /// Held by a process of one of these names (`comm`); empty: any.
-    pub names: Vec<String>,
-    /// Listeners only.
-    pub listening: bool,
-    /// In all states, those of connections that are over among them.
-    pub all_states: bool,
-    /// Over IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only.
-    pub is_v6: Option<bool>,
-}
-
-impl Choice {
-    fn states(&self) -> States {
-        match (self.listening, self.all_states) {
-            (true, _) => States::LISTENING,
-            (false, true) => States::of(&TcpState::ALL),
-            (false, false) => States::CONNECTED
-                .with(States::OPENING)
-                .with(States::of(&[TcpState::SynSent])),
-        }
-    }
-
-    fn is_meant(&self, record: &SocketRecord) -> bool {
-        let ends = [record.local, record.remote];
-        let has = |wanted: &dyn Fn(&Endpoint) -> bool| ends.iter().any(wanted);
-        (self.ports.is_empty() || has(&|end| self.ports.contains(&end.port)))
-            && (self.addresses.is_empty() || has(&|end| self.addresses.contains(&end.addr)))
-            && self
-                .is_v6
-                .is_none_or(|is_v6| record.local.addr.is_ipv6() == is_v6)
-    }
-
-    /// Whether it is enough that one of these holds it.
-    fn is_held_by_meant(&self, holders: &[Holder]) -> bool {
-        let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
-        let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);
-        let is_any = self.pids.is_empty() && self.names.is_empty();
-        is_any
-            || holders
-                .iter()
-                .any(|holder| by_pid(holder) && by_name(holder))
-    }
-}
-
 /// Looks at sockets, as often as it is asked to.
 #[derive(Debug)]
 pub struct Survey {
@@ -97,19 +45,15 @@ pub struct Survey {
     reading: Option<HostError>,
     /// Whether that left a socket without its options.
     lacks: bool,
+    /// Kinds of sockets of which the kernel cannot tell.
+    has_no_udp: bool,
+    has_no_unix: bool,
     /// Holders by inode, as they were found at an instant.
     holders: HashMap<u32, Vec<Holder>>,
     /// When the last search for them ended, and what it took.
     searched: Option<(Instant, Duration)>,
     /// Options by cookie, and when they were read.
     options: HashMap<u64, (Instant, LiveOptions)>,
-}
-
-/// A socket and where it was found.
-struct Found {
-    namespace: Option<u64>,
-    record: SocketRecord,
-    is_chosen: bool,
 }
 
 impl Survey {
@@ -133,6 +77,8 @@ impl Survey {
             entering: entering.or(namespaces.refusal),
             reading: None,
             lacks: false,
+            has_no_udp: false,
+            has_no_unix: false,
             holders: HashMap::new(),
             searched: None,
             options: HashMap::new(),
@@ -147,34 +93,50 @@ impl Survey {
         let mut found = self.dump()?;
         let mut processes = Processes::default();
         self.find_holders(&found, &mut processes);
-        for each in &mut found {
-            each.is_chosen &= self.choice.is_held_by_meant(self.holders_of(&each.record));
-        }
-        let wanted: HashSet<(Endpoint, Endpoint)> = found
-            .iter()
-            .filter(|each| each.is_chosen)
-            .map(|each| (each.record.remote, each.record.local))
+        self.choose(&mut found);
+        let chosen = found.iter().map(|each| &each.socket);
+        let wanted: HashSet<Place> = chosen
+            .filter(|socket| socket.is_chosen)
+            .filter_map(LiveSocket::peer_place)
             .collect();
-        found.retain(|each| {
-            each.is_chosen || wanted.contains(&(each.record.local, each.record.remote))
-        });
+        found.retain(|each| each.socket.is_chosen || wanted.contains(&each.socket.place()));
         let last = core::mem::take(&mut self.options);
         let mut sockets = Vec::with_capacity(found.len());
-        for each in found {
-            let holders = self.holders_of(&each.record).to_vec();
-            let options = match each.is_chosen && self.options.len() < MOST_OPTIONS {
-                true => self.options(&last, &mut processes, &each.record, &holders),
-                false => None,
-            };
-            self.lacks |= each.is_chosen && each.record.inode != 0 && options.is_none();
-            sockets.push(live(each, holders, options));
+        for Found {
+            mut socket, inode, ..
+        } in found
+        {
+            socket.holders = self.holders_of(inode).to_vec();
+            if socket.is_chosen && self.options.len() < MOST_OPTIONS {
+                socket.options = self.options(&last, &mut processes, &socket);
+            }
+            self.lacks |= socket.is_chosen && inode != 0 && socket.options.is_none();
+            if let Some(holder) = socket.holders.first() {
+                let group = processes.group(holder.pid);
+                (socket.cgroup, socket.container) = (group.path(), group.container());
+            }
+            sockets.push(socket);
         }
         Ok(sockets)
     }
 
+    /// Says of each whether it is asked for.
+    fn choose(&self, found: &mut [Found]) {
+        let at_paths: HashSet<u32> = found
+            .iter()
+            .filter(|each| self.choice.has_path(&each.socket))
+            .map(|each| each.inode)
+            .collect();
+        for each in found {
+            let holders = self.holders_of(each.inode);
+            each.socket.is_chosen = self.choice.is_meant(&each.socket, &at_paths)
+                && self.choice.is_held_by_meant(each.cgroup, holders);
+        }
+    }
+
     /// Looks for who holds the sockets, where that is not known or long ago.
     fn find_holders(&mut self, found: &[Found], processes: &mut Processes) {
-        let inodes = found.iter().map(|each| each.record.inode);
+        let inodes = found.iter().map(|each| each.inode);
         let inodes: HashSet<u32> = inodes.filter(|&inode| inode != 0).collect();
         let is_known = inodes.iter().all(|inode| self.holders.contains_key(inode));
         let is_settled = self.searched.is_some_and(|(at, took)| {
@@ -190,6 +152,9 @@ impl Survey {
             return;
         }
         let begun = Instant::now();
+        if let Some(groups) = &mut self.choice.groups {
+            groups.refresh();
+        }
         let held = process::holders(&process::pids(), Some(&inodes));
         self.reading = self.reading.take().or(held.refusal);
         let named = held.by_inode.into_iter().map(|(inode, list)| {
@@ -209,8 +174,8 @@ impl Survey {
         self.searched = Some((Instant::now(), begun.elapsed()));
     }
 
-    fn holders_of(&self, record: &SocketRecord) -> &[Holder] {
-        let holders = self.holders.get(&record.inode);
+    fn holders_of(&self, inode: u32) -> &[Holder] {
+        let holders = self.holders.get(&inode);
         holders.map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -229,29 +194,50 @@ impl Survey {
                 "who holds some of the sockets, and their options",
             )
         });
-        entering.into_iter().chain(reading).collect()
+        let lacking = [
+            (self.has_no_udp, "udp", "UDP"),
+            (self.has_no_unix, "unix", "Unix"),
+        ];
+        let lacking = lacking.into_iter().filter(|(is_lacking, ..)| *is_lacking);
+        let lacking = lacking.map(|(_, module, name)| Note {
+            id: format!("not-measured-{module}"),
+            text: format!(
+                "Not measured: {name} sockets. The kernel has no {module}_diag; `modprobe {module}_diag` may load it."
+            ),
+        });
+        entering.into_iter().chain(reading).chain(lacking).collect()
     }
 
     /// All sockets that may be meant, and those that may be their other ends.
     fn dump(&mut self) -> Result<Vec<Found>, HostError> {
-        let selection = Selection {
-            states: self.choice.states(),
-            local_port: None,
-            remote_port: None,
-        };
         let (mut found, choice) = (Vec::new(), &self.choice);
+        let mut add = |each: Found| {
+            found.push(each);
+            match found.len() < MOST_SOCKETS {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
         for (namespace, socket) in &mut self.places {
-            socket.dump(&selection, |record| {
-                found.push(Found {
-                    namespace: *namespace,
-                    is_chosen: choice.is_meant(&record),
-                    record,
-                });
-                match found.len() < MOST_SOCKETS {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            })?;
+            let of = |states| Selection {
+                states,
+                local_port: None,
+                remote_port: None,
+            };
+            if choice.protocols.tcp {
+                let ip = |record| Found::ip(*namespace, Protocol::Tcp, record);
+                socket.dump(&of(choice.states()), |record| add(ip(record)))?;
+            }
+            if choice.protocols.udp {
+                let ip = |record| Found::ip(*namespace, Protocol::Udp, record);
+                let selection = of(choice.udp_states());
+                self.has_no_udp |= !socket.dump_udp(&selection, |record| add(ip(record)))?;
+            }
+            if choice.protocols.unix {
+                let unix = |record| Found::unix(*namespace, record);
+                let states = choice.unix_states();
+                self.has_no_unix |= !socket.dump_unix(states, |record| add(unix(record)))?;
+            }
         }
         Ok(found)
     }
@@ -260,19 +246,18 @@ impl Survey {
         &mut self,
         last: &HashMap<u64, (Instant, LiveOptions)>,
         processes: &mut Processes,
-        record: &SocketRecord,
-        holders: &[Holder],
+        socket: &LiveSocket,
     ) -> Option<LiveOptions> {
-        let known = last.get(&record.cookie);
+        let known = last.get(&socket.cookie);
         if let Some(&known) = known.filter(|(at, _)| at.elapsed() < OPTIONS_LAST) {
-            self.options.insert(record.cookie, known);
+            self.options.insert(socket.cookie, known);
             return Some(known.1);
         }
-        match processes.duplicate(holders.first()?) {
-            Ok(socket) => {
-                let options = options::read(&socket, record.cookie)?;
+        match processes.duplicate(socket.holders.first()?) {
+            Ok(duplicate) => {
+                let options = options::read(&duplicate, socket.cookie)?;
                 self.options
-                    .insert(record.cookie, (Instant::now(), options));
+                    .insert(socket.cookie, (Instant::now(), options));
                 Some(options)
             }
             Err(HostError::Gone { .. }) => None,
@@ -288,6 +273,7 @@ impl Survey {
 #[derive(Default)]
 struct Processes {
     names: HashMap<u32, String>,
+    groups: HashMap<u32, Membership>,
     /// The last one that was held: sockets of one process come together often.
     held: Option<ProcessHandle>,
 }
@@ -296,6 +282,11 @@ impl Processes {
     fn name(&mut self, pid: u32) -> String {
         let name = self.names.entry(pid).or_insert_with(|| process::name(pid));
         name.clone()
+    }
+
+    fn group(&mut self, pid: u32) -> &Membership {
+        let group = self.groups.entry(pid);
+        group.or_insert_with(|| Membership::of(pid))
     }
 
     fn duplicate(&mut self, holder: &Holder) -> Result<OwnedFd, HostError> {
@@ -312,34 +303,5 @@ impl Processes {
                 what: format!("process {}", holder.pid),
             }),
         }
-    }
-}
-
-fn live(found: Found, holders: Vec<Holder>, options: Option<LiveOptions>) -> LiveSocket {
-    let Found {
-        namespace,
-        record,
-        is_chosen,
-    } = found;
-    let (timer, expires) = record.timer;
-    LiveSocket {
-        namespace,
-        cookie: record.cookie,
-        state: record.state.name(),
-        local: record.local,
-        remote: record.remote,
-        holders,
-        uid: record.uid,
-        receive_queue: record.receive_queue,
-        send_queue: record.send_queue,
-        timer: timer.name().map(|name| Timer {
-            name: name.to_owned(),
-            expires_ns: u64::try_from(expires.as_nanos()).unwrap_or(u64::MAX),
-        }),
-        buffers: record.memory,
-        congestion: record.congestion,
-        tcp: record.info,
-        options,
-        is_chosen,
     }
 }

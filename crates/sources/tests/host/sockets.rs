@@ -1,7 +1,8 @@
 //! `sock_diag` against `ss`, and the sampler against what both ends know.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,11 @@ use lagtrace_core::event::{
     Event, EventBody, ListenerSample, Phase, SocketOwner, SocketSample, TargetId,
 };
 use lagtrace_core::flow::Endpoint;
-use lagtrace_core::live::LiveSocket;
+use lagtrace_core::live::{Ends, LiveSocket};
 use lagtrace_sources::socket::diag::DiagSocket;
 use lagtrace_sources::socket::foreign::find_server;
 use lagtrace_sources::socket::sampler::{Sampler, SamplerPlan};
-use lagtrace_sources::socket::survey::{Choice, Survey};
+use lagtrace_sources::socket::survey::{Choice, Protocols, Survey};
 use lagtrace_sources::{route, timer};
 use rustix::net::sockopt;
 
@@ -78,6 +79,87 @@ fn a_connection_reads_as_ss_prints_it() {
             "{line}"
         );
     }
+}
+
+/// The only socket that a survey finds.
+fn only(choice: Choice) -> LiveSocket {
+    let mut survey = Survey::open(choice).expect("sock_diag");
+    let mut found = survey.look().expect("an answer");
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn a_udp_socket_reads_as_ss_prints_it() {
+    if !can_run(false, &["ss"]) {
+        return;
+    }
+    let reader = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    sockopt::set_socket_recv_buffer_size(&reader, 8_192).expect("ours");
+    let address = reader.local_addr().expect("bound");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    for _ in 0..50 {
+        sender.send_to(&[7; 500], address).expect("it is sent");
+    }
+    let found = only(Choice {
+        protocols: Protocols {
+            tcp: false,
+            udp: true,
+            unix: false,
+        },
+        ports: vec![address.port()],
+        ..Choice::default()
+    });
+    let line = run(&format!("ss -uanOHm sport = {}", address.port()));
+    let memory = found.buffers.expect("a current kernel");
+    let fields: Vec<&str> = line.split(['(', ')', ',']).collect();
+    for ours in [
+        format!("r{}", memory.receive_used),
+        format!("rb{}", memory.receive_limit),
+        format!("d{}", memory.drops),
+    ] {
+        assert!(fields.contains(&ours.as_str()), "{ours} {line}");
+    }
+    assert!(memory.drops > 0 && found.is_full() == Some(true), "{line}");
+    assert_eq!(found.state, "UNCONN");
+}
+
+#[test]
+fn a_unix_socket_reads_as_ss_prints_it() {
+    if !can_run(false, &["ss"]) {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("lthost-{}.sock", std::process::id()));
+    let path = path.to_str().expect("plain letters").to_owned();
+    let listener = UnixListener::bind(&path).expect("a free path");
+    let waiting = UnixStream::connect(&path).expect("it listens");
+    let mut survey = Survey::open(Choice {
+        protocols: Protocols {
+            tcp: false,
+            udp: false,
+            unix: true,
+        },
+        paths: vec![path.clone()],
+        listening: true,
+        ..Choice::default()
+    })
+    .expect("sock_diag");
+    let found = survey.look().expect("an answer");
+    std::fs::remove_file(&path).expect("ours");
+    let [found] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    let line = run(&format!("ss -xlnOHe src {path}"));
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let Ends::Unix { inode, peer, .. } = &found.ends else {
+        panic!("{found:?}");
+    };
+    let queues = [found.receive_queue, found.send_queue].map(|n| n.to_string());
+    assert_eq!(fields[2..4], queues.each_ref().map(String::as_str));
+    assert_eq!(queues[0], "1");
+    assert_eq!(fields[4..6], [path.as_str(), &inode.to_string()], "{line}");
+    assert_eq!(*peer, None);
+    drop((listener, waiting));
 }
 
 /// Asks over all connections in turn.
@@ -265,7 +347,10 @@ fn a_survey_finds_both_ends_and_their_options() {
         ..Choice::default()
     });
     let find = |local: Endpoint, is_listener: bool| {
-        let is_it = |s: &&LiveSocket| s.local == local && (s.state == "LISTEN") == is_listener;
+        let is_it = |s: &&LiveSocket| {
+            let is_here = matches!(s.ends, Ends::Ip { local: own, .. } if own == local);
+            is_here && (s.state == "LISTEN") == is_listener
+        };
         let found = chosen.iter().find(is_it).expect("it is there");
         assert!(found.is_chosen && found.namespace.is_none());
         assert!(found.holders.iter().any(|holder| holder.pid == own));

@@ -1,0 +1,268 @@
+//! Settings of the kernel, held against what the counters say of them.
+//!
+//! A setting is accused by a difference only: of a counter that rises when
+//! something runs into it, between the first look and the last. One look shows
+//! the settings and says nothing of them.
+
+use crate::facts::Facts;
+use crate::live::{KernelLimits, KernelSetting, LiveSocket, Protocol};
+use crate::report::{Bearing, Limit};
+
+/// Counters that speak of a setting.
+struct Rule {
+    setting: &'static str,
+    /// Their names (`net/ipv4/proc.c`, `net/core/net-procfs.c`), and what one
+    /// count is.
+    counted: &'static [(&'static str, &'static str)],
+    proof: Proof,
+}
+
+/// When a count accuses the setting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Always: nothing else makes it rise.
+    Count,
+    /// Where a socket lost something that was as large as the setting allows:
+    /// most limits are the program's own.
+    Socket,
+    /// Never: other things make it rise, too.
+    None,
+}
+
+const ACCEPT: &str = "net.core.somaxconn";
+const RECEIVE_DEFAULT: &str = "net.core.rmem_default";
+const RECEIVE_MOST: &str = "net.core.rmem_max";
+const TRACKED: &str = "net.netfilter.nf_conntrack_max";
+const TRACKED_NOW: &str = "net.netfilter.nf_conntrack_count";
+
+const RULES: [Rule; 9] = [
+    Rule {
+        setting: ACCEPT,
+        counted: &[(
+            "TcpExt:ListenOverflows",
+            "connections found an accept queue full",
+        )],
+        proof: Proof::Socket,
+    },
+    // The listener's backlog bounds the same queue (`inet_csk_reqsk_queue_is_full()`).
+    Rule {
+        setting: "net.ipv4.tcp_max_syn_backlog",
+        counted: &[
+            ("TcpExt:TCPReqQFullDrop", "SYNs dropped for a full queue"),
+            (
+                "TcpExt:TCPReqQFullDoCookies",
+                "SYNs answered with a cookie for a full queue",
+            ),
+        ],
+        proof: Proof::None,
+    },
+    Rule {
+        setting: "net.ipv4.tcp_mem",
+        counted: &[("TcpExt:TCPMemoryPressures", "times TCP's memory ran short")],
+        proof: Proof::Count,
+    },
+    // A buffer may be set by hand.
+    Rule {
+        setting: "net.ipv4.tcp_rmem",
+        counted: &[(
+            "TcpExt:PruneCalled",
+            "times a receive buffer was full and searched for room",
+        )],
+        proof: Proof::None,
+    },
+    Rule {
+        setting: RECEIVE_DEFAULT,
+        counted: &[("Udp:RcvbufErrors", "datagrams found a receive buffer full")],
+        proof: Proof::Socket,
+    },
+    Rule {
+        setting: RECEIVE_MOST,
+        counted: &[("Udp:RcvbufErrors", "datagrams found a receive buffer full")],
+        proof: Proof::Socket,
+    },
+    Rule {
+        setting: "net.core.netdev_max_backlog",
+        counted: &[(
+            "Softnet:Dropped",
+            "packets found a processor's queue of this host full",
+        )],
+        proof: Proof::Count,
+    },
+    // The time that a round may take ends it, too, and the next one follows.
+    Rule {
+        setting: "net.core.netdev_budget",
+        counted: &[(
+            "Softnet:TimeSqueeze",
+            "times a processor of this host stopped receiving with packets left",
+        )],
+        proof: Proof::None,
+    },
+    Rule {
+        setting: TRACKED,
+        counted: &[
+            ("Conntrack:Drop", "packets dropped for a full table"),
+            (
+                "Conntrack:EarlyDrop",
+                "connections pushed out of a full table",
+            ),
+        ],
+        proof: Proof::Count,
+    },
+];
+
+/// The settings in the order in which they were read.
+pub(super) fn limits(facts: &Facts) -> Vec<Limit> {
+    let Some(limits) = &facts.limits else {
+        return Vec::new();
+    };
+    let settings = limits.settings.iter();
+    let shown = settings.filter(|setting| setting.name != TRACKED_NOW);
+    shown.map(|setting| limit(facts, limits, setting)).collect()
+}
+
+fn limit(facts: &Facts, limits: &KernelLimits, setting: &KernelSetting) -> Limit {
+    let (bearing, text) = bearing(facts, setting);
+    let in_use = limits
+        .settings
+        .iter()
+        .find(|other| setting.name == TRACKED && other.name == TRACKED_NOW);
+    let in_use = in_use.map(|now| format!("{} in use", now.value));
+    let words: Vec<String> = text.into_iter().chain(in_use).collect();
+    Limit {
+        name: setting.name.clone(),
+        value: setting.value.clone(),
+        namespace: limits.namespace,
+        bearing,
+        text: (!words.is_empty()).then(|| words.join("; ")),
+    }
+}
+
+fn bearing(facts: &Facts, setting: &KernelSetting) -> (Bearing, Option<String>) {
+    let Some(rule) = RULES.iter().find(|rule| rule.setting == setting.name) else {
+        return (Bearing::Shown, None);
+    };
+    let differences: Option<Vec<(u64, &str)>> = rule
+        .counted
+        .iter()
+        .map(|(counter, what)| Some((facts.counter(counter)?, *what)))
+        .collect();
+    let Some(differences) = differences else {
+        return (Bearing::Shown, None);
+    };
+    let is_hit = |&&(count, _): &&(u64, &str)| count > 0;
+    let told: Vec<String> = match differences.iter().any(|(count, _)| *count > 0) {
+        true => differences.iter().filter(is_hit).map(words).collect(),
+        false => {
+            let none = differences.iter().take(1).map(words).collect::<String>();
+            return (Bearing::Cleared, Some(none));
+        }
+    };
+    let told = told.join(", ");
+    match rule.proof {
+        Proof::Count => (Bearing::Evidence, Some(told)),
+        Proof::Socket => at_sockets(facts, setting, &told),
+        Proof::None => (Bearing::Shown, Some(told)),
+    }
+}
+
+fn words((count, what): &(u64, &str)) -> String {
+    format!("{count} {what}")
+}
+
+/// Whose loss it was, among the sockets that were looked at.
+fn at_sockets(facts: &Facts, setting: &KernelSetting, told: &str) -> (Bearing, Option<String>) {
+    let seen = facts.live.list.values();
+    let lost: Vec<&LiveSocket> = seen
+        .filter(|seen| seen.full.count > 0 && seen.dropped().is_some_and(|dropped| dropped > 0))
+        .map(|seen| &seen.socket)
+        .filter(|socket| limit_of(setting, socket).is_some())
+        .collect();
+    if lost.is_empty() {
+        let text = format!("{told}, at none of the sockets above as far as was seen");
+        return (Bearing::Shown, Some(text));
+    }
+    let ends: Vec<String> = lost.iter().map(|socket| socket.ends.local()).collect();
+    let ends = ends.join(", ");
+    let is_at_limit = |socket: &&LiveSocket| limit_of(setting, socket) == Some(true);
+    match lost.iter().any(is_at_limit) {
+        true => {
+            let text = format!("{told}: {ends}, as large as this setting allows");
+            (Bearing::Evidence, Some(text))
+        }
+        false => {
+            let text = format!("{told}: {ends}, whose limit is another");
+            (Bearing::Cleared, Some(text))
+        }
+    }
+}
+
+/// Whether the socket's queue is as long as the setting makes it; `None` where
+/// it has no such queue.
+fn limit_of(setting: &KernelSetting, socket: &LiveSocket) -> Option<bool> {
+    let value: u32 = setting.value.parse().ok()?;
+    let is_listener = socket.state == "LISTEN" && socket.protocol == Protocol::Tcp;
+    let receive = socket.buffers.map(|buffers| buffers.receive_limit);
+    let receive = receive.filter(|_| socket.protocol == Protocol::Udp);
+    match setting.name.as_str() {
+        ACCEPT => is_listener.then_some(socket.send_queue == value),
+        RECEIVE_DEFAULT => Some(receive? == value),
+        // The kernel doubles what a program sets.
+        RECEIVE_MOST => Some(receive? == value.saturating_mul(2)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CounterChange, CounterScope};
+
+    fn facts(counter: Option<u64>) -> Facts {
+        let setting = |name: &str, value: &str| KernelSetting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let change = counter.map(|rise| CounterChange {
+            name: "Softnet:Dropped".to_owned(),
+            before: 7,
+            after: 7 + rise,
+            scope: CounterScope::Both,
+        });
+        Facts {
+            limits: Some(KernelLimits {
+                namespace: None,
+                settings: vec![
+                    setting("net.core.netdev_max_backlog", "1000"),
+                    setting(TRACKED, "262144"),
+                    setting(TRACKED_NOW, "262143"),
+                    setting("net.core.default_qdisc", "fq"),
+                ],
+            }),
+            counters: change.into_iter().collect(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn only_a_difference_accuses_a_setting() {
+        let first = |counter| {
+            let limit = limits(&facts(counter)).swap_remove(0);
+            (limit.bearing, limit.text.unwrap_or_default())
+        };
+        assert_eq!(first(None), (Bearing::Shown, String::new()));
+        let (bearing, text) = first(Some(0));
+        assert_eq!(bearing, Bearing::Cleared);
+        assert!(text.starts_with("0 packets"), "{text}");
+        let (bearing, text) = first(Some(12));
+        assert_eq!(bearing, Bearing::Evidence);
+        assert!(text.starts_with("12 packets"), "{text}");
+    }
+
+    #[test]
+    fn a_table_that_is_nearly_full_is_shown_and_not_accused() {
+        let list = limits(&facts(None));
+        assert_eq!(list.len(), 3);
+        assert_eq!(list[1].bearing, Bearing::Shown);
+        assert_eq!(list[1].text.as_deref(), Some("262143 in use"));
+    }
+}

@@ -1,0 +1,52 @@
+//! What of a UDP socket's state loses datagrams.
+
+use super::lost::{Loss, lost};
+use crate::facts::SeenSocket;
+use crate::live::Buffers;
+
+/// What is lost, or is about to be.
+pub(super) fn remarks(seen: &SeenSocket) -> Vec<String> {
+    let Some(buffers) = seen.socket.buffers else {
+        return Vec::new();
+    };
+    let told = [dropped(seen, &buffers), filling(seen, &buffers)];
+    told.into_iter().flatten().collect()
+}
+
+/// Datagrams that found the receive buffer full, or had a wrong checksum: the
+/// kernel counts both in one (`__udp_queue_rcv_skb()`).
+fn dropped(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
+    let limit = kibibytes(buffers.receive_limit);
+    let loss = Loss {
+        names: ["datagram", "datagrams"],
+        room: &format!("its receive buffer of {limit}{}", by_hand(seen)),
+        slow: "the process reads more slowly than they come",
+        otherwise: "bursts between them, or datagrams with errors",
+    };
+    lost(seen, &loss)
+}
+
+/// A buffer that has no room now, though nothing was lost yet.
+fn filling(seen: &SeenSocket, buffers: &Buffers) -> Option<String> {
+    let is_full = seen.socket.is_full() == Some(true);
+    (is_full && buffers.drops == 0).then(|| {
+        format!(
+            "{} of the {} of its receive buffer{} wait to be read: what finds no room is dropped.",
+            kibibytes(buffers.receive_used),
+            kibibytes(buffers.receive_limit),
+            by_hand(seen)
+        )
+    })
+}
+
+fn by_hand(seen: &SeenSocket) -> &'static str {
+    let options = seen.socket.options.unwrap_or_default();
+    match options.is_receive_buffer_set {
+        Some(true) => " (set by hand)",
+        _ => "",
+    }
+}
+
+fn kibibytes(bytes: u32) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
+}

@@ -1,0 +1,151 @@
+//! What `lagtrace sockets` says of the kernel's limits, in a network namespace
+//! of its own, where nobody else moves the counters.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+
+use super::program::{during, has_root, has_tool, lagtrace};
+
+/// A namespace that is removed again.
+struct Namespace(String);
+
+impl Namespace {
+    fn new() -> Self {
+        let namespace = Self(format!("lagtrace-limits-{}", std::process::id()));
+        ip(&["netns", "add", &namespace.0]);
+        ip(&["-n", &namespace.0, "link", "set", "lo", "up"]);
+        namespace
+    }
+
+    /// Runs `work` in a thread there; programs that it starts are there too.
+    fn visit(&self, work: impl FnOnce() + Send) {
+        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        thread::scope(|scope| {
+            let visitor = scope.spawn(|| {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                work();
+            });
+            visitor.join().unwrap();
+        });
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // A failed test says more than that this failed, too.
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    assert!(
+        Command::new("ip")
+            .args(arguments)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// A listener that accepts nothing, of the given backlog.
+fn listener(backlog: i32) -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, backlog).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// More attempts to connect than find room, at once.
+fn crowd(address: SocketAddr) -> Vec<Option<TcpStream>> {
+    let attempt = move || TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
+    let attempts: Vec<_> = (0..12).map(|_| thread::spawn(attempt)).collect();
+    let connected = attempts.into_iter().map(|attempt| attempt.join().unwrap());
+    connected.collect()
+}
+
+/// Follows sockets for two seconds, while `work` is done.
+fn followed(arguments: &[&str], work: impl FnOnce()) -> Value {
+    let follow = [
+        "sockets", "-f", "-i", "20ms", "-d", "2500ms", "--format", "json",
+    ];
+    let run = during(follow.iter().chain(arguments), |_| {
+        sleep(Duration::from_millis(1000));
+        work();
+    });
+    run.expect(0).json()
+}
+
+fn limit<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let list = report["limits"].as_array().unwrap();
+    list.iter().find(|limit| limit["name"] == name).unwrap()
+}
+
+fn remarks(report: &Value) -> String {
+    let list = report["live"].as_array().unwrap();
+    list.iter().map(|s| s["remarks"].to_string()).collect()
+}
+
+#[test]
+fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
+    let test = "a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows";
+    if !has_root(test) || !has_tool(test, "ip") {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.visit(|| {
+        fs::write("/proc/sys/net/core/somaxconn", "3").unwrap();
+        let somaxconn = "net.core.somaxconn";
+        let quiet = followed(&["-l"], || ());
+        assert_eq!(limit(&quiet, somaxconn)["bearing"], "cleared");
+        assert_eq!(limit(&quiet, somaxconn)["value"], "3");
+
+        let (_short, address) = listener(1);
+        let own = followed(&["-l"], || drop(crowd(address)));
+        assert_eq!(limit(&own, somaxconn)["bearing"], "cleared", "{own:#}");
+        assert!(remarks(&own).contains("attempts to connect were dropped"));
+        assert!(remarks(&own).contains("accepts more slowly"), "{own:#}");
+
+        let (_long, address) = listener(100);
+        let all = followed(&["-l"], || drop(crowd(address)));
+        assert_eq!(limit(&all, somaxconn)["bearing"], "evidence", "{all:#}");
+        let text = limit(&all, somaxconn)["text"].to_string();
+        assert!(text.contains(&address.to_string()), "{text}");
+        let counted = all["counters"].as_array().unwrap();
+        let overflows = |c: &&Value| c["name"] == "TcpExt:ListenOverflows";
+        assert!(
+            counted
+                .iter()
+                .any(|c| overflows(&c) && c["change"].as_u64() > Some(0))
+        );
+
+        let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = reader.local_addr().unwrap();
+        let lost = followed(&["-u"], || {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for _ in 0..2000 {
+                sender.send_to(&[7; 1000], target).unwrap();
+            }
+        });
+        assert_eq!(
+            limit(&lost, "net.core.rmem_default")["bearing"],
+            "evidence",
+            "{lost:#}"
+        );
+        assert_eq!(limit(&lost, "net.core.rmem_max")["bearing"], "cleared");
+
+        // One look shows the limits and says nothing of them.
+        let once = lagtrace(["sockets", "--format", "json"]).expect(0).json();
+        let list = once["limits"].as_array().unwrap();
+        assert!(list.iter().all(|limit| limit["bearing"] == "shown"));
+        assert!(once["counters"].as_array().unwrap().is_empty());
+        let text = lagtrace(["sockets"]).expect(0).stdout;
+        assert!(text.contains("net.core.somaxconn 3"), "{text}");
+    });
+}

@@ -1,0 +1,151 @@
+//! Which sockets a survey asks for.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use lagtrace_core::flow::Endpoint;
+use lagtrace_core::live::{Ends, Holder, LiveSocket};
+
+use super::cgroup::Groups;
+use super::diag::States;
+use super::record::TcpState;
+
+/// Which sockets are asked for: those that meet all that is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Of these kinds.
+    pub protocols: Protocols,
+    /// With one of these ports on either side; empty: any.
+    pub ports: Vec<u16>,
+    /// With one of these at either end; empty, and no path: any.
+    pub ends: Vec<End>,
+    /// Unix sockets of one of these paths, and their peers.
+    pub paths: Vec<String>,
+    /// Held by one of these processes; empty: any.
+    pub pids: Vec<u32>,
+    /// Held by a process of one of these names (`comm`); empty: any.
+    pub names: Vec<String>,
+    /// Of one of these control groups or containers; `None`: any.
+    pub groups: Option<Groups>,
+    /// Listeners only.
+    pub listening: bool,
+    /// In all states, those of connections that are over among them.
+    pub all_states: bool,
+    /// Over IPv4 (`Some(false)`) or IPv6 (`Some(true)`) only.
+    pub is_v6: Option<bool>,
+}
+
+/// Kinds of sockets; TCP by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    /// TCP.
+    pub tcp: bool,
+    /// UDP.
+    pub udp: bool,
+    /// Unix sockets of all three kinds.
+    pub unix: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self {
+            tcp: true,
+            udp: false,
+            unix: false,
+        }
+    }
+}
+
+/// An end of a connection, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port; `None`: any.
+    pub port: Option<u16>,
+}
+
+impl End {
+    fn is(&self, end: &Endpoint) -> bool {
+        end.addr == self.address && self.port.is_none_or(|port| end.port == port)
+    }
+}
+
+impl Choice {
+    pub(super) fn states(&self) -> States {
+        match (self.listening, self.all_states) {
+            (true, _) => States::LISTENING,
+            (false, true) => States::of(&TcpState::ALL),
+            (false, false) => States::CONNECTED
+                .with(States::OPENING)
+                .with(States::of(&[TcpState::SynSent])),
+        }
+    }
+
+    /// UDP has no listeners: what takes datagrams from anybody is one.
+    pub(super) fn udp_states(&self) -> States {
+        match self.listening {
+            true => States::of(&[TcpState::Close]),
+            false => States::of(&[TcpState::Close, TcpState::Established]),
+        }
+    }
+
+    pub(super) fn unix_states(&self) -> States {
+        let bound = States::of(&[TcpState::Listen, TcpState::Close]);
+        match (self.listening, self.all_states) {
+            (true, _) => bound,
+            (false, true) => States::of(&TcpState::ALL),
+            (false, false) => bound.with(States::of(&[TcpState::Established])),
+        }
+    }
+
+    /// Whether it is a Unix socket of a path that is asked for.
+    pub(super) fn has_path(&self, socket: &LiveSocket) -> bool {
+        match &socket.ends {
+            Ends::Unix { path, .. } => path.as_ref().is_some_and(|path| self.paths.contains(path)),
+            Ends::Ip { .. } => false,
+        }
+    }
+
+    /// Whether its ends are asked for; `at_paths` are the inodes of the sockets
+    /// that have a path which is.
+    pub(super) fn is_meant(&self, socket: &LiveSocket, at_paths: &HashSet<u32>) -> bool {
+        let is_any = self.ends.is_empty() && self.paths.is_empty();
+        match &socket.ends {
+            Ends::Ip { local, remote } => {
+                let ends = [local, remote];
+                let is_port = |end: &&Endpoint| self.ports.contains(&end.port);
+                let is_end = |end: &&Endpoint| self.ends.iter().any(|asked| asked.is(end));
+                (self.ports.is_empty() || ends.iter().any(is_port))
+                    && (is_any || ends.iter().any(is_end))
+                    && self.is_v6.is_none_or(|v6| local.addr.is_ipv6() == v6)
+            }
+            Ends::Unix { path, inode, peer } => {
+                // One that is neither bound nor connected says nothing.
+                let is_used = path.is_some() || peer.is_some() || socket.state != "UNCONN";
+                let mut ends = peer.iter().chain([inode]);
+                (is_used || self.all_states)
+                    && (is_any || ends.any(|inode| at_paths.contains(inode)))
+                    && self.ports.is_empty()
+                    && self.is_v6.is_none()
+            }
+        }
+    }
+
+    /// Whether its holders and its control group are asked for: it is enough
+    /// that one holder meets what is said.
+    pub(super) fn is_held_by_meant(&self, cgroup: Option<u64>, holders: &[Holder]) -> bool {
+        let by_pid = |holder: &Holder| self.pids.is_empty() || self.pids.contains(&holder.pid);
+        let by_name = |holder: &Holder| self.names.is_empty() || self.names.contains(&holder.name);
+        let own = |groups: &Groups| cgroup.is_some_and(|id| groups.has_socket(id));
+        let by_group = |holder: &Holder| match &self.groups {
+            Some(groups) => own(groups) || groups.has_process(holder.pid),
+            None => true,
+        };
+        let is_any = self.pids.is_empty() && self.names.is_empty();
+        is_any && self.groups.as_ref().is_none_or(own)
+            || holders
+                .iter()
+                .any(|holder| by_pid(holder) && by_name(holder) && by_group(holder))
+    }
+}

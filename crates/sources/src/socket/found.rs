@@ -1,0 +1,106 @@
+//! The kernel's records of sockets in the words of the core.
+
+use lagtrace_core::live::{Ends, LiveSocket, Protocol, Timer};
+
+use super::record::SocketRecord;
+use super::unix::UnixRecord;
+
+/// A socket, and what joins it with processes.
+pub(super) struct Found {
+    pub(super) socket: LiveSocket,
+    /// Inode of the descriptors that refer to it; 0 when none does.
+    pub(super) inode: u32,
+    /// Number of its creator's control group.
+    pub(super) cgroup: Option<u64>,
+}
+
+impl Found {
+    /// A TCP or UDP socket.
+    pub(super) fn ip(namespace: Option<u64>, protocol: Protocol, record: SocketRecord) -> Self {
+        let (timer, expires) = record.timer;
+        let ends = Ends::Ip {
+            local: record.local,
+            remote: record.remote,
+        };
+        let socket = LiveSocket {
+            uid: record.uid,
+            receive_queue: record.receive_queue,
+            send_queue: record.send_queue,
+            timer: timer.name().map(|name| Timer {
+                name: name.to_owned(),
+                expires_ns: u64::try_from(expires.as_nanos()).unwrap_or(u64::MAX),
+            }),
+            buffers: record.memory,
+            congestion: record.congestion,
+            tcp: record.info,
+            ..plain(
+                namespace,
+                protocol,
+                record.cookie,
+                record.state.name(),
+                ends,
+            )
+        };
+        Self {
+            socket,
+            inode: record.inode,
+            cgroup: record.cgroup,
+        }
+    }
+
+    /// A Unix socket, of which the kernel does not tell the control group.
+    pub(super) fn unix(namespace: Option<u64>, record: UnixRecord) -> Self {
+        let ends = Ends::Unix {
+            path: record.path,
+            inode: record.inode,
+            peer: record.peer,
+        };
+        let socket = LiveSocket {
+            uid: record.uid.unwrap_or_default(),
+            receive_queue: record.receive_queue,
+            send_queue: record.send_queue,
+            buffers: record.memory,
+            ..plain(
+                namespace,
+                record.protocol,
+                record.cookie,
+                record.state.name(),
+                ends,
+            )
+        };
+        Self {
+            socket,
+            inode: record.inode,
+            cgroup: None,
+        }
+    }
+}
+
+/// A socket of which no more is known than this.
+fn plain(
+    namespace: Option<u64>,
+    protocol: Protocol,
+    cookie: u64,
+    state: &'static str,
+    ends: Ends,
+) -> LiveSocket {
+    LiveSocket {
+        protocol,
+        namespace,
+        cookie,
+        state,
+        ends,
+        holders: Vec::new(),
+        cgroup: None,
+        container: None,
+        uid: 0,
+        receive_queue: 0,
+        send_queue: 0,
+        timer: None,
+        buffers: None,
+        congestion: None,
+        tcp: None,
+        options: None,
+        is_chosen: false,
+    }
+}
