@@ -54,7 +54,7 @@ const RESPONSE_BYTES: u32 = 16;
 const BATCH: usize = 16_384;
 /// More records in a second than this are more than a busy machine should
 /// spend on being watched: fewer connections are looked at one by one then.
-const MOST_RECORDS: f64 = 50_000.0;
+const MOST_RECORDS: f64 = 20_000.0;
 /// How often that is looked at.
 const ADJUSTED_EVERY: Duration = Duration::from_millis(100);
 /// At least one in so many connections stays in the sample.
