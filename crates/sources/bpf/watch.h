@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
  * What watch.bpf.c hands to lagtrace: the layout of its records.
- * crates/sources/src/kernel/record.rs reads them and must agree with it.
+ * crates/sources/src/kernel/attached/record.rs reads them and must agree with it.
  */
 #ifndef LAGTRACE_WATCH_H
 #define LAGTRACE_WATCH_H

@@ -11,8 +11,6 @@
 mod attached;
 #[cfg(feature = "live")]
 mod attached;
-#[cfg(feature = "live")]
-mod record;
 
 use std::io;
 use std::path::PathBuf;

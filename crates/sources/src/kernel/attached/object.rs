@@ -1,0 +1,140 @@
+//! The programs for the kernel: loaded, and attached to their tracepoints.
+
+use std::io;
+
+use libbpf_rs::btf::{Btf, BtfType};
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject};
+
+use crate::kernel::KernelError;
+
+/// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
+const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
+/// What can be done without, and what is not seen then.
+const OPTIONAL: [(&str, &str); 3] = [
+    ("sock_recv_length", "when programs read"),
+    (
+        "sock_send_length",
+        "when programs wrote, and what was held back",
+    ),
+    (
+        "inet_sock_set_state",
+        "the last request of connections that end",
+    ),
+];
+
+/// Programs at work, until their links go.
+pub(super) struct Attached {
+    pub(super) object: Object,
+    pub(super) links: Vec<Link>,
+    /// Tracepoints that are missing.
+    pub(super) missing: Vec<String>,
+}
+
+/// Loads and attaches the programs, those of `without` left out.
+pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, KernelError> {
+    // What the library would print goes into the error instead.
+    libbpf_rs::set_print(None);
+    let (object, mut missing) = load(config, &lacking(without)).or_else(|error| {
+        // One that is not needed may be what it does not take.
+        load(config, &OPTIONAL.map(|(name, _)| name)).map_err(|_| error)
+    })?;
+    let links = attach(&object, &mut missing)?;
+    Ok(Attached {
+        object,
+        links,
+        missing,
+    })
+}
+
+fn configure(open: &mut OpenObject, config: &[u8]) -> Result<(), KernelError> {
+    let is_config = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".rodata.config");
+    for mut map in open.maps_mut() {
+        if is_config(map.name())
+            && let Some(place) = map
+                .initial_value_mut()
+                .and_then(|all| all.get_mut(..config.len()))
+        {
+            place.copy_from_slice(config);
+            return Ok(());
+        }
+    }
+    let source = io::Error::from(io::ErrorKind::NotFound);
+    Err(KernelError::Refused {
+        program: "its own settings".to_owned(),
+        source,
+    })
+}
+
+/// The tracepoints that this kernel does not have, or that are not wanted.
+fn lacking(without: &[String]) -> Vec<&'static str> {
+    let types = Btf::from_vmlinux().ok();
+    let is_there = |name: &str| {
+        let hook = format!("btf_trace_{name}");
+        let found = types
+            .as_ref()
+            .map(|types| types.type_by_name::<BtfType<'_>>(&hook).is_some());
+        found.unwrap_or(true) && !without.iter().any(|other| other == name)
+    };
+    let names = OPTIONAL.iter().map(|&(name, _)| name);
+    names.filter(|name| !is_there(name)).collect()
+}
+
+/// Loads the programs but for those that `lacking` names, which come back.
+fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), KernelError> {
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(|error| refused("reading its own programs", &error))?;
+    configure(&mut open, config)?;
+    for mut program in open.progs_mut() {
+        if lacking.iter().any(|&name| program.name() == name) {
+            program.set_autoload(false);
+        }
+    }
+    let object = open
+        .load()
+        .map_err(|error| refused("the programs", &error))?;
+    Ok((
+        object,
+        lacking.iter().map(|&name| name.to_owned()).collect(),
+    ))
+}
+
+/// A tracepoint that is missing, with what is not seen without it.
+pub(super) fn what_is_missing(name: &str) -> String {
+    match OPTIONAL.iter().find(|(other, _)| *other == name) {
+        Some((_, unseen)) => format!("the tracepoint {name}: {unseen} is not seen"),
+        None => format!("the tracepoint {name}"),
+    }
+}
+
+/// Attaches each program; what is not needed may be missing.
+fn attach(object: &Object, missing: &mut Vec<String>) -> Result<Vec<Link>, KernelError> {
+    let mut links = Vec::new();
+    for program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if missing.contains(&name) {
+            continue;
+        }
+        match program.attach() {
+            Ok(link) => links.push(link),
+            Err(_) if OPTIONAL.iter().any(|&(other, _)| other == name) => missing.push(name),
+            Err(error) => return Err(refused(&name, &error)),
+        }
+    }
+    Ok(links)
+}
+
+pub(super) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
+    let kind = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            return KernelError::NotPermitted(io::ErrorKind::PermissionDenied.into());
+        }
+        libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::Other,
+    };
+    let source = io::Error::new(kind, error.to_string());
+    KernelError::Refused {
+        program: program.to_owned(),
+        source,
+    }
+}

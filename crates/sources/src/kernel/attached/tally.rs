@@ -1,0 +1,98 @@
+//! What the programs have counted, read from their maps.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use lagtrace_core::histogram::Distribution;
+use lagtrace_core::turn::WatchTally;
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, Object, Program};
+
+/// All that is counted so far; what share is in the sample they do not know.
+pub(super) fn tally(object: &Object) -> WatchTally {
+    let tallies = per_processor(object, "tallies", 0);
+    // `struct watch_tally`.
+    let sum = |field: usize| -> u64 {
+        let value = |bytes: &Vec<u8>| word(bytes, field * 8);
+        tallies.iter().map(value).sum()
+    };
+    WatchTally {
+        latency: latency(object),
+        connections: sum(3),
+        sampled_share: 0.0,
+        lost_records: sum(2),
+        lost_connections: sum(4),
+        cost: cost(object),
+    }
+}
+
+/// All turns by their length; `slot_of()` of the programs, turned round.
+fn latency(object: &Object) -> Distribution {
+    let slots = (0..LATENCY_SLOTS).map(|slot| {
+        let counts = per_processor(object, "latencies", slot);
+        let count = counts.iter().map(|bytes| word(bytes, 0)).sum();
+        (slot_end(slot), count)
+    });
+    Distribution::from_buckets(slots)
+}
+
+fn per_processor(object: &Object, name: &str, key: u32) -> Vec<Vec<u8>> {
+    let map = object.maps().find(|map| map.name() == name);
+    let key = key.to_ne_bytes();
+    let values = map.and_then(|map| map.lookup_percpu(&key, MapFlags::ANY).ok().flatten());
+    values.unwrap_or_default()
+}
+
+/// What the programs took, if the kernel counts that
+/// (`kernel.bpf_stats_enabled`).
+fn cost(object: &Object) -> Option<Duration> {
+    let id = |program: Program<'_>| Program::id_from_fd(program.as_fd()).ok();
+    let ours: Vec<u32> = object.progs().filter_map(id).collect();
+    let programs = ProgInfoIter::default().filter(|program| ours.contains(&program.id));
+    let nanos: u64 = programs.map(|program| program.run_time_ns).sum();
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
+}
+
+/// `LATENCY_SLOTS` of `bpf/watch.h`.
+const LATENCY_SLOTS: u32 = 320;
+
+/// The longest time that counts in a slot, in ns.
+fn slot_end(slot: u32) -> u64 {
+    let (exponent, step) = (slot / 8, u64::from(slot % 8));
+    let end = match exponent {
+        0 => step + 1,
+        _ => (9 + step) << (exponent - 1),
+    };
+    (end << 8) - 1
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the programs do it (`slot_of()` in `bpf/watch.bpf.c`).
+    fn slot_of(latency: u64) -> u32 {
+        let value = latency >> 8;
+        match value {
+            0..8 => u32::try_from(value).unwrap_or_default(),
+            _ => {
+                let exponent = value.ilog2();
+                let step = u32::try_from(value >> (exponent - 3) & 7).unwrap_or_default();
+                ((exponent - 2) * 8 + step).min(LATENCY_SLOTS - 1)
+            }
+        }
+    }
+
+    #[test]
+    fn a_slots_end_is_its_longest() {
+        for slot in 0..LATENCY_SLOTS - 1 {
+            assert_eq!(slot_of(slot_end(slot)), slot, "{slot}");
+            assert_eq!(slot_of(slot_end(slot) + 1), slot + 1, "{slot}");
+        }
+    }
+}
