@@ -42,6 +42,7 @@ mod quantity;
 mod route;
 mod score;
 mod sockets;
+mod stages;
 mod stream;
 mod sweep;
 mod table;

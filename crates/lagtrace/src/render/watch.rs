@@ -1,13 +1,9 @@
 //! What watching the kernel showed.
 
-use lagtrace_core::report::{Report, Stage, Watch, WatchedService};
+use lagtrace_core::report::{Report, Watch, WatchedService};
 
 use crate::render::page::{Page, Tone};
-use crate::render::quantity;
-use crate::render::table::{Align, Content, Table, plain};
-
-/// Columns of a full bar.
-const BAR: usize = 24;
+use crate::render::{quantity, stages};
 
 /// What each stage is, by its name.
 const MEANINGS: [(&str, &str); 4] = [
@@ -25,7 +21,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for service in watch.services.iter().filter(|service| service.turns > 0) {
         page.blank();
         page.paragraph(2, Tone::Plain, &one(service));
-        page.table(2, &stages(service));
+        page.table(2, &stages::table(&service.stages, &MEANINGS));
     }
 }
 
@@ -68,29 +64,4 @@ fn one(service: &WatchedService) -> String {
         service.service,
         quantity::counted(service.turns, "request", "requests"),
     )
-}
-
-fn stages(service: &WatchedService) -> Table {
-    let mean = |stage: &Stage| stage.time_ns.mean as f64;
-    let whole: f64 = service.stages.iter().map(mean).sum();
-    let mut table = Table::new(&[
-        (Align::Left, ""),
-        (Align::Right, "p50"),
-        (Align::Right, "p99"),
-        (Align::Right, "mean"),
-        (Align::Bar(BAR), ""),
-        (Align::Left, ""),
-    ]);
-    for stage in service.stages.iter().filter(|stage| stage.time_ns.max > 0) {
-        let meaning = MEANINGS.iter().find(|(name, _)| *name == stage.name);
-        table.row(vec![
-            plain(stage.name.clone()),
-            plain(quantity::duration(stage.time_ns.p50)),
-            plain(quantity::duration(stage.time_ns.p99)),
-            plain(quantity::duration(stage.time_ns.mean)),
-            (Tone::Plain, Content::Share(mean(stage) / whole.max(1.0))),
-            plain(meaning.map_or("", |(_, meaning)| meaning)),
-        ]);
-    }
-    table
 }

@@ -142,15 +142,31 @@ impl Group {
     }
 }
 
-fn cgroup(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
+/// The number of a group of version 2; `None` if there is no such one.
+#[cfg(feature = "live")]
+pub(crate) fn number_of(asked: &str) -> Option<u64> {
     let mounts = mounts();
-    let path = match asked.trim_end_matches('/') {
+    let path = path_of(asked, &mounts);
+    let mount = mounts.iter().find(|mount| mount.is_unified)?;
+    fs::metadata(mount.folder(&path))
+        .ok()
+        .map(|found| found.ino())
+}
+
+/// The group's path, where it may be asked for as it is mounted.
+fn path_of(asked: &str, mounts: &[Mount]) -> String {
+    match asked.trim_end_matches('/') {
         "" => "/".to_owned(),
         path => mounts
             .iter()
             .find_map(|mount| mount.path_in(path))
             .unwrap_or_else(|| format!("/{}", path.trim_start_matches('/'))),
-    };
+    }
+}
+
+fn cgroup(asked: &str, all: &[Membership]) -> Result<Group, GroupError> {
+    let mounts = mounts();
+    let path = path_of(asked, &mounts);
     let group = Group::Cgroup(path.clone());
     let has_processes = || {
         let mut paths = all.iter().flat_map(Membership::paths);

@@ -1,13 +1,10 @@
 //! What is to be watched, as the programs read it (`struct watch_config`).
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::kernel::{KernelError, MAX_PORTS, WatchOptions};
+use crate::socket::cgroup;
 
-/// Where cgroups of version 2 are.
-const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Payload kept of a turn's first segment, in bytes: a request's line, and a
 /// response's status.
 const REQUEST_BYTES: u32 = 64;
@@ -31,7 +28,7 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
         *place = port;
     }
     let count = u32::try_from(options.ports.len()).unwrap_or_default();
-    let cgroup = options.cgroup.as_deref().map(cgroup_id).transpose()?;
+    let cgroup = options.cgroup.as_deref().map(numbered).transpose()?;
     let (request, response) = match options.keeps_payload {
         true => (REQUEST_BYTES, RESPONSE_BYTES),
         false => (0, 0),
@@ -45,23 +42,9 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     Ok(bytes)
 }
 
-/// The kernel's number of a cgroup is its directory's inode.
-fn cgroup_id(path: &Path) -> Result<u64, KernelError> {
-    let is_mounted = CGROUPS.iter().any(|mount| path.starts_with(mount));
-    let below = path.strip_prefix("/").unwrap_or(path);
-    let places = match is_mounted {
-        true => vec![path.to_owned()],
-        false => CGROUPS.map(|mount| Path::new(mount).join(below)).to_vec(),
-    };
-    // The mount's own folder may be one of version 1.
-    let is_group = |place: &&PathBuf| place.join("cgroup.controllers").exists();
-    let found = places
-        .iter()
-        .filter(is_group)
-        .find_map(|place| fs::metadata(place).ok());
-    found
-        .map(|directory| directory.ino())
-        .ok_or_else(|| KernelError::NoCgroup {
-            path: path.to_owned(),
-        })
+fn numbered(path: &Path) -> Result<u64, KernelError> {
+    let number = cgroup::number_of(&path.to_string_lossy());
+    number.ok_or_else(|| KernelError::NoCgroup {
+        path: path.to_owned(),
+    })
 }
