@@ -48,7 +48,15 @@ fn serve(listener: TcpListener, pieces: &'static [&'static [u8]], pause: Duratio
     thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
         let mut buffer = [0; 256];
-        while connection.read(&mut buffer).unwrap_or(0) > 0 {
+        let mut asked = Vec::new();
+        while let Ok(1..) = connection
+            .read(&mut buffer)
+            .inspect(|&len| asked.extend(&buffer[..len]))
+        {
+            if !asked.ends_with(b"\r\n\r\n") {
+                continue;
+            }
+            asked.clear();
             thread::sleep(pause);
             for piece in pieces {
                 connection.write_all(piece).unwrap();
@@ -63,7 +71,7 @@ fn watched(
     pieces: &'static [&'static [u8]],
     pause: Duration,
 ) -> Seen {
-    watched_at("127.0.0.1", options, pieces, pause)
+    watched_at("127.0.0.1", options, pieces, pause, Duration::ZERO)
 }
 
 /// The same at an address of choice.
@@ -72,6 +80,8 @@ fn watched_at(
     options: impl FnOnce(u16) -> WatchOptions,
     pieces: &'static [&'static [u8]],
     pause: Duration,
+    // Between the two halves of a request.
+    halves: Duration,
 ) -> Seen {
     // One at a time: what is watched is all of this host.
     static ONE: Mutex<()> = Mutex::new(());
@@ -89,7 +99,12 @@ fn watched_at(
     let mut client = TcpStream::connect(address).unwrap();
     let mut answer = vec![0; pieces.concat().len()];
     for _ in 0..REQUESTS {
-        client.write_all(REQUEST).unwrap();
+        if !halves.is_zero() {
+            client.write_all(&REQUEST[..10]).unwrap();
+            thread::sleep(halves);
+        }
+        let rest = if halves.is_zero() { 0 } else { 10 };
+        client.write_all(&REQUEST[rest..]).unwrap();
         client.read_exact(&mut answer).unwrap();
     }
     drop(client);
@@ -290,7 +305,13 @@ fn ipv6_is_watched_alike() {
     if !may_watch("ipv6_is_watched_alike") {
         return;
     }
-    let seen = watched_at("::1", of_port, &[b"head", b"body"], Duration::ZERO);
+    let seen = watched_at(
+        "::1",
+        of_port,
+        &[b"head", b"body"],
+        Duration::ZERO,
+        Duration::ZERO,
+    );
     assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
     let turn = &seen.turns[0];
     assert!(
@@ -346,4 +367,20 @@ fn a_control_group_is_watched_and_no_other() {
     let seen = watched(group(&format!("/{name}")), &[b"answer"], Duration::ZERO);
     std::fs::remove_dir(mount.join(&name)).unwrap();
     assert_eq!(seen.turns.len(), 0, "nothing runs in that group");
+}
+
+/// The server's kernel acknowledges the first half, which is no answer.
+#[test]
+fn an_acknowledgement_within_a_request_ends_no_turn() {
+    if !may_watch("an_acknowledgement_within_a_request_ends_no_turn") {
+        return;
+    }
+    let halves = Duration::from_millis(60);
+    let seen = watched_at("127.0.0.1", of_port, &[b"answer"], Duration::ZERO, halves);
+    assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.turns);
+    assert!(
+        seen.turns.iter().all(|turn| turn.duration() >= halves),
+        "{:#?}",
+        seen.turns
+    );
 }
