@@ -36,13 +36,12 @@ struct watch_control {
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
-	__u32 pad;
+	/* Whether a sample is looked at in detail now. */
+	__u32 is_detailed;
 };
 
 /* What happened, for each processor. */
 struct watch_tally {
-	__u64 turns;
-	__u64 records;
 	/* For want of room in the ring. */
 	__u64 lost_records;
 	__u64 connections;
@@ -83,21 +82,19 @@ struct ends {
  * nanoseconds, 0 where there was no such moment. */
 struct turn_record {
 	__u8 kind;
-	/* The socket had TCP_NODELAY (or corked) when it was last written to. */
-	__u8 nonagle;
-	__u16 reads;
+	__u8 pad;
+	__u16 pad2;
 	__u32 writes;
 	struct ends ends;
 	/* The first and last bytes asked of us arrived. */
 	__u64 arrived_at;
 	__u64 arrived_last_at;
-	/* The program read first and last. */
+	/* The program read first. */
 	__u64 read_at;
-	__u64 read_last_at;
 	/* It wrote first and last. */
 	__u64 written_at;
 	__u64 written_last_at;
-	/* The first and last bytes of its answer went to the device. */
+	/* TCP sent the first and last bytes of its answer. */
 	__u64 sent_at;
 	__u64 sent_last_at;
 	/* The longest time that written bytes stayed unsent by Nagle's
@@ -107,8 +104,6 @@ struct turn_record {
 	__u32 holds;
 	/* Of those, the ones that an acknowledgement ended. */
 	__u32 holds_acked;
-	__u64 received_bytes;
-	__u64 sent_bytes;
 	__u32 pid;
 	__u32 tid;
 	char comm[16];

@@ -22,6 +22,9 @@ const OPTIONAL: [(&str, &str); 3] = [
     ),
 ];
 
+/// What shows single segments; attached only while they are wanted.
+const OF_SEGMENTS: [&str; 2] = ["netif_receive_skb", "net_dev_queue"];
+
 /// Programs at work, until their links go.
 pub(super) struct Attached {
     pub(super) object: Object,
@@ -38,7 +41,7 @@ pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, Ke
         // One that is not needed may be what it does not take.
         load(config, &OPTIONAL.map(|(name, _)| name)).map_err(|_| error)
     })?;
-    let links = attach(&object, &mut missing)?;
+    let links = attach(&object, |name| !OF_SEGMENTS.contains(&name), &mut missing)?;
     Ok(Attached {
         object,
         links,
@@ -107,12 +110,21 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches each program; what is not needed may be missing.
-fn attach(object: &Object, missing: &mut Vec<String>) -> Result<Vec<Link>, KernelError> {
+/// Attaches what shows single segments, until the links go.
+pub(super) fn segments(object: &Object) -> Result<Vec<Link>, KernelError> {
+    attach(object, |name| OF_SEGMENTS.contains(&name), &mut Vec::new())
+}
+
+/// Attaches the programs that are wanted; what is not needed may be missing.
+fn attach(
+    object: &Object,
+    is_wanted: impl Fn(&str) -> bool,
+    missing: &mut Vec<String>,
+) -> Result<Vec<Link>, KernelError> {
     let mut links = Vec::new();
     for program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        if missing.contains(&name) {
+        if !is_wanted(&name) || missing.contains(&name) {
             continue;
         }
         match program.attach() {

@@ -98,16 +98,16 @@ impl<'a> Fields<'a> {
             arrived: self.moment(48)??,
             arrived_last: self.moment(56)??,
             read: self.moment(64)?,
-            written: self.moment(80)?,
-            written_last: self.moment(88)?,
-            sent: self.moment(96)??,
-            sent_last: self.moment(104)??,
+            written: self.moment(72)?,
+            written_last: self.moment(80)?,
+            sent: self.moment(88)??,
+            sent_last: self.moment(96)??,
             writes: self.u32(4)?,
             held: Held {
-                times: self.u32(128)?,
-                after_arrival: self.u32(132)?,
-                total: Duration::from_nanos(self.u64(120)?),
-                longest: Duration::from_nanos(self.u64(112)?),
+                times: self.u32(120)?,
+                after_arrival: self.u32(124)?,
+                total: Duration::from_nanos(self.u64(112)?),
+                longest: Duration::from_nanos(self.u64(104)?),
             },
         })
     }
@@ -122,13 +122,13 @@ impl<'a> Fields<'a> {
 
     /// Who read the turn's first bytes.
     fn program(&self) -> Option<Option<Program>> {
-        let name: [u8; 16] = self.array(160)?;
+        let name: [u8; 16] = self.array(136)?;
         let end = name
             .iter()
             .position(|&byte| byte == 0)
             .unwrap_or(name.len());
         let name = String::from_utf8_lossy(name.get(..end)?).into_owned();
-        let (pid, tid) = (self.u32(152)?, self.u32(156)?);
+        let (pid, tid) = (self.u32(128)?, self.u32(132)?);
         Some((pid > 0).then_some(Program { pid, tid, name }))
     }
 }
@@ -148,7 +148,7 @@ mod tests {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 176;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 152;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }
