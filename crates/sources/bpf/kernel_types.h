@@ -80,6 +80,7 @@ struct sk_buff {
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;
+	__s64 tstamp;
 	char cb[48];
 	unsigned char *head;
 	unsigned char *data;

@@ -6,7 +6,8 @@
  *
  * Every turn of every watched connection is timed, in what its socket carries
  * for us (watch/turns.h). Turns that took long are handed up, and while there
- * is room for it all turns and segments (watch/segments.h) of a sample.
+ * is room for it all turns and segments (watch/segments.h) of a sample, with
+ * what the threads that answer did (watch/threads.h).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -18,6 +19,7 @@
 #include "watch.h"
 
 #include "watch/connections.h"
+#include "watch/threads.h"
 #include "watch/turns.h"
 #include "watch/segments.h"
 

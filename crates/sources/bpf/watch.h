@@ -36,8 +36,10 @@ struct watch_control {
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
-	/* Whether a sample is looked at in detail now. */
-	__u32 is_detailed;
+	/* Which look it is, while a sample is looked at in detail; 0: none. */
+	__u32 look;
+	/* What is to be added to CLOCK_REALTIME for CLOCK_MONOTONIC, in ns. */
+	__s64 monotonic;
 };
 
 /* What happened, for each processor. */
@@ -75,20 +77,22 @@ struct ends {
 	__u16 local_port;
 	__u16 remote_port;
 	__u16 family;
-	__u16 pad;
+	__u16 protocol;
 };
 
 /* A turn: what came, and what was sent for it. Times are CLOCK_MONOTONIC in
  * nanoseconds, 0 where there was no such moment. */
 struct turn_record {
 	__u8 kind;
-	__u8 pad;
-	__u16 pad2;
+	/* What the thread did meanwhile is known. */
+	__u8 has_thread;
+	__u16 pad;
 	__u32 writes;
 	struct ends ends;
-	/* The first and last bytes asked of us arrived. */
+	/* The first bytes asked of us arrived, and TCP got them; it got the last. */
 	__u64 arrived_at;
-	__u64 arrived_last_at;
+	__u64 delivered_at;
+	__u64 delivered_last_at;
 	/* The program read first. */
 	__u64 read_at;
 	/* It wrote first and last. */
@@ -104,6 +108,14 @@ struct turn_record {
 	__u32 holds;
 	/* Of those, the ones that an acknowledgement ended. */
 	__u32 holds_acked;
+	/* Its thread was ready and without a processor: before it read, and from
+	 * there to its last write; and asleep there. */
+	__u64 queued_unread;
+	__u64 queued;
+	__u64 slept;
+	/* It waited for somebody whom it asked; 0: it is not known to have asked. */
+	__u64 asked_for;
+	struct ends asked;
 	__u32 pid;
 	__u32 tid;
 	char comm[16];

@@ -10,6 +10,7 @@ use crate::facts::ServiceTurns;
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
+use crate::turn::Stage;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
@@ -70,8 +71,10 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
 
 /// Requests that lay in the sockets' queues for most of the time.
 fn unread(turns: &ServiceTurns) -> Option<Candidate> {
-    let [unread, program, ..] = &turns.stages;
-    let (unread, program) = (unread.mean()?, program.mean()?);
+    let unread = turns.stage(Stage::Unread).mean()?;
+    let program =
+        [Stage::Program, Stage::Waiting].map(|stage| turns.stage(stage).mean().unwrap_or_default());
+    let program: Duration = program.iter().sum();
     (unread >= NOTABLE && unread > program).then(|| {
         candidate(
             UNREAD,

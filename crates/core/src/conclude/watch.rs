@@ -2,7 +2,7 @@
 
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
-use crate::report::{Figures, Remark, Stage, Tally, Watch, WatchedService};
+use crate::report::{AskedService, Figures, Remark, Stage, Tally, Watch, WatchedService};
 use crate::turn::ServedTurn;
 
 /// What was watched; `None` where nothing was.
@@ -39,6 +39,15 @@ fn service(at: Endpoint, turns: &ServiceTurns) -> WatchedService {
         stages: stages
             .map(|(name, took)| Stage {
                 name: (*name).to_owned(),
+                time_ns: Figures::from(took),
+            })
+            .collect(),
+        threaded: turns.threaded,
+        asked: turns
+            .asked
+            .iter()
+            .map(|(whom, took)| AskedService {
+                service: whom.map(|whom| whom.to_string()),
                 time_ns: Figures::from(took),
             })
             .collect(),
@@ -82,8 +91,8 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say(
             "watch-sampled",
             format!(
-                "So many requests came that {:.1} % of the connections were looked at one by \
-                 one; the latency of all of them is counted.",
+                "So many requests came that only {:.1} % of them were looked at one by one; the \
+                 latency of all of them is counted.",
                 tally.sampled_share * 100.0
             ),
         );

@@ -38,11 +38,28 @@ pub struct WatchedService {
     pub turns: u64,
     /// How long they took.
     pub latency_ns: Figures,
-    /// Where that went, of those whose stages are known: `unread` in the
-    /// socket's queue, `program` from the first read to the last write, `held`
-    /// by Nagle's algorithm, `sending` for windows, pacing and the rest.
+    /// Where that went, of those whose stages are known: `stack` until TCP had
+    /// them, `unread` in the socket's queue, `run-queue` with the program's
+    /// thread ready and without a processor, `program` from the first read to
+    /// the last write, `waiting` with the thread asleep there, `held` by
+    /// Nagle's algorithm, `sending` for windows, pacing and the rest.
     pub stages: Vec<Stage>,
+    /// Of the turns, those whose thread was looked at: without that `run-queue`
+    /// counts as `unread` or `program`, and `waiting` as `program`.
+    pub threaded: u64,
+    /// Who was asked for the requests by the threads that answered them.
+    pub asked: Vec<AskedService>,
     /// How often Nagle's algorithm held something back, and of those how often
     /// something had arrived when it let go.
     pub released_by_arrival: Tally,
+}
+
+/// Another service that was asked while a request was being answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedService {
+    /// Its address; `None` for a Unix socket, and for what has no one address.
+    pub service: Option<String>,
+    /// How long the thread waited for it for one request, over the requests
+    /// for which it is known to have been asked.
+    pub time_ns: Figures,
 }

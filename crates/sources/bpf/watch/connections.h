@@ -21,7 +21,8 @@ const volatile struct watch_config config SEC(".rodata.config") = {};
 struct connection {
 	struct ends ends;
 	__u64 arrived_at;
-	__u64 arrived_last_at;
+	__u64 delivered_at;
+	__u64 delivered_last_at;
 	__u64 read_at;
 	__u64 written_at;
 	__u64 written_last_at;
@@ -39,6 +40,16 @@ struct connection {
 	__u32 sent_seq;
 	__u32 held_seq;
 	__u32 hash;
+	/* What its thread did meanwhile, as struct turn_record has it, and the
+	 * thread's sums when it began; 0 as look: unknown. */
+	__u64 queued_unread;
+	__u64 queued;
+	__u64 queued_before;
+	__u64 slept;
+	__u64 slept_before;
+	__u64 asked_for;
+	struct ends asked;
+	__u32 look;
 	__u32 pid;
 	__u32 tid;
 	/* Something was written that had not been sent then. */
@@ -145,7 +156,7 @@ static __always_inline bool is_sampled(__u32 hash)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
 
-	return now && now->is_detailed && (hash & now->sample_mask) == 0;
+	return now && now->look && (hash & now->sample_mask) == 0;
 }
 
 static __always_inline __u64 fold(const __be32 *words)

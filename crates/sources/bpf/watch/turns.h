@@ -6,6 +6,9 @@
 
 #define FLAG_FIN 0x01
 
+/* No segment takes longer through the stack, in ns. */
+#define LONGEST_STAMPED 1000000000
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LATENCY_SLOTS);
@@ -42,12 +45,13 @@ static __always_inline void hand_up_turn(const struct connection *c)
 		return;
 	}
 	r->kind = RECORD_TURN;
+	r->has_thread = c->look != 0;
 	r->pad = 0;
-	r->pad2 = 0;
 	r->writes = c->writes;
 	r->ends = c->ends;
 	r->arrived_at = c->arrived_at;
-	r->arrived_last_at = c->arrived_last_at;
+	r->delivered_at = c->delivered_at;
+	r->delivered_last_at = c->delivered_last_at;
 	r->read_at = c->read_at;
 	r->written_at = c->written_at;
 	r->written_last_at = c->written_last_at;
@@ -57,6 +61,11 @@ static __always_inline void hand_up_turn(const struct connection *c)
 	r->held = c->held;
 	r->holds = c->holds;
 	r->holds_acked = c->holds_acked;
+	r->queued_unread = c->queued_unread;
+	r->queued = c->queued;
+	r->slept = c->slept;
+	r->asked_for = c->asked_for;
+	r->asked = c->asked;
 	r->pid = c->pid;
 	r->tid = c->tid;
 	__builtin_memcpy(r->comm, c->comm, sizeof(r->comm));
@@ -82,9 +91,25 @@ static __always_inline void close_turn(struct connection *c)
 	c->arrived_at = 0;
 }
 
-static __always_inline void begin_turn(struct connection *c, __u64 now)
+/* When the segment came in, where the kernel stamps that (some socket of the
+ * host asks for SO_TIMESTAMP); else now. */
+static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
 {
-	c->arrived_at = now;
+	struct watch_control *with = bpf_map_lookup_elem(&control, &zero);
+	__u64 at;
+
+	if (!with || !with->look || !skb->tstamp)
+		return now;
+	at = skb->tstamp + with->monotonic;
+	/* Somebody may have set the clock. */
+	return at < now && now - at < LONGEST_STAMPED ? at : now;
+}
+
+static __always_inline void begin_turn(struct connection *c, __u64 arrived, __u64 now)
+{
+	c->arrived_at = arrived;
+	c->delivered_at = now;
+	c->look = 0;
 	c->read_at = 0;
 	c->written_at = c->written_last_at = 0;
 	c->sent_at = c->sent_last_at = 0;
@@ -166,10 +191,16 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	if (!c->arrived_at || c->sent_last_at) {
 		close_turn(c);
-		begin_turn(c, now);
+		begin_turn(c, came_in(skb, now), now);
 	}
-	c->arrived_last_at = now;
+	c->delivered_last_at = now;
 	return 0;
+}
+
+static __always_inline bool is_watched(struct sock *sk)
+{
+	return sk->sk_protocol == IPPROTO_TCP && is_watched_port(sk->__sk_common.skc_num) &&
+	       is_watched_program();
 }
 
 /* The program has read, `ret` bytes or an error. */
@@ -179,11 +210,16 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	struct connection *c;
 	__u64 id;
 
-	if (ret <= 0 || sk->sk_protocol != IPPROTO_TCP || !is_watched_port(sk->__sk_common.skc_num) ||
-	    !is_watched_program())
+	if (ret <= 0)
 		return 0;
+	if (!is_watched(sk)) {
+		thread_is_answered(sk);
+		return 0;
+	}
 	c = connection_of(sk, true);
-	if (!c || c->read_at)
+	if (c && c->is_client)
+		thread_is_answered(sk);
+	if (!c || c->is_client || c->read_at)
 		return 0;
 	c->read_at = bpf_ktime_get_ns();
 	id = bpf_get_current_pid_tgid();
@@ -192,6 +228,8 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 		c->tid = id;
 		bpf_get_current_comm(c->comm, sizeof(c->comm));
 	}
+	if (c->arrived_at)
+		thread_reads(c);
 	return 0;
 }
 
@@ -214,10 +252,15 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	struct tcp_sock *tp;
 	__u64 now;
 
-	if (ret <= 0 || sk->sk_protocol != IPPROTO_TCP || !is_watched_port(sk->__sk_common.skc_num) ||
-	    !is_watched_program())
+	if (ret <= 0)
 		return 0;
+	if (!is_watched(sk)) {
+		thread_asks(sk);
+		return 0;
+	}
 	c = connection_of(sk, true);
+	if (c && c->is_client)
+		thread_asks(sk);
 	if (!c || c->is_client)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
@@ -227,6 +270,7 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	/* TCP's own stamp of what this write sent is as good as the clock. */
 	now = c->is_unsent || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
 	settle(c, tp, departed(tp, now));
+	thread_writes(c, !c->written_at);
 	if (!c->written_at)
 		c->written_at = now;
 	c->written_last_at = now;

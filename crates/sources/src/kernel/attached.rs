@@ -9,6 +9,7 @@ mod tally;
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
@@ -17,8 +18,9 @@ use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::event::PointId;
 use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, attached, refused, segments, what_is_missing};
+use self::object::{Attached, attached, of_look, refused, what_is_missing};
 use self::record::{Told, read};
 use self::sampling::Sampling;
 use self::settings::config;
@@ -40,8 +42,12 @@ pub struct Watch {
     object: Object,
     /// Detach when they are dropped.
     links: Vec<Link>,
-    /// Those that show segments, while they are looked at.
-    of_segments: Vec<Link>,
+    /// Those that show segments and threads, while they are looked at.
+    of_look: Vec<Link>,
+    /// As long as a socket asks for them, arriving segments are stamped.
+    stamps: Option<UdpSocket>,
+    /// Tracepoints to do without, and what is not seen then.
+    lacking: Vec<String>,
     missing: Vec<String>,
     clock: Clock,
     decoder: Decoder,
@@ -89,7 +95,8 @@ impl Watch {
                 source,
             });
         }
-        let missing = missing.iter().map(|name| what_is_missing(name)).collect();
+        let lacking = missing;
+        let missing = lacking.iter().map(|name| what_is_missing(name)).collect();
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&object, Rc::clone(&inbox))?;
         let slow_from = options
@@ -98,9 +105,11 @@ impl Watch {
         let mut watch = Self {
             ring,
             inbox,
-            of_segments: Vec::new(),
+            of_look: Vec::new(),
+            stamps: None,
             object,
             links,
+            lacking,
             missing,
             clock: Clock::new(),
             decoder: Decoder::new(),
@@ -161,7 +170,7 @@ impl Watch {
     /// Detaches, and takes in what was left.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.links.clear();
-        self.of_segments.clear();
+        self.of_look.clear();
         let mut before = self.number;
         loop {
             self.take(&mut visit);
@@ -185,19 +194,25 @@ impl Watch {
     /// Has the programs look at what is to be looked at.
     fn apply(&mut self) -> Result<(), KernelError> {
         if !self.sampling.is_on {
-            self.of_segments.clear();
-        } else if self.of_segments.is_empty() {
-            self.of_segments = segments(&self.object)?;
+            self.of_look.clear();
+            self.stamps = None;
+        } else if self.of_look.is_empty() {
+            self.of_look = of_look(&self.object, &self.lacking)?;
+            self.stamps = stamping().ok();
         }
         self.control()
     }
 
-    /// Tells the programs what is in the sample.
+    /// Tells the programs what is in the sample (`struct watch_control`).
     fn control(&self) -> Result<(), KernelError> {
-        let mut value = [0; 16];
-        value[..8].copy_from_slice(&self.sampling.slow_from.to_ne_bytes());
-        value[8..12].copy_from_slice(&self.sampling.mask.to_ne_bytes());
-        value[12..].copy_from_slice(&u32::from(self.sampling.is_on).to_ne_bytes());
+        let sampling = &self.sampling;
+        let look = if sampling.is_on { sampling.looks } else { 0 };
+        // Somebody may have set the clock since the last look.
+        let monotonic = -Clock::new().offset();
+        let mut value = sampling.slow_from.to_ne_bytes().to_vec();
+        value.extend(sampling.mask.to_ne_bytes());
+        value.extend(look.to_ne_bytes());
+        value.extend(monotonic.to_ne_bytes());
         let Some(map) = self.object.maps().find(|map| map.name() == "control") else {
             return Ok(());
         };
@@ -217,6 +232,14 @@ impl Watch {
             },
         }
     }
+}
+
+/// A socket for whose sake the kernel stamps all that arrives
+/// (`net/core/sock.c: sock_enable_timestamp()`); nothing is sent to it.
+fn stamping() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    Ok(socket)
 }
 
 /// The observation point in a namespace: what is the same connection by its

@@ -88,7 +88,8 @@ fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
             remote: client,
             program: None,
             arrived: at(begin),
-            arrived_last: at(begin),
+            delivered: at(begin),
+            delivered_last: at(begin),
             read: Some(at(begin + 10)),
             written: Some(at(begin + PROGRAM)),
             written_last: Some(at(begin + PROGRAM + 1)),
@@ -101,6 +102,8 @@ fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
                 total: longest,
                 longest,
             },
+            thread: None,
+            asked: None,
         }
     })
 }

@@ -29,6 +29,8 @@ pub(super) struct Sampling {
     pub(super) slow_from: u64,
     /// Whether the sample is looked at now.
     pub(super) is_on: bool,
+    /// How often a look began.
+    pub(super) looks: u32,
     /// Whether there are pauses.
     has_pauses: bool,
     /// When the present look or pause began, and how long a look is.
@@ -44,6 +46,7 @@ impl Sampling {
             mask: 0,
             slow_from,
             is_on: true,
+            looks: 1,
             has_pauses: false,
             since: now,
             length: SHORTEST,
@@ -95,6 +98,8 @@ impl Sampling {
 
     fn begin_look(&mut self, now: Instant, slow: Duration) -> bool {
         self.is_on = true;
+        // Never 0, which is none.
+        self.looks = self.looks.wrapping_add(1).max(1);
         self.since = now;
         self.length = (slow * OF_SLOW).clamp(SHORTEST, LONGEST);
         true
@@ -110,7 +115,12 @@ mod tests {
     /// Judges each tenth of a second for `seconds`, with `per_connection`
     /// records a second of each of 4,096 connections; the share of the time in
     /// which it looked, and the records that came.
-    fn run(sampling: &mut Sampling, begin: &mut Instant, per_second: f64, seconds: u32) -> (f64, u64) {
+    fn run(
+        sampling: &mut Sampling,
+        begin: &mut Instant,
+        per_second: f64,
+        seconds: u32,
+    ) -> (f64, u64) {
         let (mut looked, mut records) = (0, sampling.records);
         let before = records;
         for _ in 0..seconds * 10 {
@@ -121,7 +131,10 @@ mod tests {
             }
             sampling.judge(records, *begin, || SLOW);
         }
-        (f64::from(looked) / f64::from(seconds * 10), records - before)
+        (
+            f64::from(looked) / f64::from(seconds * 10),
+            records - before,
+        )
     }
 
     #[test]
