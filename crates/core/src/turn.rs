@@ -20,6 +20,8 @@ pub struct ServedTurn {
     /// When the first byte arrived: as the device's driver handed it over
     /// where the kernel stamped that, else as `delivered`.
     pub arrived: Timestamp,
+    /// When the network stack took it up; `None` where that was not looked at.
+    pub entered: Option<Timestamp>,
     /// When TCP got it.
     pub delivered: Timestamp,
     /// When TCP got the last one.
@@ -71,8 +73,10 @@ pub struct Asked {
 /// Where the time of a turn went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Arrived, and not yet with TCP: backlog of softirqs, filters, the
-    /// program's own hold on the socket.
+    /// Arrived, and not yet taken up by the network stack: softirqs are late.
+    Backlog,
+    /// On its way through the stack to TCP: filters, routing, the program's own
+    /// hold on the socket.
     Stack,
     /// In the socket's queue.
     Unread,
@@ -116,7 +120,8 @@ pub struct Program {
 
 impl ServedTurn {
     /// The names of each [`Stage`], in their order.
-    pub const STAGES: [&'static str; 7] = [
+    pub const STAGES: [&'static str; 8] = [
+        "backlog",
         "stack",
         "unread",
         "run-queue",
@@ -137,7 +142,7 @@ impl ServedTurn {
     ///
     /// What went to the device while the program was still writing counts as
     /// the program's time but for what Nagle's algorithm held.
-    pub fn stages(&self) -> Option<[Duration; 7]> {
+    pub fn stages(&self) -> Option<[Duration; 8]> {
         let delivered = self.delivered.max(self.arrived).min(self.sent_last);
         let read = self.read?.max(delivered).min(self.sent_last);
         let written = self.written_last?.max(read).min(self.sent_last);
@@ -152,8 +157,11 @@ impl ServedTurn {
         let queued_unread = thread.queued_unread.min(lying);
         let queued = thread.queued.min(inside);
         let slept = thread.slept.min(inside - queued);
+        let entered = self.entered.unwrap_or(self.arrived);
+        let entered = entered.max(self.arrived).min(delivered);
         Some([
-            delivered.since(self.arrived),
+            entered.since(self.arrived),
+            delivered.since(entered),
             lying - queued_unread,
             queued_unread + queued,
             inside - queued - slept,
@@ -172,8 +180,7 @@ pub struct WatchTally {
     pub latency: Distribution,
     /// Connections met.
     pub connections: u64,
-    /// Share of the connections whose segments and turns were handed up one
-    /// by one, 0 to 1: the latest, where it changed.
+    /// Share of the turns that were handed up one by one, 0 to 1.
     pub sampled_share: f64,
     /// Observations lost for want of room.
     pub lost_records: u64,
@@ -181,6 +188,18 @@ pub struct WatchTally {
     pub lost_connections: u64,
     /// Processor time of the programs in the kernel, where it was counted.
     pub cost: Option<Duration>,
+    /// What the quotas of the watched programs' control groups did meanwhile;
+    /// `None` where they have none, or that cannot be read.
+    pub throttling: Option<Throttling>,
+}
+
+/// Control groups that had used up their processor time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// In so many periods (`nr_throttled` of `cpu.stat`).
+    pub periods: u64,
+    /// For so long, summed over processors (`throttled_usec`).
+    pub time: Duration,
 }
 
 #[cfg(test)]
@@ -200,6 +219,7 @@ mod tests {
             remote: end(40_000),
             program: None,
             arrived: at(0),
+            entered: Some(at(5)),
             delivered: at(20),
             delivered_last: at(20),
             read: Some(at(100)),
@@ -225,11 +245,11 @@ mod tests {
 
     #[test]
     fn stages_tile_the_turn() {
-        let micros = |stages: [Duration; 7]| stages.map(|stage| stage.as_micros());
+        let micros = |stages: [Duration; 8]| stages.map(|stage| stage.as_micros());
         let turn = turn();
         assert_eq!(
             turn.stages().map(micros),
-            Some([20, 50, 80, 50, 200, 39_900, 100])
+            Some([5, 15, 50, 80, 50, 200, 39_900, 100])
         );
         assert_eq!(
             turn.stages().unwrap_or_default().iter().sum::<Duration>(),

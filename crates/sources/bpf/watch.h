@@ -89,8 +89,10 @@ struct turn_record {
 	__u16 pad;
 	__u32 writes;
 	struct ends ends;
-	/* The first bytes asked of us arrived, and TCP got them; it got the last. */
+	/* The first bytes asked of us arrived, the network stack took them up (0:
+	 * not seen), and TCP got them; it got the last. */
 	__u64 arrived_at;
+	__u64 entered_at;
 	__u64 delivered_at;
 	__u64 delivered_last_at;
 	/* The program read first. */

@@ -151,7 +151,7 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
     assert_eq!(seen.standing.tally.lost_records, 0);
     assert_eq!(seen.missing, Vec::<String>::new());
     for turn in &seen.turns {
-        let [_, _, _, program, waiting, held, _] = turn.stages().unwrap();
+        let [_, _, _, _, program, waiting, held, _] = turn.stages().unwrap();
         assert!(waiting >= pause, "the program slept: {turn:#?}");
         assert!(program < waiting, "{turn:#?}");
         assert_eq!(held, Duration::ZERO, "{turn:#?}");

@@ -2,7 +2,9 @@
 
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
-use crate::report::{AskedService, Figures, Remark, Stage, Tally, Watch, WatchedService};
+use crate::report::{
+    AskedService, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
+};
 use crate::turn::ServedTurn;
 
 /// What was watched; `None` where nothing was.
@@ -17,6 +19,10 @@ pub(super) fn watch(turns: &Turns) -> Option<Watch> {
         cost_ns: tally
             .cost
             .map(|cost| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX)),
+        throttling: tally.throttling.map(|throttling| Throttled {
+            periods: throttling.periods,
+            time_ns: u64::try_from(throttling.time.as_nanos()).unwrap_or(u64::MAX),
+        }),
         services: turns
             .services
             .iter()

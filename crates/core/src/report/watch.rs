@@ -14,7 +14,7 @@ pub struct Watch {
     pub latency_ns: Figures,
     /// Connections met.
     pub connections: u64,
-    /// Share of connections that were looked at turn by turn, 0 to 1.
+    /// Share of the requests that were looked at one by one, 0 to 1.
     pub sampled_share: f64,
     /// Observations lost for want of room; what they would have shown is
     /// missing here.
@@ -23,6 +23,9 @@ pub struct Watch {
     pub lost_connections: u64,
     /// Processor time of the programs in the kernel, where it was counted.
     pub cost_ns: Option<u64>,
+    /// What the processor quotas of the programs' control groups did meanwhile;
+    /// `None` where there are none.
+    pub throttling: Option<Throttled>,
     /// What was looked at turn by turn, by the service's address.
     pub services: Vec<WatchedService>,
 }
@@ -38,8 +41,8 @@ pub struct WatchedService {
     pub turns: u64,
     /// How long they took.
     pub latency_ns: Figures,
-    /// Where that went, of those whose stages are known: `stack` until TCP had
-    /// them, `unread` in the socket's queue, `run-queue` with the program's
+    /// Where that went, of those whose stages are known: `backlog` until
+    /// the network stack took them up, `stack` until TCP had them, `unread` in the socket's queue, `run-queue` with the program's
     /// thread ready and without a processor, `program` from the first read to
     /// the last write, `waiting` with the thread asleep there, `held` by
     /// Nagle's algorithm, `sending` for windows, pacing and the rest.
@@ -62,4 +65,13 @@ pub struct AskedService {
     /// How long the thread waited for it for one request, over the requests
     /// for which it is known to have been asked.
     pub time_ns: Figures,
+}
+
+/// Control groups whose quota of processor time was used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// In so many periods.
+    pub periods: u64,
+    /// For so long, summed over processors.
+    pub time_ns: u64,
 }

@@ -21,6 +21,7 @@ const volatile struct watch_config config SEC(".rodata.config") = {};
 struct connection {
 	struct ends ends;
 	__u64 arrived_at;
+	__u64 entered_at;
 	__u64 delivered_at;
 	__u64 delivered_last_at;
 	__u64 read_at;
@@ -75,14 +76,18 @@ struct key {
 	__u32 family;
 };
 
+/* A frame as a device showed it. */
+struct sighting {
+	__u64 at;
+	__u64 skb;
+	__u64 dev;
+	__u32 seq;
+};
+
 /* What is known of it where only its packets are seen. */
 struct flow {
-	__u64 last_in_at;
-	__u64 last_in_skb;
-	__u64 last_out_at;
-	__u64 last_out_skb;
-	__u32 last_in_seq;
-	__u32 last_out_seq;
+	struct sighting last_in;
+	struct sighting last_out;
 	__u32 hash;
 	__u32 namespace;
 	__u8 is_client;

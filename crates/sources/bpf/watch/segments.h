@@ -55,6 +55,20 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
+/* Whether another device showed the same frame just before: its memory may
+ * have become another one's, which then comes from the same device. */
+static __always_inline bool is_copy(struct sighting *last, const struct sk_buff *skb, __be32 seq, __u64 now)
+{
+	bool is_same = last->skb == (__u64)skb && last->seq == seq && last->dev != (__u64)skb->dev &&
+		       now - last->at < COPY_WITHIN;
+
+	last->at = now;
+	last->skb = (__u64)skb;
+	last->dev = (__u64)skb->dev;
+	last->seq = seq;
+	return is_same;
+}
+
 /* What is read of a TCP header. */
 struct tcp_header {
 	__be16 source;
@@ -140,11 +154,8 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (!flow || !is_sampled(flow->hash))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (flow->last_in_skb == (__u64)skb && flow->last_in_seq == tcp.seq && now - flow->last_in_at < COPY_WITHIN)
+	if (is_copy(&flow->last_in, skb, tcp.seq, now))
 		return 0;
-	flow->last_in_skb = (__u64)skb;
-	flow->last_in_seq = tcp.seq;
-	flow->last_in_at = now;
 
 	/* A super-segment longer than IP's length field can say. */
 	if (len <= header_len)
@@ -187,11 +198,8 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (flow->last_out_skb == (__u64)skb && flow->last_out_seq == tcp.seq && now - flow->last_out_at < COPY_WITHIN)
+	if (is_copy(&flow->last_out, skb, tcp.seq, now))
 		return 0;
-	flow->last_out_skb = (__u64)skb;
-	flow->last_out_seq = tcp.seq;
-	flow->last_out_at = now;
 
 	offset = skb->head + skb->network_header - skb->data;
 	if (offset > 256)

@@ -5,6 +5,7 @@
 #define LAGTRACE_WATCH_TURNS_H
 
 #define FLAG_FIN 0x01
+#define MSG_PEEK 2
 
 /* No segment takes longer through the stack, in ns. */
 #define LONGEST_STAMPED 1000000000
@@ -50,6 +51,7 @@ static __always_inline void hand_up_turn(const struct connection *c)
 	r->writes = c->writes;
 	r->ends = c->ends;
 	r->arrived_at = c->arrived_at;
+	r->entered_at = c->entered_at;
 	r->delivered_at = c->delivered_at;
 	r->delivered_last_at = c->delivered_last_at;
 	r->read_at = c->read_at;
@@ -105,9 +107,24 @@ static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
 	return at < now && now - at < LONGEST_STAMPED ? at : now;
 }
 
-static __always_inline void begin_turn(struct connection *c, __u64 arrived, __u64 now)
+/* When the network stack took the segment up; 0 where that was not looked at. */
+static __always_inline __u64 entered(const struct sock *sk, const struct connection *c, const struct sk_buff *skb)
 {
-	c->arrived_at = arrived;
+	struct key key = {};
+	struct flow *flow;
+
+	if (!is_sampled(c->hash))
+		return 0;
+	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &c->ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	return flow && flow->last_in.skb == (__u64)skb ? flow->last_in.at : 0;
+}
+
+static __always_inline void begin_turn(struct connection *c, const struct sock *sk, const struct sk_buff *skb,
+				       __u64 now)
+{
+	c->arrived_at = came_in(skb, now);
+	c->entered_at = entered(sk, c, skb);
 	c->delivered_at = now;
 	c->look = 0;
 	c->read_at = 0;
@@ -191,7 +208,7 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	if (!c->arrived_at || c->sent_last_at) {
 		close_turn(c);
-		begin_turn(c, came_in(skb, now), now);
+		begin_turn(c, sk, skb, now);
 	}
 	c->delivered_last_at = now;
 	return 0;
@@ -210,7 +227,8 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 	struct connection *c;
 	__u64 id;
 
-	if (ret <= 0)
+	/* What is only peeked at stays where it is. */
+	if (ret <= 0 || flags & MSG_PEEK)
 		return 0;
 	if (!is_watched(sk)) {
 		thread_is_answered(sk);

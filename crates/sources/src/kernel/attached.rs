@@ -1,6 +1,7 @@
 //! Loads the programs, attaches them, and takes in what they hand up.
 
 mod object;
+mod quota;
 mod record;
 mod sampling;
 mod settings;
@@ -21,6 +22,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuil
 use nix::sys::socket::{setsockopt, sockopt};
 
 use self::object::{Attached, attached, of_look, refused, what_is_missing};
+use self::quota::Quotas;
 use self::record::{Told, read};
 use self::sampling::Sampling;
 use self::settings::config;
@@ -57,6 +59,7 @@ pub struct Watch {
     /// Observation points are numbered in the order they were met.
     namespaces: Vec<u32>,
     sampling: Sampling,
+    quotas: Quotas,
 }
 
 /// Records as they came, one after the other, with each one's length.
@@ -117,6 +120,7 @@ impl Watch {
             turns: 0,
             namespaces: Vec::new(),
             sampling: Sampling::new(slow_from, Instant::now()),
+            quotas: Quotas::default(),
         };
         watch.apply()?;
         Ok(watch)
@@ -151,6 +155,9 @@ impl Watch {
                 }
                 Some(Told::Turn(turn)) => {
                     self.turns += 1;
+                    if let Some(program) = &turn.program {
+                        self.quotas.meet(program.pid);
+                    }
                     visit(Sighting::Turn(&turn));
                 }
                 None => {}
@@ -228,6 +235,7 @@ impl Watch {
             records: self.number,
             tally: WatchTally {
                 sampled_share: (self.turns as f64 / all as f64).min(1.0),
+                throttling: self.quotas.since(),
                 ..tally
             },
         }

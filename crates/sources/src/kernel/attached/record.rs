@@ -91,33 +91,34 @@ impl<'a> Fields<'a> {
 
     fn turn(&self) -> Option<ServedTurn> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
-        let asked = nanos(160)?;
+        let asked = nanos(168)?;
         Some(ServedTurn {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(208)?,
+            program: self.program(216)?,
             arrived: self.moment(48)??,
-            delivered: self.moment(56)??,
-            delivered_last: self.moment(64)??,
-            read: self.moment(72)?,
-            written: self.moment(80)?,
-            written_last: self.moment(88)?,
-            sent: self.moment(96)??,
-            sent_last: self.moment(104)??,
+            entered: self.moment(56)?,
+            delivered: self.moment(64)??,
+            delivered_last: self.moment(72)??,
+            read: self.moment(80)?,
+            written: self.moment(88)?,
+            written_last: self.moment(96)?,
+            sent: self.moment(104)??,
+            sent_last: self.moment(112)??,
             writes: self.u32(4)?,
             held: Held {
-                longest: nanos(112)?,
-                total: nanos(120)?,
-                times: self.u32(128)?,
-                after_arrival: self.u32(132)?,
+                longest: nanos(120)?,
+                total: nanos(128)?,
+                times: self.u32(136)?,
+                after_arrival: self.u32(140)?,
             },
             thread: (self.bytes.get(1)? > &0).then_some(ThreadTimes {
-                queued_unread: nanos(136)?,
-                queued: nanos(144)?,
-                slept: nanos(152)?,
+                queued_unread: nanos(144)?,
+                queued: nanos(152)?,
+                slept: nanos(160)?,
             }),
             asked: (!asked.is_zero()).then(|| Asked {
-                whom: self.end(168, Side::Remote).filter(|end| end.port > 0),
+                whom: self.end(176, Side::Remote).filter(|end| end.port > 0),
                 time: asked,
             }),
         })
@@ -164,14 +165,14 @@ mod tests {
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
         for kind in 0..=4 {
-            for len in 0..240 {
+            for len in 0..250 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
                     if let Some(first) = bytes.first_mut() {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 232;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 240;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }

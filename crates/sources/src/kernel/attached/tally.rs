@@ -23,6 +23,7 @@ pub(super) fn tally(object: &Object) -> WatchTally {
         lost_records: sum(0),
         lost_connections: sum(2),
         cost: cost(object),
+        throttling: None,
     }
 }
 
