@@ -125,6 +125,9 @@ static __always_inline void begin_turn(struct connection *c, const struct sock *
 {
 	c->arrived_at = came_in(skb, now);
 	c->entered_at = entered(sk, c, skb);
+	/* What came from another namespace of the host is stamped late. */
+	if (c->entered_at && c->entered_at < c->arrived_at)
+		c->arrived_at = c->entered_at;
 	c->delivered_at = now;
 	c->look = 0;
 	c->read_at = 0;
