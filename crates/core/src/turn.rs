@@ -52,7 +52,7 @@ pub struct ServedTurn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// Ready to run and without a processor before it read: the latest such
-    /// time, so at least this.
+    /// times (of 20 µs and more), so at least this.
     pub queued_unread: Duration,
     /// The same from its first read to its last write, all of it.
     pub queued: Duration,

@@ -28,4 +28,5 @@ mod command {
     mod targets;
     mod two_captures;
     mod watch;
+    mod watch_host;
 }

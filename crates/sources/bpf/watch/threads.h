@@ -4,6 +4,16 @@
 #ifndef LAGTRACE_WATCH_THREADS_H
 #define LAGTRACE_WATCH_THREADS_H
 
+/* Times without a processor that are kept of a thread, and from which length
+ * on, in ns: a power of two of them. */
+#define SPANS 8
+#define NOTABLE_SPAN 20000
+
+struct span {
+	__u64 from;
+	__u64 to;
+};
+
 /* A thread that reads what watched connections bring. Times are
  * CLOCK_MONOTONIC in ns. */
 struct thread {
@@ -14,9 +24,10 @@ struct thread {
 	/* Off the processor since, and ready again since; 0: it is not. */
 	__u64 off_since;
 	__u64 ready_since;
-	/* Ready and without a processor: the latest time, and all of them. */
-	__u64 queued_from;
-	__u64 queued_to;
+	/* Ready and without a processor: the latest notable times, and the sum of
+	 * all. */
+	struct span spans[SPANS];
+	__u32 next_span;
 	__u64 queued;
 	/* Asleep, in all. */
 	__u64 slept;
@@ -64,6 +75,15 @@ static __always_inline __u64 overlap(__u64 from, __u64 to, __u64 other_from, __u
 	return end > begin ? end - begin : 0;
 }
 
+static __always_inline __u64 queued_between(const struct thread *t, __u64 from, __u64 to)
+{
+	__u64 sum = 0;
+
+	for (int i = 0; i < SPANS; i++)
+		sum += overlap(from, to, t->spans[i].from, t->spans[i].to);
+	return sum;
+}
+
 /* The thread has begun to read the turn's request. */
 static __always_inline void thread_reads(struct connection *c)
 {
@@ -77,7 +97,7 @@ static __always_inline void thread_reads(struct connection *c)
 	if (!t)
 		return;
 	c->look = look;
-	c->queued_unread = overlap(c->delivered_at, c->read_at, t->queued_from, t->queued_to);
+	c->queued_unread = queued_between(t, c->delivered_at, c->read_at);
 	c->queued_before = t->queued;
 	c->slept_before = t->slept;
 	c->queued = c->slept = c->asked_for = 0;
@@ -155,7 +175,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct thread *t = bpf_task_storage_get(&threads, prev, 0, 0);
-	__u64 now;
+	__u64 now, ready;
 
 	if (t)
 		t->off_since = bpf_ktime_get_ns();
@@ -164,10 +184,15 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		return 0;
 	now = bpf_ktime_get_ns();
 	/* One that nobody woke was ready all the time. */
-	t->queued_from = t->ready_since ? t->ready_since : t->off_since;
-	t->queued_to = now;
-	t->queued += now - t->queued_from;
-	t->slept += t->queued_from - t->off_since;
+	ready = t->ready_since ? t->ready_since : t->off_since;
+	if (now - ready >= NOTABLE_SPAN) {
+		struct span *span = &t->spans[t->next_span++ % SPANS];
+
+		span->from = ready;
+		span->to = now;
+	}
+	t->queued += now - ready;
+	t->slept += ready - t->off_since;
 	t->off_since = t->ready_since = 0;
 	return 0;
 }
