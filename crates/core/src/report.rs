@@ -37,7 +37,7 @@ pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
 pub use sweep::{Sweep, SweepStep};
-pub use watch::{AskedService, Throttled, Watch, WatchedService};
+pub use watch::{AskedService, Dropped, Throttled, Watch, WatchedService};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;

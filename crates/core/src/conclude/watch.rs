@@ -3,7 +3,7 @@
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
 use crate::report::{
-    AskedService, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
+    AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
 use crate::turn::ServedTurn;
 
@@ -23,6 +23,14 @@ pub(super) fn watch(turns: &Turns) -> Option<Watch> {
             periods: throttling.periods,
             time_ns: u64::try_from(throttling.time.as_nanos()).unwrap_or(u64::MAX),
         }),
+        drops: tally
+            .drops
+            .iter()
+            .map(|(reason, packets)| Dropped {
+                reason: reason.clone(),
+                packets: *packets,
+            })
+            .collect(),
         services: turns
             .services
             .iter()
