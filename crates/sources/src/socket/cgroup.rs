@@ -155,7 +155,7 @@ pub(crate) fn number_of(asked: &str) -> Option<u64> {
 
 /// The folders of the groups that limit a process's processor time: its own
 /// and those above it, where the `cpu` controller is.
-#[cfg(feature = "live")]
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
 pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
     let membership = Membership::of(pid);
     let mounts = mounts();
@@ -352,13 +352,16 @@ fn mounts() -> Vec<Mount> {
 fn mount(line: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let is_unified = kind.starts_with("cgroup2 ");
-    let options = kind.rsplit(' ').next().unwrap_or_default();
     let mut words = place.split(' ').skip(3);
     let mount = Mount {
         root: words.next()?.to_owned(),
         point: words.next()?.to_owned(),
         is_unified,
-        has_cpu: !is_unified && options.split(',').any(|one| one == "cpu"),
+        has_cpu: !is_unified
+            && kind
+                .rsplit(' ')
+                .next()
+                .is_some_and(|options| options.split(',').any(|one| one == "cpu")),
     };
     (is_unified || kind.starts_with("cgroup ")).then_some(mount)
 }
