@@ -20,6 +20,7 @@
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
+#define TCP_CLOSE 7
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define EFAULT 14
@@ -113,8 +114,6 @@ static __always_inline bool is_in_groups(void)
 
 static __always_inline bool is_meant_process(__u32 tgid)
 {
-	if (tgid == config.own_tgid)
-		return false;
 	if (config.is_by_pid && !bpf_map_lookup_elem(&pids, &tgid))
 		return false;
 	return !config.is_by_group || is_in_groups();
@@ -264,8 +263,8 @@ static __always_inline bool has_meant_port(const struct call_record *call)
 		return true;
 	if (!(call->flags & CALL_HAS_SOCKET))
 		return false;
-	/* One that has no ports yet may get a meant one. */
-	if (!call->local_port && !call->remote_port)
+	/* One that is not connected yet may get a meant one. */
+	if (call->state == TCP_CLOSE && !call->remote_port)
 		return call->family == AF_INET || call->family == AF_INET6;
 	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
 }

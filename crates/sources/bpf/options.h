@@ -26,8 +26,6 @@ struct call_config {
 	/* Only those of processes in the control groups of the map `groups`, or below. */
 	__u8 is_by_group;
 	__u8 pad[2];
-	/* Not those of this process: our own. */
-	__u32 own_tgid;
 };
 
 /* What happened, for each processor. */

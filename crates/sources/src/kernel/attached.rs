@@ -17,7 +17,8 @@ use lagtrace_core::event::PointId;
 use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 
-use self::object::{Attached, attached, refused, what_is_missing};
+use self::object::{Attached, attached, what_is_missing};
+pub(super) use self::object::{configure, refused};
 use self::record::{Told, read};
 use self::settings::config;
 use self::tally::tally;
@@ -27,7 +28,7 @@ use crate::clock::Clock;
 /// Namespaces told apart; those beyond count as one.
 const MAX_POINTS: usize = 1024;
 /// Where the kernel describes its types.
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Records taken in at once, so that other things get their turn.
 const BATCH: usize = 16_384;
 /// More records in a second than this are more than a busy machine should

@@ -46,7 +46,11 @@ pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, Ke
     })
 }
 
-fn configure(open: &mut OpenObject, config: &[u8]) -> Result<(), KernelError> {
+/// Puts the settings where the programs read them.
+pub(in crate::kernel) fn configure(
+    open: &mut OpenObject,
+    config: &[u8],
+) -> Result<(), KernelError> {
     let is_config = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".rodata.config");
     for mut map in open.maps_mut() {
         if is_config(map.name())
@@ -124,7 +128,8 @@ fn attach(object: &Object, missing: &mut Vec<String>) -> Result<Vec<Link>, Kerne
     Ok(links)
 }
 
-pub(super) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
+/// The library's error as ours.
+pub(in crate::kernel) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
             return KernelError::NotPermitted(io::ErrorKind::PermissionDenied.into());
