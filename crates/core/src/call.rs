@@ -112,6 +112,8 @@ pub struct CalledSocket {
     pub kind: SocketKind,
     /// Whether it is one of IPv6; an IPv4 connection of it is still one of IPv4.
     pub is_v6: bool,
+    /// The kernel chose its port, as it does for TCP's clients.
+    pub is_client: bool,
     /// Its state as `ss` writes it.
     pub state: &'static str,
     /// Its own end; `None` for what has no ports, and for one not bound yet.
@@ -177,6 +179,14 @@ impl SocketCall {
             Request::Shutdown(_) => "shutdown",
             Request::Bind(_) => "bind",
             Request::Connect(_) => "connect",
+        }
+    }
+
+    /// The option's level by name; `None` for other calls.
+    pub fn level(&self) -> Option<String> {
+        match self.request {
+            Request::SetOption { level, .. } => Some(level_name(level)),
+            _ => None,
         }
     }
 
@@ -250,6 +260,21 @@ impl SocketCall {
         }
     }
 
+    /// Whether it switched something on or off that is on or off.
+    pub(crate) fn switched(&self) -> Option<bool> {
+        effect::is_switch(self).then(|| self.number().map(|value| value != 0))?
+    }
+
+    /// Whether the option stood so already; `None` where that was not seen.
+    pub(crate) fn stood_so(&self) -> Option<bool> {
+        Some(self.before? == self.after?)
+    }
+
+    /// What was asked for and what the kernel gave, where that is less.
+    pub(crate) fn cut(&self) -> Option<(i64, i64)> {
+        effect::cut(self)
+    }
+
     /// What the call means for latency, in plain words; `None` where nothing
     /// is known to say.
     pub fn effect(&self) -> Option<String> {
@@ -266,6 +291,16 @@ impl Argument {
 }
 
 impl CalledSocket {
+    /// What it speaks, in words.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            SocketKind::Tcp => "TCP",
+            SocketKind::Udp => "UDP",
+            SocketKind::Unix => "a Unix socket",
+            SocketKind::Other => "a socket",
+        }
+    }
+
     /// What it is, as `strace -yy` writes it: `TCP:[127.0.0.1:80->127.0.0.1:4711]`.
     pub fn label(&self) -> String {
         let family = if self.is_v6 { "v6" } else { "" };

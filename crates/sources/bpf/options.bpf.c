@@ -164,6 +164,21 @@ static __always_inline void note_ends(struct call_record *call, struct sock *sk)
 	BPF_CORE_READ_INTO(&call->remote, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
 }
 
+static __always_inline bool is_tcp(const struct call_record *call)
+{
+	return (call->family == AF_INET || call->family == AF_INET6) && call->type == SOCK_STREAM &&
+	       call->protocol == IPPROTO_TCP;
+}
+
+/* Whether the kernel chose the port, as it does for clients: only then nobody
+ * else may have it (__inet_hash_connect()). */
+static __always_inline bool is_port_chosen(struct sock *sk)
+{
+	struct inet_bind_bucket *bucket = BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_bind_hash);
+
+	return bucket && BPF_CORE_READ(bucket, fastreuse) < 0;
+}
+
 static __always_inline void note_socket(struct call_record *call, struct socket *socket)
 {
 	struct sock *sk = BPF_CORE_READ(socket, sk);
@@ -180,12 +195,8 @@ static __always_inline void note_socket(struct call_record *call, struct socket 
 	call->protocol = BPF_CORE_READ(sk, sk_protocol);
 	if (call->family == AF_INET || call->family == AF_INET6)
 		note_ends(call, sk);
-}
-
-static __always_inline bool is_tcp(const struct call_record *call)
-{
-	return (call->family == AF_INET || call->family == AF_INET6) && call->type == SOCK_STREAM &&
-	       call->protocol == IPPROTO_TCP;
+	if (is_tcp(call) && is_port_chosen(sk))
+		call->flags |= CALL_IS_CLIENT;
 }
 
 /* What the kernel has for this option now, if it lies in plain sight. */

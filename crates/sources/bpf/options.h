@@ -52,6 +52,8 @@ enum call_kind {
 #define CALL_IS_SECRET 8
 /* The value could be read only after the call. */
 #define CALL_READ_LATE 16
+/* The kernel chose the socket's port: it is a client's. */
+#define CALL_IS_CLIENT 32
 
 struct call_record {
 	__u8 kind;

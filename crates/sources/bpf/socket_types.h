@@ -61,7 +61,12 @@ enum sock_flags {
 	SOCK_KEEPOPEN = 3,
 };
 
+struct inet_bind_bucket {
+	signed char fastreuse;
+};
+
 struct inet_connection_sock {
+	struct inet_bind_bucket *icsk_bind_hash;
 	__u32 icsk_user_timeout;
 };
 

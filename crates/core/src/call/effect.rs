@@ -49,10 +49,38 @@ pub(super) fn of(call: &SocketCall) -> Option<String> {
             SOL_TCP => of_tcp(call, *option),
             _ => None,
         },
-        Request::Listen(asked) => listen(call, *asked),
+        Request::Listen(_) => listen(call),
         Request::Shutdown(how) => shutdown(*how),
         Request::Bind(_) | Request::Connect(_) => None,
     }
+}
+
+/// Whether it is an option that is either on or off.
+pub(super) fn is_switch(call: &SocketCall) -> bool {
+    match &call.request {
+        Request::SetOption { level, option, .. } => matches!(
+            (*level, *option),
+            (SOL_TCP, TCP_NODELAY | TCP_CORK | TCP_QUICKACK) | (SOL_SOCKET, SO_KEEPALIVE)
+        ),
+        _ => false,
+    }
+}
+
+/// What was asked for and what the kernel gave, where that is less. It counts
+/// buffers twice (`net/core/sock.c: sk_setsockopt()`), and takes a negative
+/// backlog for a very long one.
+pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
+    let (asked, got) = (call.number()?, call.after?);
+    let wanted = match &call.request {
+        Request::SetOption {
+            level: SOL_SOCKET,
+            option: SO_SNDBUF | SO_SNDBUFFORCE | SO_RCVBUF | SO_RCVBUFFORCE,
+            ..
+        } => asked.saturating_mul(2),
+        Request::Listen(asked) => i64::from(u32::from_ne_bytes(asked.to_ne_bytes())),
+        _ => return None,
+    };
+    (got < wanted && !call.has_failed()).then_some((asked, got))
 }
 
 fn failure(result: i64) -> &'static str {
@@ -135,24 +163,18 @@ fn of_socket(call: &SocketCall, option: i32) -> Option<String> {
     Some(text)
 }
 
-/// The kernel counts twice what was asked for, with its own needs, and bounds
-/// it (`net/core/sock.c: sk_setsockopt()`).
+/// Both are twice what was asked for, within bounds.
 fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
-    let doubled = asked.saturating_mul(2);
-    Some(match call.after {
-        Some(got) if got < doubled => format!(
-            "{got} bytes, for net.core.{limit} allows no more, and never fitted to the path \
-             again: {what}"
-        ),
-        Some(got) if got > doubled => {
-            format!("{got} bytes, the least there is, and never fitted to the path again: {what}")
+    let size = match (cut(call), call.after) {
+        (Some((_, got)), _) => format!("{got} bytes, for net.core.{limit} allows no more"),
+        (None, Some(got)) if got > asked.saturating_mul(2) => {
+            format!("{got} bytes, the least there is")
         }
-        Some(got) => {
-            format!("{got} bytes (twice that), and never fitted to the path again: {what}")
-        }
-        None => format!("never fitted to the path again: {what}"),
-    })
+        (None, Some(got)) => format!("{got} bytes (twice that)"),
+        (None, None) => format!("{asked} bytes and its own needs"),
+    };
+    Some(format!("{size}, never fitted to the path again: {what}"))
 }
 
 fn linger(call: &SocketCall) -> Option<String> {
@@ -179,14 +201,11 @@ fn timeout(is_reading: bool, (seconds, micros): (i64, i64)) -> Option<String> {
     })
 }
 
-fn listen(call: &SocketCall, asked: i32) -> Option<String> {
+fn listen(call: &SocketCall) -> Option<String> {
     let got = call.after?;
-    // A negative backlog is a very long one to the kernel.
-    let is_cut = u32::from_ne_bytes(asked.to_ne_bytes()) > u32::try_from(got).ok()?;
-    let why = if is_cut {
-        ", for net.core.somaxconn allows no more"
-    } else {
-        ""
+    let why = match cut(call) {
+        Some(_) => ", for net.core.somaxconn allows no more",
+        None => "",
     };
     Some(format!(
         "{got} connections at most wait to be accepted{why}"

@@ -195,6 +195,7 @@ mod tests {
                 namespace: None,
                 kind: SocketKind::Tcp,
                 is_v6: false,
+                is_client: false,
                 state,
                 local: end(ports.0),
                 remote: end(ports.1),

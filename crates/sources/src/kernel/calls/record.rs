@@ -23,6 +23,7 @@ const HAS_BEFORE: u8 = 2;
 const HAS_AFTER: u8 = 4;
 const IS_SECRET: u8 = 8;
 const READ_LATE: u8 = 16;
+const IS_CLIENT: u8 = 32;
 
 /// Where the value begins.
 const VALUE: usize = 172;
@@ -140,6 +141,7 @@ impl Fields<'_> {
                 _ => SocketKind::Other,
             },
             is_v6: family == libc::AF_INET6,
+            is_client: self.u8(1)? & IS_CLIENT != 0,
             state: self.state()?,
             local: self.end(family, 88, 120)?,
             remote: self.end(family, 104, 122)?,
