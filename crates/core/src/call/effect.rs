@@ -67,20 +67,25 @@ pub(super) fn is_switch(call: &SocketCall) -> bool {
 }
 
 /// What was asked for and what the kernel gave, where that is less. It counts
-/// buffers twice (`net/core/sock.c: sk_setsockopt()`), and takes a negative
-/// backlog for a very long one.
+/// buffers twice (`net/core/sock.c: sk_setsockopt()`); those that are forced
+/// know no limit.
 pub(super) fn cut(call: &SocketCall) -> Option<(i64, i64)> {
     let (asked, got) = (call.number()?, call.after?);
     let wanted = match &call.request {
         Request::SetOption {
             level: SOL_SOCKET,
-            option: SO_SNDBUF | SO_SNDBUFFORCE | SO_RCVBUF | SO_RCVBUFFORCE,
+            option: SO_SNDBUF | SO_RCVBUF,
             ..
-        } => asked.saturating_mul(2),
-        Request::Listen(asked) => i64::from(u32::from_ne_bytes(asked.to_ne_bytes())),
+        } => unsigned(asked).saturating_mul(2),
+        Request::Listen(_) => unsigned(asked),
         _ => return None,
     };
     (got < wanted && !call.has_failed()).then_some((asked, got))
+}
+
+/// What the kernel makes of a negative size: a very large one.
+fn unsigned(asked: i64) -> i64 {
+    asked & i64::from(u32::MAX)
 }
 
 fn failure(result: i64) -> &'static str {
@@ -168,10 +173,10 @@ fn buffer(call: &SocketCall, limit: &str, what: &str) -> Option<String> {
     let asked = call.number()?;
     let size = match (cut(call), call.after) {
         (Some((_, got)), _) => format!("{got} bytes, for net.core.{limit} allows no more"),
-        (None, Some(got)) if got > asked.saturating_mul(2) => {
+        (None, Some(got)) if asked >= 0 && got > asked.saturating_mul(2) => {
             format!("{got} bytes, the least there is")
         }
-        (None, Some(got)) => format!("{got} bytes (twice that)"),
+        (None, Some(got)) => format!("{got} bytes, with the kernel's own needs"),
         (None, None) => format!("{asked} bytes and its own needs"),
     };
     Some(format!("{size}, never fitted to the path again: {what}"))

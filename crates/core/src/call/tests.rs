@@ -183,9 +183,20 @@ fn what_the_kernel_made_of_it_is_said() {
         after: Some(got),
         ..number(1, 7, 100_000)
     };
-    assert!(told(&sized(200_000)).contains("twice"));
+    assert!(told(&sized(200_000)).contains("own needs"));
     assert!(told(&sized(150_000)).contains("wmem_max"));
     assert!(told(&sized(300_000)).contains("least"));
+    // A negative size is a very large one; a forced one knows no limit.
+    let call = SocketCall {
+        after: Some(425_984),
+        ..number(1, 7, -1)
+    };
+    assert_eq!(call.cut(), Some((-1, 425_984)));
+    let call = SocketCall {
+        after: Some(i64::from(i32::MAX) - 1),
+        ..number(1, 32, 1 << 30)
+    };
+    assert_eq!(call.cut(), None);
     let listening = |asked, got| {
         told(&SocketCall {
             request: Request::Listen(asked),

@@ -108,8 +108,7 @@ fn flapping(what: &str, group: &GroupHistory) -> Option<String> {
     let is_again = group.most_calls > 2;
     match what {
         "TCP_CORK" if is_again && of.on > 0 && of.off > 0 => Some(format!(
-            "set {} and cleared {} times, up to {} calls on one connection, as for each \
-             response: what is less than a segment waits in between",
+            "set {} and cleared {} times, up to {} calls on one connection: what is less than a segment waits in between",
             of.on, of.off, group.most_calls
         )),
         "TCP_NODELAY" if is_again && of.on > 0 && of.off > 0 => Some(format!(

@@ -277,3 +277,102 @@ fn extend(values: &mut BTreeSet<String>, others: &BTreeSet<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Argument, Caller, Request};
+    use crate::flow::Endpoint;
+
+    /// `TCP_CORK` set to `value` on socket `inode` at `at` microseconds.
+    fn cork(inode: u64, at: i64, value: i32) -> SocketCall {
+        let end = |port| Some(Endpoint::new([127, 0, 0, 1].into(), port));
+        SocketCall {
+            at: Timestamp::from_nanos(at * 1000),
+            took: Duration::ZERO,
+            caller: Caller {
+                pid: 7,
+                tid: 7,
+                name: "server".to_owned(),
+                thread: "server".to_owned(),
+            },
+            fd: 3,
+            request: Request::SetOption {
+                level: 6,
+                option: 3,
+                value: Argument {
+                    pointer: 1,
+                    len: 4,
+                    bytes: value.to_ne_bytes().to_vec(),
+                    ..Argument::default()
+                },
+            },
+            result: 0,
+            socket: Some(CalledSocket {
+                inode,
+                cookie: None,
+                namespace: None,
+                kind: SocketKind::Tcp,
+                is_v6: false,
+                is_client: false,
+                state: "ESTAB",
+                local: end(80),
+                remote: end(5000),
+            }),
+            before: Some(i64::from(value == 0)),
+            after: Some(i64::from(value != 0)),
+        }
+    }
+
+    #[test]
+    fn what_is_set_and_cleared_is_counted_with_the_longest_time_between() {
+        let mut calls = Calls::default();
+        for (at, value) in [(0, 1), (50, 0), (100, 1), (300, 0), (400, 1)] {
+            calls.take(&cork(1, at, value));
+        }
+        let groups = calls.groups();
+        let (key, group) = groups.first_key_value().expect("one");
+        assert_eq!(key.1, "127.0.0.1:80");
+        let setting = &group.setting;
+        assert_eq!((setting.on, setting.off), (3, 2));
+        assert_eq!(setting.longest_on, Some(Duration::from_micros(200)));
+        assert_eq!(setting.before, BTreeSet::from(["0".to_owned()]));
+        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
+        assert_eq!(setting.unchanged, Tally { count: 0, of: 5 });
+    }
+
+    #[test]
+    fn sockets_are_forgotten_and_their_services_are_not() {
+        let mut calls = Calls::default();
+        let all = MAX_SOCKETS as u64 * 2;
+        for inode in 1..=all {
+            calls.take(&cork(inode, 0, 1));
+            // One is called upon again and again, and stays.
+            calls.take(&cork(1, 0, 0));
+        }
+        assert_eq!(calls.sockets.len(), MAX_SOCKETS);
+        assert_eq!(calls.order.len(), MAX_SOCKETS);
+        assert_eq!(calls.forgotten, all - MAX_SOCKETS as u64);
+        assert!(calls.sockets.contains_key(&(1, 0)));
+        let groups = calls.groups();
+        assert_eq!(groups.len(), 1);
+        let group = groups.values().next().expect("one");
+        assert_eq!((group.sockets, group.setting.calls), (all, all * 2));
+        assert_eq!(group.most_calls, all + 1);
+    }
+
+    #[test]
+    fn a_failed_call_changes_nothing() {
+        let mut calls = Calls::default();
+        calls.take(&cork(1, 0, 1));
+        calls.take(&SocketCall {
+            result: -92,
+            ..cork(1, 10, 0)
+        });
+        let groups = calls.groups();
+        let setting = &groups.values().next().expect("one").setting;
+        assert_eq!((setting.on, setting.off, setting.failed), (1, 0, 1));
+        assert_eq!(setting.now, BTreeSet::from(["1".to_owned()]));
+        assert_eq!(setting.errors, BTreeSet::from(["ENOPROTOOPT"]));
+    }
+}

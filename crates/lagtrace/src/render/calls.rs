@@ -47,15 +47,17 @@ fn all(calls: &SocketCalls) -> String {
 fn services(page: &mut Page, calls: &SocketCalls) {
     let mut table = Table::new(&[
         (Align::Left, "program"),
-        (Align::Left, "sockets of"),
+        (Align::Name, "sockets of"),
         (Align::Name, "what"),
         (Align::Left, "before → now"),
         (Align::Right, "calls"),
         (Align::Right, "sockets"),
-        (Align::Name, "first, last (UTC)"),
+        (Align::Name, "last (UTC)"),
     ]);
+    let is_shown = |service: &&ServiceSetting| page.is_verbose() || is_setting(service);
+    let shown: Vec<&ServiceSetting> = calls.services.iter().filter(is_shown).collect();
     let most = if page.is_verbose() { usize::MAX } else { SHOWN };
-    for service in calls.services.iter().take(most) {
+    for service in shown.iter().take(most) {
         let of = &service.setting;
         table.row(vec![
             plain(program(service)),
@@ -64,15 +66,26 @@ fn services(page: &mut Page, calls: &SocketCalls) {
             plain(values(of)),
             plain(count(of.calls)),
             plain(count(service.sockets)),
-            dim(span(of)),
+            dim(time(of.last_at_ns)),
         ]);
     }
     page.table(2, &table);
-    let more = calls.services.len().saturating_sub(most);
+    let more = shown.len().saturating_sub(most);
     if more > 0 {
         let text = format!("And {more} more; -v shows all.");
         page.paragraph(2, Tone::Dim, &text);
     }
+}
+
+/// Whether it sets something: `bind` and `connect` do not, but failing is worth
+/// a row.
+fn is_setting(service: &ServiceSetting) -> bool {
+    let of = &service.setting;
+    !is_address(of) || of.failed > 0
+}
+
+fn is_address(of: &SocketSetting) -> bool {
+    matches!(of.name.as_str(), "bind" | "connect")
 }
 
 /// The program with its processes: `nginx[4711, 4712]`.
@@ -98,6 +111,8 @@ fn values(of: &SocketSetting) -> String {
         }
     };
     match (of.before.is_empty(), of.now.is_empty()) {
+        // An address is the socket's own, and stands beside it.
+        (_, false) if is_address(of) => String::new(),
         (true, true) => "failed".to_owned(),
         (true, false) => list(&of.now),
         (false, true) => format!("{}, unchanged", list(&of.before)),
@@ -105,16 +120,18 @@ fn values(of: &SocketSetting) -> String {
     }
 }
 
-/// `02:03:04.123` and, if there was another, the last: `02:03:04.123–02:03:05.000`.
+/// The first call, and the last if there was another: `02:03:04.123–02:03:05.000`.
 fn span(of: &SocketSetting) -> String {
-    let time = |nanos| {
-        let text = conclusion::moment(nanos);
-        text.get(11..23).unwrap_or(&text).to_owned()
-    };
     match of.calls {
         1 => time(of.first_at_ns),
         _ => format!("{}–{}", time(of.first_at_ns), time(of.last_at_ns)),
     }
+}
+
+/// The time of day.
+fn time(nanos: i64) -> String {
+    let text = conclusion::moment(nanos);
+    text.get(11..23).unwrap_or(&text).to_owned()
 }
 
 fn remarks(page: &mut Page, calls: &SocketCalls) {

@@ -98,7 +98,7 @@ pub(crate) struct Options {
     #[arg(short, long, conflicts_with = "all")]
     listening: bool,
     /// Also what remains of connections that are over (TIME-WAIT)
-    #[arg(short, long, conflicts_with = "trace")]
+    #[arg(short, long)]
     all: bool,
     /// IPv4 only
     #[arg(short = '4', conflicts_with = "six")]
@@ -110,7 +110,7 @@ pub(crate) struct Options {
     #[arg(short, long, group = "lasting")]
     follow: bool,
     /// Tell the calls that set up sockets as they happen, and sum up on Ctrl-C
-    #[arg(long, group = "lasting")]
+    #[arg(long, group = "lasting", conflicts_with_all = ["all", "interval"])]
     trace: bool,
     /// From one look to the next; longer where a look takes more than a tenth of it
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_positive, requires = "follow")]
