@@ -1,8 +1,12 @@
 //! Levels and options by their names, as `strace` writes them.
 
-/// `SOL_` numbers of `include/linux/socket.h`, and what begins the names of
-/// the options there.
-const LEVELS: &[(i32, &str, &str, &[(i32, &str)])] = &[
+/// A number and what it is called.
+type Named = (i32, &'static str);
+/// A level, its name, what begins the names of its options, and those.
+type Level = (i32, &'static str, &'static str, &'static [Named]);
+
+/// `SOL_` numbers of `include/linux/socket.h`.
+const LEVELS: &[Level] = &[
     (0, "SOL_IP", "IP", IP),
     (1, "SOL_SOCKET", "SO", SOCKET),
     (6, "SOL_TCP", "TCP", TCP),
@@ -21,7 +25,7 @@ const LEVELS: &[(i32, &str, &str, &[(i32, &str)])] = &[
 ];
 
 /// `include/uapi/asm-generic/socket.h`.
-const SOCKET: &[(i32, &str)] = &[
+const SOCKET: &[Named] = &[
     (1, "SO_DEBUG"),
     (2, "SO_REUSEADDR"),
     (3, "SO_TYPE"),
@@ -105,7 +109,7 @@ const SOCKET: &[(i32, &str)] = &[
 ];
 
 /// `include/uapi/linux/tcp.h`.
-const TCP: &[(i32, &str)] = &[
+const TCP: &[Named] = &[
     (1, "TCP_NODELAY"),
     (2, "TCP_MAXSEG"),
     (3, "TCP_CORK"),
@@ -155,7 +159,7 @@ const TCP: &[(i32, &str)] = &[
 ];
 
 /// `include/uapi/linux/in.h`.
-const IP: &[(i32, &str)] = &[
+const IP: &[Named] = &[
     (1, "IP_TOS"),
     (2, "IP_TTL"),
     (3, "IP_HDRINCL"),
@@ -208,7 +212,7 @@ const IP: &[(i32, &str)] = &[
 ];
 
 /// `include/uapi/linux/in6.h`.
-const IPV6: &[(i32, &str)] = &[
+const IPV6: &[Named] = &[
     (1, "IPV6_ADDRFORM"),
     (2, "IPV6_2292PKTINFO"),
     (3, "IPV6_2292HOPOPTS"),
@@ -278,7 +282,7 @@ const IPV6: &[(i32, &str)] = &[
 ];
 
 /// `include/uapi/linux/udp.h`.
-const UDP: &[(i32, &str)] = &[
+const UDP: &[Named] = &[
     (1, "UDP_CORK"),
     (100, "UDP_ENCAP"),
     (101, "UDP_NO_CHECK6_TX"),
@@ -288,7 +292,7 @@ const UDP: &[(i32, &str)] = &[
 ];
 
 /// `include/uapi/linux/tls.h`.
-const TLS: &[(i32, &str)] = &[
+const TLS: &[Named] = &[
     (1, "TLS_TX"),
     (2, "TLS_RX"),
     (3, "TLS_TX_ZEROCOPY_RO"),
