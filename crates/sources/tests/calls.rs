@@ -453,6 +453,52 @@ fn what_finds_no_room_is_counted() {
     assert_eq!(seen.len() as u64 + tally.lost, tally.calls);
 }
 
+/// The kernel's programs cannot wait for a page; the call itself brings it.
+#[test]
+fn a_value_whose_page_is_not_there_yet_is_read_all_the_same() {
+    if !may_trace("a_value_whose_page_is_not_there_yet_is_read_all_the_same") {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), 1i32.to_ne_bytes()).unwrap();
+    let own = of_choice(Choice {
+        pids: vec![std::process::id()],
+        ..Choice::default()
+    });
+    let (seen, _) = traced(own, || {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: a new mapping of a file that nobody cuts, read by the kernel
+        // alone.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED);
+        set_at(
+            socket.as_raw_fd(),
+            libc::SOL_TCP,
+            libc::TCP_NODELAY,
+            page as usize,
+            4,
+        );
+    });
+    let set = seen
+        .iter()
+        .find(|call| call.subject() == "TCP_NODELAY")
+        .unwrap();
+    assert!(set.syntax().contains("[1], 4) = 0"), "{set:#?}");
+    let Request::SetOption { value, .. } = &set.request else {
+        panic!("{set:#?}");
+    };
+    assert!(value.is_late, "{set:#?}");
+}
+
 #[test]
 fn keys_stay_where_they_are() {
     if !may_trace("keys_stay_where_they_are") {
