@@ -1,5 +1,6 @@
 //! Turns what was folded into the report.
 
+mod calls;
 mod connection;
 mod consequence;
 mod display_filter;
@@ -85,6 +86,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     notes.extend(tables::capture_notes(&evidence));
     notes.extend(tables::generator_note(&evidence.facts));
     notes.extend(sweep::remarks(&evidence.facts));
+    notes.extend(calls::lost(&evidence.facts.calls));
     notes.extend(live::left_out(&evidence.facts.live));
     notes.extend(watch::remarks(&evidence.facts.turns));
     notes.extend(queueing::remarks(&evidence.facts));
@@ -111,6 +113,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
+        calls: calls::calls(&facts.calls),
         watch: watch::watch(&facts.turns),
         limits: limits::limits(facts),
         counters: tables::counters(facts),

@@ -6,6 +6,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::call::{CallTally, SocketCall};
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
 use crate::histogram::Distribution;
@@ -114,6 +115,10 @@ pub enum EventBody {
     Turn(Box<ServedTurn>),
     /// What watching the kernel came to, when it is over.
     Watched(WatchTally),
+    /// A call on a socket that is over.
+    SocketCall(Box<SocketCall>),
+    /// What tracing calls came to, when it is over.
+    Traced(CallTally),
     /// What bounds the sockets of a network namespace of this host.
     KernelLimits(KernelLimits),
     /// A kernel counter's change over the run.

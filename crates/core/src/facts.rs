@@ -2,6 +2,7 @@
 //!
 //! Bounded: groups and counts, never lists that grow with the load.
 
+mod calls;
 pub(crate) mod host;
 mod live;
 mod load;
@@ -12,6 +13,7 @@ mod turn;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+pub(crate) use calls::{CalledHistory, Calls, GroupHistory, GroupKey, Setting};
 pub(crate) use host::Hosts;
 pub(crate) use live::{LiveSockets, SeenSocket};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
@@ -45,6 +47,7 @@ pub(crate) struct Facts {
     pub(crate) sockets: BTreeMap<(TargetId, String), SocketFacts>,
     pub(crate) live: LiveSockets,
     pub(crate) turns: Turns,
+    pub(crate) calls: Calls,
     pub(crate) limits: Option<KernelLimits>,
     pub(crate) counters: Vec<CounterChange>,
     pub(crate) listeners: Vec<ListenerSample>,
@@ -201,6 +204,8 @@ impl Facts {
             EventBody::LiveSocket(socket) => self.live.take(*socket),
             EventBody::Turn(turn) => self.turns.take(&turn),
             EventBody::Watched(tally) => self.turns.tally = Some(tally),
+            EventBody::SocketCall(call) => self.calls.take(&call),
+            EventBody::Traced(tally) => self.calls.tally = Some(tally),
             EventBody::KernelLimits(limits) => self.limits = Some(limits),
             EventBody::Counter(change) => push(&mut self.counters, change),
             EventBody::Listener(sample) => push(&mut self.listeners, sample),

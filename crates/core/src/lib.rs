@@ -9,6 +9,7 @@
 
 pub mod analyzer;
 mod approach;
+pub mod call;
 pub mod cause;
 pub mod compare;
 mod conclude;

@@ -11,6 +11,7 @@ use crate::experiment::Experiment;
 use crate::histogram::Distribution;
 use crate::wait::{Owner, WaitKind};
 
+mod calls;
 mod connection;
 mod figures;
 mod joined;
@@ -22,6 +23,7 @@ mod route;
 mod sweep;
 mod watch;
 
+pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
     Handshake, InitialWindow, Lost, QuicFacts, Retransmissions, RoundTripFigures, Spells,
@@ -88,6 +90,9 @@ pub struct Report {
     /// Sockets of this host one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveSocket>,
+    /// Calls that set up sockets; `None` where they were not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<SocketCalls>,
     /// What watching the kernel showed; `None` where nothing was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,

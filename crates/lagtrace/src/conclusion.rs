@@ -54,6 +54,12 @@ pub(crate) fn started(nanos: Option<i64>) -> String {
         .to_string()
 }
 
+/// The same to the microsecond, always with six digits.
+pub(crate) fn moment(nanos: i64) -> String {
+    let at = jiff::Timestamp::from_nanosecond(nanos.into());
+    at.map_or_else(|_| started(Some(nanos)), |at| format!("{at:.6}"))
+}
+
 /// Shows the report as the user wants it and says what the exit code is.
 pub(crate) fn conclude(report: &Report, console: &Console) -> Result<Outcome> {
     let document = match console.output().format {

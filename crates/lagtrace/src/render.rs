@@ -13,6 +13,7 @@ use crate::lab::score::sum::Score;
 
 mod annotation;
 mod bar;
+mod calls;
 mod capture;
 mod catalogue;
 mod comparison;
@@ -124,6 +125,14 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
     live::write(&mut page, report);
     limits::write(&mut page, report);
     counters::write(&mut page, report);
+    notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Calls that set up sockets, summed up.
+pub(crate) fn calls(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    calls::write(&mut page, report);
     notes::write(&mut page, &report.notes);
     page.finish()
 }

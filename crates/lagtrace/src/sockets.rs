@@ -3,6 +3,7 @@
 mod change;
 mod kernel;
 mod options;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -33,8 +34,16 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// looking takes at most a tenth of one processor.
 const PAUSE_PER_LOOK: u32 = 9;
 
-/// Looks at sockets once, or again and again, and shows them.
+/// Looks at sockets once, or again and again, or traces the calls on them, and
+/// shows that.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    match options.is_tracing() {
+        true => trace::run(options, console),
+        false => look(options, console),
+    }
+}
+
+fn look(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let mut survey = Survey::open(options.choice()?).map_err(Failure::from)?;
     let started = conclusion::now();

@@ -127,7 +127,8 @@ impl Options {
     }
 }
 
-fn refused(error: KernelError) -> Failure {
+/// The same with what to do about it.
+pub(crate) fn refused(error: KernelError) -> Failure {
     let hint = error.hint();
     let failure = Failure::from(error);
     match hint {

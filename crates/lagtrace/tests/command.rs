@@ -22,6 +22,7 @@ mod command {
     mod score;
     mod secured;
     mod server;
+    mod socket_calls;
     mod socket_kinds;
     mod sockets;
     mod streams;

@@ -1,16 +1,28 @@
-//! Requests of live services as the kernel sees them.
+//! Requests of live services, and calls on sockets, as the kernel sees them.
 //!
 //! Programs in the kernel (eBPF, `bpf/watch.bpf.c`), attached to stable
 //! tracepoints, time every turn of the connections that are watched and hand
 //! up the segments and turns of a sample. Nothing is changed by them, and they
 //! go with the process that attached them, however it ends. Needs a kernel
 //! that describes its types (BTF, from 5.11 on) and CAP_BPF with CAP_PERFMON.
+//!
+//! Others (`bpf/options.bpf.c`) hand up the system calls that set up sockets
+//! ([`Calls`]); to find their tracepoints takes CAP_SYS_ADMIN too. What a
+//! program asks for by io_uring is no system call of its own and is not seen,
+//! nor are the calls of 32-bit programs on a 64-bit kernel.
 
 #[cfg(not(feature = "live"))]
 #[path = "kernel/absent.rs"]
 mod attached;
 #[cfg(feature = "live")]
 mod attached;
+#[cfg(not(feature = "live"))]
+#[path = "kernel/calls/absent.rs"]
+mod calls;
+#[cfg(feature = "live")]
+mod calls;
+#[cfg(feature = "live")]
+mod meant;
 
 use std::io;
 use std::path::PathBuf;
@@ -20,9 +32,14 @@ use lagtrace_core::decode::Packet;
 use lagtrace_core::turn::{ServedTurn, WatchTally};
 
 pub use attached::Watch;
+pub use calls::Calls;
+
+use crate::socket::survey::Choice;
 
 /// Ports that may be asked for at once.
 pub const MAX_PORTS: usize = 16;
+/// Processes that may be asked for at once.
+pub const MAX_PIDS: usize = 1024;
 
 /// What to watch.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +68,16 @@ pub enum Sighting<'a> {
     Packet(&'a Packet<'a>),
     /// A turn that is over.
     Turn(&'a ServedTurn),
+}
+
+/// Whose calls on which sockets are told.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    /// Sockets, and those who call: what a survey would look at. Paths of Unix
+    /// sockets are not known here.
+    pub choice: Choice,
+    /// Sockets of any kind, whatever the choice says of protocols.
+    pub is_any_kind: bool,
 }
 
 /// What is told so far.
@@ -95,6 +122,15 @@ pub enum KernelError {
     /// The process is not there.
     #[error("no process {0}")]
     NoProcess(u32),
+    /// More processes than there is room for.
+    #[error("{0} processes at once; at most {MAX_PIDS}")]
+    TooManyProcesses(usize),
+    /// The list of tracepoints is not for this user.
+    #[error("reading the kernel's list of tracepoints is not permitted")]
+    TracepointsNotPermitted(#[source] io::Error),
+    /// The kernel does not have them.
+    #[error("this kernel has no tracepoints of system calls")]
+    NoTracepoints(#[source] io::Error),
     /// Built without it.
     #[error("this build cannot watch the kernel: it was made without the feature `live`")]
     LeftOut,
@@ -115,6 +151,15 @@ impl KernelError {
             Self::Refused { .. } => "`lagtrace capture` works without it",
             Self::NothingAsked => "say what to watch: -p PORT, --pid PID or --cgroup PATH",
             Self::TooManyPorts(_) => "watch by --pid instead",
+            Self::TooManyProcesses(_) => "choose them by --name or --cgroup instead",
+            Self::TracepointsNotPermitted(_) => {
+                "run it as root, or give it CAP_SYS_ADMIN beside CAP_BPF and CAP_PERFMON: \
+                 setcap cap_bpf,cap_perfmon,cap_sys_admin+ep lagtrace"
+            }
+            Self::NoTracepoints(_) => {
+                "it takes a kernel with CONFIG_FTRACE_SYSCALLS; `lagtrace sockets -f` shows the \
+                 options as they stand without it"
+            }
             Self::NoProcess(_) => "its number in this host's own namespace: `pgrep NAME` there",
             Self::NoCgroup { .. } => "a path as in /proc/PID/cgroup after `0::`",
             Self::LeftOut => "build it with --features live",

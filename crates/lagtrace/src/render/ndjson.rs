@@ -1,6 +1,6 @@
 //! One JSON object a line.
 
-use lagtrace_core::report::{Exchanges, Report};
+use lagtrace_core::report::{Exchanges, Report, SocketCalls};
 use serde_json::{Value, json};
 
 /// The report as newline-delimited JSON: one object a line, its `type` field
@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `capture`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
+/// | `calls` | one, or none | as there, without its lists |
+/// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
 /// | `phase`, `experiment`, `probe`, `hop`, `sockets`, `socket` (as in `live`), `limit`, `setting`, `counter`, `note` | each | as there |
 ///
 /// `details` is left out: it is bulk that the document form carries.
@@ -31,6 +33,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.add("joined", json!(report.joined));
     let connections = report.connections.as_ref();
     lines.each("connection", &json!(connections.map(|c| &c.list)));
+    calls(&mut lines, report.calls.as_ref());
     lines.each("phase", &json!(report.phases));
     lines.each("experiment", &json!(report.experiments));
     lines.each("probe", &json!(report.probes));
@@ -43,6 +46,18 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.each("counter", &json!(report.counters));
     lines.each("note", &json!(report.notes));
     lines.text
+}
+
+fn calls(lines: &mut Lines, calls: Option<&SocketCalls>) {
+    let Some(calls) = calls else { return };
+    let mut sum = json!(calls);
+    if let Some(fields) = sum.as_object_mut() {
+        fields.remove("services");
+        fields.remove("sockets");
+    }
+    lines.add("calls", sum);
+    lines.each("service-setting", &json!(calls.services));
+    lines.each("called-socket", &json!(calls.sockets));
 }
 
 fn head(report: &Report) -> Value {

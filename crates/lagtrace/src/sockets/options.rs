@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use lagtrace_sources::kernel::CallOptions;
 use lagtrace_sources::socket::cgroup::{Group, GroupError, Groups};
 use lagtrace_sources::socket::survey::{Choice, End, Protocols};
 
@@ -28,6 +29,16 @@ did; one look accuses none.
 Bytes that a socket's own stack holds back, as Nagle's algorithm does, are seen
 without any right: `-f -i 10ms -d 3s` tells in how many looks.
 
+With --trace each setsockopt, listen, shutdown, bind and connect is told as it
+happens, as strace writes it, with its connection and its effect; on Ctrl-C a
+table says who set what how often, and from what to what. Nobody is stopped:
+programs at the kernel's tracepoints see the calls. It takes a kernel from 5.8 on
+that describes its types (BTF), and root (CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN).
+Sockets of all kinds are traced unless -t, -u or -x say otherwise. With -p or an
+END, calls before the socket has it are told once it has. Not seen: options set
+through io_uring, by 32-bit programs on a 64-bit kernel, or inherited from a
+listener. Keys (TLS, TCP-MD5) stay in the kernel.
+
 Examples:
   lagtrace sockets                          all TCP sockets
   sudo lagtrace sockets -u -p 53 -f         who reads datagrams too slowly
@@ -39,12 +50,17 @@ Examples:
   lagtrace sockets --cgroup /system.slice/nginx.service
   sudo lagtrace sockets -p 8080 -f -i 10ms -d 3s
   sudo lagtrace sockets -p 8080 --format json | jq '.live[].options.nodelay'
+  sudo lagtrace sockets --trace -p 8080     who sets which option, until Ctrl-C
+  sudo lagtrace sockets --trace --name nginx -d 10s -q
+  sudo lagtrace sockets --trace --pid 4711 --format ndjson | jq .syntax
 
 Coming from ss and strace:
   ss -tan                sockets -a           ss -tlnp       sockets -l
   ss -tinmop sport = 80  sockets -p 80 -v     ss -E          sockets -f
   ss -uampn              sockets -u           ss -xap        sockets -x
-  strace -e setsockopt   sockets --pid PID: the options as they stand";
+  strace -f -tt -yy -e trace=setsockopt,listen,shutdown,bind,connect -p PID
+                         sockets --trace --pid PID
+  strace -c -f -e setsockopt -p PID      sockets --trace --pid PID -q";
 
 /// What is looked at, and how often.
 #[derive(Debug, Args)]
@@ -91,19 +107,38 @@ pub(crate) struct Options {
     #[arg(short = '6')]
     six: bool,
     /// Look again and again, show what changes, and sum up on Ctrl-C
-    #[arg(short, long)]
+    #[arg(short, long, group = "lasting")]
     follow: bool,
+    /// Tell the calls that set up sockets as they happen, and sum up on Ctrl-C
+    #[arg(long, group = "lasting", conflicts_with_all = ["all", "interval"])]
+    trace: bool,
     /// From one look to the next; longer where a look takes more than a tenth of it
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_positive, requires = "follow")]
     pub(super) interval: Duration,
     /// End after this long
-    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, requires = "follow")]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive, requires = "lasting")]
     pub(super) duration: Option<Duration>,
 }
 
 impl Options {
     pub(super) fn is_following(&self) -> bool {
         self.follow
+    }
+
+    pub(super) fn is_tracing(&self) -> bool {
+        self.trace
+    }
+
+    /// Whose calls on which sockets are asked for.
+    pub(super) fn calls(&self) -> Result<CallOptions> {
+        if let Some(path) = self.ends.iter().find(|text| is_path(text)) {
+            let refusal = anyhow::anyhow!("--trace does not know calls by the path {path}");
+            return Err(Failure::from(refusal).hint("choose by --pid or --name, with -x"));
+        }
+        Ok(CallOptions {
+            choice: self.choice()?,
+            is_any_kind: !(self.tcp || self.udp || self.unix),
+        })
     }
 
     /// What is asked for. Names are resolved, groups looked for.

@@ -21,7 +21,8 @@ use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, attached, of_look, refused, what_is_missing};
+use self::object::{Attached, attached, of_look, what_is_missing};
+pub(super) use self::object::{configure, refused};
 use self::quota::Quotas;
 use self::record::{Told, read};
 use self::sampling::Sampling;
@@ -33,7 +34,7 @@ use crate::clock::Clock;
 /// Namespaces told apart; those beyond count as one.
 const MAX_POINTS: usize = 1024;
 /// Where the kernel describes its types.
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Records taken in at once, so that other things get their turn.
 const BATCH: usize = 16_384;
 

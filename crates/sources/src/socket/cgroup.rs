@@ -111,6 +111,36 @@ impl Groups {
         }
     }
 
+    /// The numbers of their own folders in version 2, if each has one there:
+    /// those below need not be known then.
+    #[cfg(feature = "live")]
+    pub(crate) fn numbers(&self) -> Option<Vec<u64>> {
+        let mount = mounts().into_iter().find(|mount| mount.is_unified)?;
+        let all: Vec<Membership> = process::pids().into_iter().map(Membership::of).collect();
+        let mut numbers = BTreeSet::new();
+        for group in &self.wanted {
+            let folders = group.folders(&all);
+            let found = folders.iter().filter_map(|path| {
+                let folder = fs::metadata(mount.folder(path)).ok()?;
+                Some(folder.ino())
+            });
+            let before = numbers.len();
+            numbers.extend(found);
+            if numbers.len() == before {
+                return None;
+            }
+        }
+        Some(numbers.into_iter().collect())
+    }
+
+    /// Whether process `pid` is in one of them now.
+    #[cfg(feature = "live")]
+    pub(crate) fn has_now(&self, pid: u32) -> bool {
+        let membership = Membership::of(pid);
+        let is_in = |group: &Group| membership.paths().any(|path| group.is(path));
+        self.wanted.iter().any(is_in)
+    }
+
     /// Whether process `pid` is in one of them.
     pub(super) fn has_process(&self, pid: u32) -> bool {
         self.pids.contains(&pid)
@@ -128,6 +158,18 @@ impl Group {
         match self {
             Self::Cgroup(asked) => cgroup(asked, all),
             Self::Container(asked) => container(asked, all),
+        }
+    }
+
+    /// Its own folders in version 2, as far as these processes show them.
+    #[cfg(feature = "live")]
+    fn folders(&self, all: &[Membership]) -> BTreeSet<String> {
+        match self {
+            Self::Cgroup(path) => BTreeSet::from([path.clone()]),
+            Self::Container(id) => {
+                let paths = all.iter().filter_map(|own| own.unified.as_deref());
+                paths.filter_map(|path| own_part(path, id)).collect()
+            }
         }
     }
 
@@ -245,6 +287,15 @@ fn is_container(part: &str, id: &str) -> bool {
     // One that its runtime named: `NAME` of containerd, `machine-NAME.scope` of nspawn.
     let name = part.strip_suffix(".scope").unwrap_or(part);
     name == id || name.strip_prefix("machine-") == Some(id)
+}
+
+/// The path up to the container's own group.
+#[cfg(feature = "live")]
+fn own_part(path: &str, id: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    let own = parts.iter().position(|part| is_container(part, id))?;
+    parts.truncate(own + 1);
+    Some(parts.join("/"))
 }
 
 /// As people know it.

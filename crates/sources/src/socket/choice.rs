@@ -66,7 +66,7 @@ pub struct End {
 }
 
 impl End {
-    fn is(&self, end: &Endpoint) -> bool {
+    pub(crate) fn is(&self, end: &Endpoint) -> bool {
         end.addr == self.address && self.port.is_none_or(|port| end.port == port)
     }
 }

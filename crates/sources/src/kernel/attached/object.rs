@@ -69,7 +69,11 @@ fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
         .next()
 }
 
-fn configure(open: &mut OpenObject, config: &[u8]) -> Result<(), KernelError> {
+/// Puts the settings where the programs read them.
+pub(in crate::kernel) fn configure(
+    open: &mut OpenObject,
+    config: &[u8],
+) -> Result<(), KernelError> {
     let is_config = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".rodata.config");
     for mut map in open.maps_mut() {
         if is_config(map.name())
@@ -161,7 +165,8 @@ fn attach(
     Ok(links)
 }
 
-pub(super) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
+/// The library's error as ours.
+pub(in crate::kernel) fn refused(program: &str, error: &libbpf_rs::Error) -> KernelError {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
             return KernelError::NotPermitted(io::ErrorKind::PermissionDenied.into());

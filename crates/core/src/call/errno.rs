@@ -1,0 +1,77 @@
+//! Errors of system calls by name, as `strace` writes them
+//! (`include/uapi/asm-generic/errno.h`; x86, ARM and RISC-V have these numbers).
+
+const ERRORS: &[(i64, &str, &str)] = &[
+    (1, "EPERM", "Operation not permitted"),
+    (2, "ENOENT", "No such file or directory"),
+    (4, "EINTR", "Interrupted system call"),
+    (5, "EIO", "Input/output error"),
+    (6, "ENXIO", "No such device or address"),
+    (9, "EBADF", "Bad file descriptor"),
+    (11, "EAGAIN", "Resource temporarily unavailable"),
+    (12, "ENOMEM", "Cannot allocate memory"),
+    (13, "EACCES", "Permission denied"),
+    (14, "EFAULT", "Bad address"),
+    (16, "EBUSY", "Device or resource busy"),
+    (17, "EEXIST", "File exists"),
+    (19, "ENODEV", "No such device"),
+    (20, "ENOTDIR", "Not a directory"),
+    (22, "EINVAL", "Invalid argument"),
+    (23, "ENFILE", "Too many open files in system"),
+    (24, "EMFILE", "Too many open files"),
+    (28, "ENOSPC", "No space left on device"),
+    (30, "EROFS", "Read-only file system"),
+    (32, "EPIPE", "Broken pipe"),
+    (34, "ERANGE", "Numerical result out of range"),
+    (36, "ENAMETOOLONG", "File name too long"),
+    (38, "ENOSYS", "Function not implemented"),
+    (40, "ELOOP", "Too many levels of symbolic links"),
+    (71, "EPROTO", "Protocol error"),
+    (75, "EOVERFLOW", "Value too large for defined data type"),
+    (88, "ENOTSOCK", "Socket operation on non-socket"),
+    (89, "EDESTADDRREQ", "Destination address required"),
+    (90, "EMSGSIZE", "Message too long"),
+    (91, "EPROTOTYPE", "Protocol wrong type for socket"),
+    (92, "ENOPROTOOPT", "Protocol not available"),
+    (93, "EPROTONOSUPPORT", "Protocol not supported"),
+    (94, "ESOCKTNOSUPPORT", "Socket type not supported"),
+    (95, "EOPNOTSUPP", "Operation not supported"),
+    (96, "EPFNOSUPPORT", "Protocol family not supported"),
+    (
+        97,
+        "EAFNOSUPPORT",
+        "Address family not supported by protocol",
+    ),
+    (98, "EADDRINUSE", "Address already in use"),
+    (99, "EADDRNOTAVAIL", "Cannot assign requested address"),
+    (100, "ENETDOWN", "Network is down"),
+    (101, "ENETUNREACH", "Network is unreachable"),
+    (102, "ENETRESET", "Network dropped connection on reset"),
+    (103, "ECONNABORTED", "Software caused connection abort"),
+    (104, "ECONNRESET", "Connection reset by peer"),
+    (105, "ENOBUFS", "No buffer space available"),
+    (106, "EISCONN", "Transport endpoint is already connected"),
+    (107, "ENOTCONN", "Transport endpoint is not connected"),
+    (
+        108,
+        "ESHUTDOWN",
+        "Cannot send after transport endpoint shutdown",
+    ),
+    (110, "ETIMEDOUT", "Connection timed out"),
+    (111, "ECONNREFUSED", "Connection refused"),
+    (112, "EHOSTDOWN", "Host is down"),
+    (113, "EHOSTUNREACH", "No route to host"),
+    (114, "EALREADY", "Operation already in progress"),
+    (115, "EINPROGRESS", "Operation now in progress"),
+    (121, "EREMOTEIO", "Remote I/O error"),
+    (122, "EDQUOT", "Disk quota exceeded"),
+    (125, "ECANCELED", "Operation canceled"),
+    (512, "ERESTARTSYS", "To be restarted if SA_RESTART is set"),
+];
+
+/// The name and the meaning of an error; `None` for one that these calls do
+/// not give.
+pub(super) fn error(number: i64) -> Option<(&'static str, &'static str)> {
+    let found = ERRORS.iter().find(|error| error.0 == number);
+    found.map(|&(_, name, text)| (name, text))
+}

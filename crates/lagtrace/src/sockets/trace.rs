@@ -1,0 +1,113 @@
+//! `lagtrace sockets --trace`: calls on sockets as they happen.
+
+mod line;
+
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::call::{CallTally, SocketCall};
+use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::report::Report;
+use lagtrace_sources::kernel::Calls;
+
+use super::Options;
+use crate::arguments::Format;
+use crate::conclusion;
+use crate::console::Console;
+use crate::delivery;
+use crate::exit::Outcome;
+use crate::failure::Result;
+use crate::interrupt::Interrupt;
+use crate::render;
+use crate::watch::refused;
+
+/// How long calls may wait in the kernel.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Traces until the user or the time ends it; then sums up.
+pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
+    let interrupt = Interrupt::listen()?;
+    let mut session = Session {
+        console,
+        analyzer: Analyzer::new(conclusion::options(Vec::new())),
+        lines: delivery::open(console)?,
+        failure: None,
+    };
+    let mut calls = Calls::start(options.calls()?).map_err(refused)?;
+    let started = conclusion::now();
+    let end = options.duration.map(|duration| Instant::now() + duration);
+    console.detail("the tracepoints are attached");
+    while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
+        thread::sleep(PATIENCE);
+        calls.take(|call| session.take(call));
+        session.flush()?;
+    }
+    let tally = calls.finish(|call| session.take(call));
+    session.flush()?;
+    let (report, mut lines) = session.report(tally, |report| {
+        report.subject = options.subject();
+        report.started = conclusion::started(Some(started.as_nanos()));
+    });
+    let document = match console.output().format {
+        Format::Text => render::calls(&report, &console.style()),
+        Format::Json => render::json(&report),
+        Format::Ndjson => render::ndjson(&report),
+    };
+    lines
+        .write_all(document.as_bytes())
+        .and_then(|()| lines.flush())
+        .context("write the report")?;
+    Ok(Outcome::Clean)
+}
+
+/// Tracing under way.
+struct Session<'a> {
+    console: &'a Console,
+    analyzer: Analyzer,
+    lines: Box<dyn Write + Send>,
+    /// Why a line could not be written.
+    failure: Option<std::io::Error>,
+}
+
+impl Session<'_> {
+    fn take(&mut self, call: SocketCall) {
+        let output = self.console.output();
+        let line = match output.format {
+            Format::Text if !output.quiet => Some(line::text(&call)),
+            Format::Ndjson => Some(line::json(&call)),
+            _ => None,
+        };
+        if let (Some(line), None) = (line, &self.failure) {
+            self.failure = writeln!(self.lines, "{line}").err();
+        }
+        let body = EventBody::SocketCall(Box::new(call));
+        self.analyzer
+            .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match self.failure.take() {
+            Some(error) => Err(error),
+            None => self.lines.flush(),
+        }
+        .context("write the calls")?;
+        Ok(())
+    }
+
+    fn report(
+        mut self,
+        tally: CallTally,
+        head: impl FnOnce(&mut Report),
+    ) -> (Report, Box<dyn Write + Send>) {
+        let body = EventBody::Traced(tally);
+        self.analyzer
+            .observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        let mut report = self.analyzer.finish();
+        "sockets".clone_into(&mut report.command);
+        head(&mut report);
+        (report, self.lines)
+    }
+}

@@ -1,0 +1,188 @@
+//! `lagtrace sockets --trace` on calls of our own.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use serde_json::{Value, json};
+
+use super::privileges::{NOBODY, copy_for_all};
+use super::program::{Run, during, has_root, has_tool, lagtrace, run};
+
+/// Until the programs are attached, and until what happened has been told.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Traces while something is done, until it is told to stop.
+fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
+    let arguments = ["sockets", "--trace", "-d", "30s"].iter().chain(arguments);
+    during(arguments, |pid| {
+        sleep(PATIENCE);
+        work();
+        sleep(PATIENCE);
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    })
+    .expect(0)
+}
+
+/// A connection whose one end is corked for each of so many answers.
+fn corking(listener: &TcpListener, answers: usize) -> TcpStream {
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    accepted.set_nodelay(true).unwrap();
+    for _ in 0..answers {
+        sockopt::set_tcp_cork(&accepted, true).unwrap();
+        sockopt::set_tcp_cork(&accepted, false).unwrap();
+    }
+    client
+}
+
+#[test]
+fn calls_are_told_as_they_happen_and_summed_up() {
+    const TEST: &str = "calls_are_told_as_they_happen_and_summed_up";
+    if !has_root(TEST) {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let port = address.port().to_string();
+    let run = traced(&["-p", &port, "--format", "ndjson"], || {
+        for _ in 0..2 {
+            drop(corking(&listener, 5));
+        }
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        drop(corking(&other, 1));
+    });
+    let lines: Vec<Value> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |kind: &str| {
+        let is = |line: &&Value| line["type"] == kind;
+        lines.iter().filter(is).collect::<Vec<_>>()
+    };
+    let calls = of("socket-call");
+    let set: Vec<&&Value> = calls.iter().filter(|c| c["option"] == "TCP_CORK").collect();
+    assert_eq!(set.len(), 20, "{run:#?}");
+    assert_eq!(
+        set[0]["syntax"]
+            .as_str()
+            .unwrap()
+            .split_once(',')
+            .unwrap()
+            .1,
+        " SOL_TCP, TCP_CORK, [1], 4) = 0"
+    );
+    assert_eq!(
+        (&set[0]["before"], &set[0]["after"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!(set[0]["local"], address.to_string());
+    assert_eq!(set[0]["pid"], std::process::id());
+    assert!(set[0]["effect"].as_str().unwrap().contains("200 ms"));
+    assert!(
+        calls
+            .windows(2)
+            .all(|two| two[0]["at"].as_str() <= two[1]["at"].as_str())
+    );
+    let corked = of("service-setting")
+        .into_iter()
+        .find(|row| row["setting"]["name"] == "TCP_CORK")
+        .unwrap();
+    assert_eq!(corked["service"], address.to_string());
+    assert_eq!(
+        (&corked["sockets"], &corked["most_calls"]),
+        (&json!(2), &json!(10))
+    );
+    let setting = &corked["setting"];
+    assert_eq!((&setting["on"], &setting["off"]), (&json!(10), &json!(10)));
+    assert_eq!(setting["before"], json!(["0"]));
+    assert_eq!(setting["now"], json!(["0"]));
+    assert_eq!(setting["callers"][0]["pid"], std::process::id());
+    assert!(
+        corked["remarks"][0]
+            .as_str()
+            .unwrap()
+            .contains("set 10 and cleared 10 times")
+    );
+    // The other end calls connect, from a port that the kernel chose.
+    let connect = of("service-setting")
+        .into_iter()
+        .find(|row| row["setting"]["name"] == "connect")
+        .unwrap();
+    assert_eq!(connect["service"], format!("→ {address}"));
+    assert_eq!(of("called-socket").len(), 4, "{run:#?}");
+}
+
+#[test]
+fn people_read_it_as_straces_lines_and_a_table() {
+    const TEST: &str = "people_read_it_as_straces_lines_and_a_table";
+    if !has_root(TEST) {
+        return;
+    }
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = port.to_string();
+    let run = traced(&["-p", &asked], || drop(corking(&listener, 3)));
+    let line = run
+        .stdout
+        .lines()
+        .find(|line| line.contains("TCP_NODELAY, [1], 4) = 0"))
+        .unwrap();
+    let own = format!("[{}", std::process::id());
+    assert!(
+        line.contains(&own) && line.contains(&format!("<TCPv6:[[::1]:{port}->[::1]:")),
+        "{line}"
+    );
+    assert!(line.contains("# Nagle's algorithm off"), "{line}");
+    let (_, table) = run.stdout.split_once("Who set what").unwrap();
+    assert!(
+        table.contains("TCP_CORK") && table.contains("0 → 1"),
+        "{table}"
+    );
+    assert!(table.contains("set 3 and cleared 3 times"), "{table}");
+    let quiet = traced(&["-p", &asked, "-q"], || drop(corking(&listener, 3)));
+    assert!(!quiet.stdout.contains("setsockopt("), "{}", quiet.stdout);
+    assert!(quiet.stdout.contains("TCP_CORK"), "{}", quiet.stdout);
+    let nothing = traced(&["-p", "1"], || drop(corking(&listener, 1)));
+    assert!(
+        nothing.stdout.contains("No such call"),
+        "{}",
+        nothing.stdout
+    );
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused() {
+    for (arguments, word) in [
+        (&["--trace", "-f"][..], "--follow"),
+        (&["--trace", "-i", "1s"], "--interval"),
+        (&["--trace", "-a"], "--all"),
+        (&["-d", "1s"], "--trace"),
+        (&["--trace", "/run/some.sock"], "--pid or --name"),
+        (&["--trace", "--pid", "4294967295"], "no process"),
+    ] {
+        let run = lagtrace(["sockets"].iter().chain(arguments)).expect(2);
+        assert!(run.stderr.contains(word), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn without_rights_it_says_what_would_allow_it() {
+    const TEST: &str = "without_rights_it_says_what_would_allow_it";
+    if !has_root(TEST) || !has_tool(TEST, "setpriv") {
+        return;
+    }
+    let folder = copy_for_all();
+    let mut command = Command::new("setpriv");
+    command.args(NOBODY).arg(folder.path().join("lagtrace"));
+    command.args(["sockets", "--trace", "-d", "1s"]);
+    let told = run(&mut command).expect(2).stderr;
+    assert!(
+        told.contains("not permitted") && told.contains("CAP_BPF"),
+        "{told}"
+    );
+}

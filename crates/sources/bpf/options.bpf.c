@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * Calls that set up sockets, as they happen: who set which option of which
+ * connection to what, and what the kernel made of it. Attached to the
+ * tracepoints of these system calls alone; nothing is changed, nobody stops.
+ *
+ * A call is noted when it begins, since its value may be written over
+ * meanwhile, and handed up when it ends, with its result. The socket is looked
+ * up at that moment: its descriptor may mean another one soon.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "socket_types.h"
+#include "options.h"
+
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+#define TCP_CLOSE 7
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define EFAULT 14
+
+#define SOL_SOCKET 1
+#define SO_SNDBUF 7
+#define SO_RCVBUF 8
+#define SO_KEEPALIVE 9
+#define SO_SNDBUFFORCE 32
+#define SO_RCVBUFFORCE 33
+#define SOL_TCP 6
+#define TCP_NODELAY 1
+#define TCP_CORK 3
+#define TCP_MD5SIG 14
+#define TCP_USER_TIMEOUT 18
+#define TCP_NOTSENT_LOWAT 25
+#define TCP_FASTOPEN_KEY 33
+#define TCP_MD5SIG_EXT 32
+#define TCP_AO_ADD_KEY 38
+#define SOL_ALG 279
+#define SOL_TLS 282
+
+/* Bits of tcp_sock.nonagle. */
+#define TCP_NAGLE_OFF 1
+#define TCP_NAGLE_CORK 2
+
+/* Control groups lie at most so deep, to be found. */
+#define MAX_DEPTH 16
+/* Calls under way at a time. */
+#define MAX_OPEN 16384
+
+const volatile struct call_config config SEC(".rodata.config") = {};
+
+/* By thread. One that is killed within a call leaves its own behind. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_OPEN);
+	__type(key, __u32);
+	__type(value, struct call_record);
+} open_calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PIDS);
+	__type(key, __u32);
+	__type(value, __u8);
+} pids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_GROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u8);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct call_tally);
+} tallies SEC(".maps");
+
+/* A record is too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct call_record);
+} scratch SEC(".maps");
+
+static const __u32 zero = 0;
+
+static __always_inline bool is_in_groups(void)
+{
+	for (int depth = 0; depth < MAX_DEPTH; depth++) {
+		__u64 group = bpf_get_current_ancestor_cgroup_id(depth);
+
+		if (!group)
+			return false;
+		if (bpf_map_lookup_elem(&groups, &group))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_meant_process(__u32 tgid)
+{
+	if (config.is_by_pid && !bpf_map_lookup_elem(&pids, &tgid))
+		return false;
+	return !config.is_by_group || is_in_groups();
+}
+
+static __always_inline bool is_meant_port(__u16 port)
+{
+	for (__u32 i = 0; i < MAX_PORTS; i++) {
+		if (i >= config.port_count)
+			break;
+		if (config.ports[i] == port)
+			return true;
+	}
+	return false;
+}
+
+/* The socket that a descriptor of this process means; none if it means
+ * something else or nothing. */
+static __always_inline struct socket *socket_of(__s32 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct socket *socket;
+	struct file *file;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	if (bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) || !file)
+		return 0;
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	socket = BPF_CORE_READ(file, private_data);
+	/* The file of a Unix socket's path has the same mode, and is none. */
+	return socket && BPF_CORE_READ(socket, file) == file ? socket : 0;
+}
+
+static __always_inline void note_ends(struct call_record *call, struct sock *sk)
+{
+	call->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	call->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (call->family == AF_INET) {
+		call->local[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+		call->remote[0] = BPF_CORE_READ(sk, __sk_common.skc_daddr);
+		return;
+	}
+	BPF_CORE_READ_INTO(&call->local, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32);
+	BPF_CORE_READ_INTO(&call->remote, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
+}
+
+static __always_inline bool is_tcp(const struct call_record *call)
+{
+	return (call->family == AF_INET || call->family == AF_INET6) && call->type == SOCK_STREAM &&
+	       call->protocol == IPPROTO_TCP;
+}
+
+/* Whether the kernel chose the port, as it does for clients: only then nobody
+ * else may have it (__inet_hash_connect()). */
+static __always_inline bool is_port_chosen(struct sock *sk)
+{
+	struct inet_bind_bucket *bucket = BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_bind_hash);
+
+	return bucket && BPF_CORE_READ(bucket, fastreuse) < 0;
+}
+
+static __always_inline void note_socket(struct call_record *call, struct socket *socket)
+{
+	struct sock *sk = BPF_CORE_READ(socket, sk);
+
+	if (!sk)
+		return;
+	call->flags |= CALL_HAS_SOCKET;
+	call->inode = BPF_CORE_READ(socket, file, f_inode, i_ino);
+	call->cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	call->namespace = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	call->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	call->state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	call->type = BPF_CORE_READ(sk, sk_type);
+	call->protocol = BPF_CORE_READ(sk, sk_protocol);
+	if (call->family == AF_INET || call->family == AF_INET6)
+		note_ends(call, sk);
+	if (is_tcp(call) && is_port_chosen(sk))
+		call->flags |= CALL_IS_CLIENT;
+}
+
+/* What the kernel has for this option now, if it lies in plain sight. */
+static __always_inline bool standing(const struct call_record *call, struct sock *sk, __s64 *value)
+{
+	if (call->kind == CALL_LISTEN) {
+		*value = BPF_CORE_READ(sk, sk_max_ack_backlog);
+		return true;
+	}
+	if (call->kind != CALL_SETSOCKOPT)
+		return false;
+	if (call->level == SOL_SOCKET) {
+		switch (call->option) {
+		case SO_SNDBUF:
+		case SO_SNDBUFFORCE:
+			*value = BPF_CORE_READ(sk, sk_sndbuf);
+			return true;
+		case SO_RCVBUF:
+		case SO_RCVBUFFORCE:
+			*value = BPF_CORE_READ(sk, sk_rcvbuf);
+			return true;
+		case SO_KEEPALIVE:
+			*value = BPF_CORE_READ(sk, __sk_common.skc_flags) >>
+					 bpf_core_enum_value(enum sock_flags, SOCK_KEEPOPEN) &
+				 1;
+			return true;
+		}
+		return false;
+	}
+	if (call->level != SOL_TCP || !is_tcp(call))
+		return false;
+	switch (call->option) {
+	case TCP_NODELAY:
+		*value = !!(BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle) & TCP_NAGLE_OFF);
+		return true;
+	case TCP_CORK:
+		*value = !!(BPF_CORE_READ_BITFIELD_PROBED((struct tcp_sock *)sk, nonagle) & TCP_NAGLE_CORK);
+		return true;
+	case TCP_USER_TIMEOUT:
+		*value = BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_user_timeout);
+		return true;
+	case TCP_NOTSENT_LOWAT:
+		*value = BPF_CORE_READ((struct tcp_sock *)sk, notsent_lowat);
+		return true;
+	}
+	return false;
+}
+
+/* Keys stay where they are. */
+static __always_inline bool is_secret(__s32 level, __s32 option)
+{
+	if (level == SOL_TLS || level == SOL_ALG)
+		return true;
+	return level == SOL_TCP && (option == TCP_MD5SIG || option == TCP_MD5SIG_EXT ||
+				    option == TCP_FASTOPEN_KEY || option == TCP_AO_ADD_KEY);
+}
+
+/* Copies the value, as far as there is room; none of it if any of that cannot
+ * be read. */
+static __always_inline void copy_value(struct call_record *call)
+{
+	__u32 wanted = call->len;
+
+	if (call->len <= 0 || !call->pointer || call->flags & CALL_IS_SECRET)
+		return;
+	if (wanted > MAX_VALUE)
+		wanted = MAX_VALUE;
+	if (!bpf_probe_read_user(call->value, wanted, (void *)call->pointer))
+		call->copied = wanted;
+}
+
+static __always_inline bool has_meant_port(const struct call_record *call)
+{
+	if (!config.port_count)
+		return true;
+	if (!(call->flags & CALL_HAS_SOCKET))
+		return false;
+	/* One that is not connected yet may get a meant one. */
+	if (call->state == TCP_CLOSE && !call->remote_port)
+		return call->family == AF_INET || call->family == AF_INET6;
+	return is_meant_port(call->local_port) || is_meant_port(call->remote_port);
+}
+
+/* Notes that a call begins. */
+static __noinline int begin(__u8 kind, struct trace_event_raw_sys_enter *ctx)
+{
+	struct call_record *call = bpf_map_lookup_elem(&scratch, &zero);
+	__u64 id = bpf_get_current_pid_tgid();
+	struct task_struct *task;
+	struct socket *socket;
+	__u32 tid = id;
+
+	if (!call || !is_meant_process(id >> 32))
+		return 0;
+	__builtin_memset(call, 0, sizeof(*call));
+	call->kind = kind;
+	call->fd = BPF_CORE_READ(ctx, args[0]);
+	if (kind == CALL_BIND || kind == CALL_CONNECT) {
+		call->pointer = BPF_CORE_READ(ctx, args[1]);
+		call->len = BPF_CORE_READ(ctx, args[2]);
+	} else {
+		call->level = BPF_CORE_READ(ctx, args[1]);
+	}
+	if (kind == CALL_SETSOCKOPT) {
+		call->option = BPF_CORE_READ(ctx, args[2]);
+		call->pointer = BPF_CORE_READ(ctx, args[3]);
+		call->len = BPF_CORE_READ(ctx, args[4]);
+		if (is_secret(call->level, call->option))
+			call->flags |= CALL_IS_SECRET;
+	}
+	socket = socket_of(call->fd);
+	if (socket) {
+		note_socket(call, socket);
+		if (standing(call, BPF_CORE_READ(socket, sk), &call->before))
+			call->flags |= CALL_HAS_BEFORE;
+	}
+	/* A port may come with these two. */
+	if (kind != CALL_BIND && kind != CALL_CONNECT && !has_meant_port(call))
+		return 0;
+	copy_value(call);
+	call->pid = id >> 32;
+	call->tid = tid;
+	task = (void *)bpf_get_current_task();
+	bpf_get_current_comm(call->thread, sizeof(call->thread));
+	BPF_CORE_READ_STR_INTO(&call->comm, task, group_leader, comm);
+	call->entered_at = bpf_ktime_get_ns();
+	bpf_map_update_elem(&open_calls, &tid, call, BPF_ANY);
+	return 0;
+}
+
+static __always_inline void count(bool is_lost)
+{
+	struct call_tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+
+	if (!tally)
+		return;
+	tally->calls += 1;
+	tally->lost += is_lost;
+}
+
+/* Hands up the call that ends. */
+static __noinline int end(struct trace_event_raw_sys_exit *ctx)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct call_record *call = bpf_map_lookup_elem(&open_calls, &tid);
+	struct socket *socket;
+	long result;
+
+	if (!call)
+		return 0;
+	result = BPF_CORE_READ(ctx, ret);
+	call->left_at = bpf_ktime_get_ns();
+	call->result = result;
+	socket = socket_of(call->fd);
+	/* Another thread may have closed it, and opened another one. */
+	if (socket && call->inode == BPF_CORE_READ(socket, file, f_inode, i_ino)) {
+		note_socket(call, socket);
+		if (standing(call, BPF_CORE_READ(socket, sk), &call->after))
+			call->flags |= CALL_HAS_AFTER;
+	}
+	/* The page was not there yet; the kernel's own read has brought it. */
+	if (!call->copied && result != -EFAULT) {
+		copy_value(call);
+		if (call->copied)
+			call->flags |= CALL_READ_LATE;
+	}
+	if (has_meant_port(call))
+		count(bpf_ringbuf_output(&records, call, sizeof(*call), BPF_RB_NO_WAKEUP) != 0);
+	bpf_map_delete_elem(&open_calls, &tid);
+	return 0;
+}
+
+#define TRACED(name, kind)                                                         \
+	SEC("tracepoint/syscalls/sys_enter_" #name)                                \
+	int enter_##name(struct trace_event_raw_sys_enter *ctx)                    \
+	{                                                                          \
+		return begin(kind, ctx);                                           \
+	}                                                                          \
+	SEC("tracepoint/syscalls/sys_exit_" #name)                                 \
+	int exit_##name(struct trace_event_raw_sys_exit *ctx)                      \
+	{                                                                          \
+		return end(ctx);                                                   \
+	}
+
+TRACED(setsockopt, CALL_SETSOCKOPT)
+TRACED(listen, CALL_LISTEN)
+TRACED(shutdown, CALL_SHUTDOWN)
+TRACED(bind, CALL_BIND)
+TRACED(connect, CALL_CONNECT)
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * What options.bpf.c hands to lagtrace: the layout of its records.
+ * crates/sources/src/kernel/calls/record.rs reads them and must agree with it.
+ */
+#ifndef LAGTRACE_OPTIONS_H
+#define LAGTRACE_OPTIONS_H
+
+#include <linux/types.h>
+
+/* Ports, processes and control groups that may be asked for. */
+#define MAX_PORTS 16
+#define MAX_PIDS 1024
+#define MAX_GROUPS 16384
+/* Bytes kept of a value: an address of a Unix socket, and more than of any
+ * option that matters. */
+#define MAX_VALUE 112
+
+/* Whose calls are told, fixed when the programs are loaded. */
+struct call_config {
+	/* On sockets with one of these ports at either end, in host order; none: any. */
+	__u16 ports[MAX_PORTS];
+	__u32 port_count;
+	/* Only those of processes in the map `pids`. */
+	__u8 is_by_pid;
+	/* Only those of processes in the control groups of the map `groups`, or below. */
+	__u8 is_by_group;
+	__u8 pad[2];
+};
+
+/* What happened, for each processor. */
+struct call_tally {
+	__u64 calls;
+	/* For want of room in the ring. */
+	__u64 lost;
+};
+
+enum call_kind {
+	CALL_SETSOCKOPT = 1,
+	CALL_LISTEN = 2,
+	CALL_SHUTDOWN = 3,
+	CALL_BIND = 4,
+	CALL_CONNECT = 5,
+};
+
+/* The descriptor was one of a socket, and what follows describes it. */
+#define CALL_HAS_SOCKET 1
+/* `before` and `after` are known. */
+#define CALL_HAS_BEFORE 2
+#define CALL_HAS_AFTER 4
+/* The value is a key: none of it was read. */
+#define CALL_IS_SECRET 8
+/* The value could be read only after the call. */
+#define CALL_READ_LATE 16
+/* The kernel chose the socket's port: it is a client's. */
+#define CALL_IS_CLIENT 32
+
+struct call_record {
+	__u8 kind;
+	__u8 flags;
+	/* The socket's state, family, type and protocol. */
+	__u8 state;
+	__u8 type;
+	__u16 family;
+	__u16 protocol;
+	/* CLOCK_MONOTONIC in ns. */
+	__u64 entered_at;
+	__u64 left_at;
+	__s64 result;
+	/* The value's address in the process. */
+	__u64 pointer;
+	__s32 fd;
+	/* The second argument: a level, a backlog, a direction. */
+	__s32 level;
+	__s32 option;
+	__s32 len;
+	/* What the kernel had for it before and after. */
+	__s64 before;
+	__s64 after;
+	__u64 inode;
+	__u64 cookie;
+	__be32 local[4];
+	__be32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+	__u32 namespace;
+	__u32 pid;
+	__u32 tid;
+	/* The process's name, and the thread's. */
+	char comm[16];
+	char thread[16];
+	__u32 copied;
+	__u8 value[MAX_VALUE];
+	__u32 pad;
+};
+
+#endif

@@ -1,0 +1,131 @@
+//! The tracepoints of system calls: found, and attached to.
+//!
+//! They are numbered by the kernel in a file system of its own. Where nobody
+//! has mounted that, it is opened without a place, so that nothing of the host
+//! changes. To attach to the tracepoint of one call leaves it to the kernel to
+//! pass over all others.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
+
+use libbpf_rs::{Link, ProgramMut};
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use crate::kernel::KernelError;
+use crate::kernel::attached::refused;
+
+/// Where it is usually mounted.
+const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// `PERF_TYPE_TRACEPOINT`.
+const TRACEPOINT: u32 = 2;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: libc::c_ulong = 8;
+/// `PERF_ATTR_SIZE_VER0`: what all kernels know.
+const ATTRIBUTES: u32 = 64;
+
+/// The list of tracepoints.
+pub(super) struct Tracepoints(OwnedFd);
+
+impl Tracepoints {
+    /// Opens it.
+    pub(super) fn open() -> Result<Self, KernelError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for folder in MOUNTED {
+            // It is a folder without anything in it where nothing is mounted.
+            let Ok(found) = open(folder, flags, Mode::empty()) else {
+                continue;
+            };
+            match openat(&found, "events", flags, Mode::empty()) {
+                Ok(_) => return Ok(Self(found)),
+                Err(rustix::io::Errno::ACCESS) => break,
+                Err(_) => {}
+            }
+        }
+        detached().map(Self).map_err(|error| match error {
+            rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
+                KernelError::TracepointsNotPermitted(error.into())
+            }
+            _ => KernelError::NoTracepoints(error.into()),
+        })
+    }
+
+    /// Attaches a program to the tracepoint that its section names.
+    pub(super) fn attach(&self, program: &ProgramMut<'_>) -> Result<Link, KernelError> {
+        let section = program.section().to_string_lossy().into_owned();
+        let name = section.trim_start_matches("tracepoint/");
+        let event = event(self.number(name)?).map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => KernelError::NotPermitted(source),
+            _ => KernelError::Refused {
+                program: name.to_owned(),
+                source,
+            },
+        })?;
+        let link = program
+            .attach_perf_event(event.as_fd().as_raw_fd())
+            .map_err(|error| refused(name, &error))?;
+        // It is the link's from here on.
+        let _ = event.into_raw_fd();
+        Ok(link)
+    }
+
+    fn number(&self, name: &str) -> Result<u64, KernelError> {
+        let path = format!("events/{name}/id");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(&self.0, &path, flags, Mode::empty()).map_err(|error| match error {
+            rustix::io::Errno::ACCESS => KernelError::TracepointsNotPermitted(error.into()),
+            _ => KernelError::NoTracepoints(error.into()),
+        })?;
+        let mut text = [0; 32];
+        let read = rustix::io::read(&file, &mut text)
+            .map_err(|error| KernelError::NoTracepoints(error.into()))?;
+        let text = text.get(..read).unwrap_or_default();
+        let number = String::from_utf8_lossy(text).trim().parse().ok();
+        number.ok_or_else(|| KernelError::NoTracepoints(io::ErrorKind::InvalidData.into()))
+    }
+}
+
+/// The file system, mounted nowhere.
+fn detached() -> rustix::io::Result<OwnedFd> {
+    let system = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&system)?;
+    fsmount(
+        &system,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )
+}
+
+/// An event for a tracepoint, on all processors: what is attached to it is
+/// called on each, whatever the number here says.
+fn event(number: u64) -> io::Result<OwnedFd> {
+    // `struct perf_event_attr`: type, size, config, sample_period.
+    let mut attributes = [0u64; ATTRIBUTES as usize / 8];
+    let mut first = [0; 8];
+    first[..4].copy_from_slice(&TRACEPOINT.to_ne_bytes());
+    first[4..].copy_from_slice(&ATTRIBUTES.to_ne_bytes());
+    attributes[0] = u64::from_ne_bytes(first);
+    attributes[1] = number;
+    attributes[2] = 1;
+    // SAFETY: the kernel reads as many bytes as the second field says, which
+    // are all there, and writes none; the other arguments are plain numbers
+    // (any process, the first processor, no group).
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attributes.as_ptr(),
+            -1 as libc::pid_t,
+            0 as libc::c_int,
+            -1 as libc::c_int,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let fd = i32::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
