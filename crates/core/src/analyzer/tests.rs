@@ -1,3 +1,4 @@
+mod guessed;
 mod watched;
 
 use std::sync::{Arc, Mutex};
