@@ -36,6 +36,7 @@ mod ndjson;
 mod notes;
 mod page;
 mod percentiles;
+mod place;
 mod plot;
 mod probes;
 mod quantity;
@@ -50,11 +51,13 @@ mod transport;
 mod verdict;
 mod waits;
 mod watch;
+mod watching;
 mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
 pub(crate) use ndjson::ndjson;
 pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
+pub(crate) use watching::Watching;
 
 use page::Page;
 
@@ -125,6 +128,13 @@ pub(crate) fn live(report: &Report, style: &Style) -> String {
     limits::write(&mut page, report);
     counters::write(&mut page, report);
     notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Live requests while they are watched.
+pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
+    let mut page = Page::new(style);
+    watching::write(&mut page, watching);
     page.finish()
 }
 
