@@ -71,7 +71,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
-    let is_watched = evidence.facts.turns.tally.is_some();
+    let is_watched = is_only_watched(&evidence);
     if evidence.capture.is_some() && !is_watched {
         for finding in &mut findings {
             finding.display_filter = display_filter::display_filter(finding);
@@ -125,6 +125,12 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         unnumbered::forget_packets(&mut report);
     }
     report
+}
+
+/// Whether the packets are those that a kernel handed up: an investigation
+/// captures its own.
+fn is_only_watched(evidence: &Evidence) -> bool {
+    evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
 /// The interventions worth trying on the subject, whose figures `ledgers` are:

@@ -139,6 +139,26 @@ fn shards_that_work_by_themselves_come_to_the_same() {
 }
 
 #[test]
+fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
+    let traffic = traffic(50);
+    let (whole, order) = one_by_one(&traffic);
+    let told = Arc::default();
+    let mut analyzer = analyzer(1, &told);
+    let mut counts = Vec::new();
+    for (segment, payload) in &traffic {
+        analyzer.segment(segment, payload);
+        if segment.number % 50 == 0 {
+            counts.push(analyzer.so_far().conclude().exchanges.count);
+        }
+    }
+    // Of nine steps the sixth acknowledges the response.
+    assert_eq!(counts, [0, 0, 0, 0, 0, 50, 50, 50, 50]);
+    let report = analyzer.finish();
+    assert_eq!(format!("{report:?}"), format!("{whole:?}"));
+    assert_eq!(*told.lock().expect("whole"), order);
+}
+
+#[test]
 fn flows_are_dealt_evenly() {
     let traffic = traffic(4000);
     let mut counts = [0; SHARDS];
