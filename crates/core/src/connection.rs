@@ -205,6 +205,7 @@ impl Connection {
                 data,
                 ack,
                 edge,
+                is_closed: segment.window == 0 && segment.flags.contains(TcpFlags::ACK),
                 is_news: is_new_ack || is_wider,
                 reports_hole: sacks,
                 skipped,
