@@ -14,9 +14,6 @@ mod shard;
 mod tests;
 
 use core::fmt;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use hashbrown::HashMap;
 
 pub use entrance::{Admission, Entrance};
@@ -29,14 +26,15 @@ use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
+use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::icmp::IcmpError;
 use crate::report::Report;
 use crate::segment::Segment;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
 use crate::time::Timestamp;
-use points::Vantages;
-use shard::{Common, Shard};
+use entrance::Seen;
+use shard::{Common, Shard, Sum};
 
 /// Shards that flows are dealt to: enough for two threads to share the work
 /// evenly while one of them reads, and few enough that adding them up in the
@@ -53,6 +51,9 @@ pub struct Options {
     pub hash_seed: u64,
     /// The servers under investigation. Empty for captures: every server counts.
     pub targets: Vec<(TargetId, Endpoint)>,
+    /// Ports that are known to be services': on a connection that was under way
+    /// before it was seen, the end with one of them is the server.
+    pub service_ports: Vec<u16>,
     /// How many connections are followed at a time; beyond that those idle
     /// longest are given up and counted. Each shard has an even share.
     /// `None`: 65,536, about 100 MB.
@@ -90,6 +91,7 @@ impl Analyzer {
         Self {
             common: Common::new(
                 options.targets.clone(),
+                options.service_ports.clone(),
                 HashMap::with_hasher(hasher.clone()),
             ),
             shards: (0..count).map(shard).collect(),
@@ -192,6 +194,23 @@ impl Analyzer {
         conclude::next_experiments(&self.common.facts, services.map(|service| &service.ledger))
     }
 
+    /// What there is to conclude from so far: what closed, while more comes.
+    /// Takes a copy of what is counted, about as long as concluding from it.
+    pub fn so_far(&mut self) -> SoFar {
+        let mut sum = Sum::default();
+        for shard in &mut self.shards {
+            shard.settle();
+            shard.add_to(&mut sum);
+        }
+        let vantages = core::mem::take(&mut sum.vantages);
+        SoFar {
+            seen: self.entrance.so_far(vantages),
+            facts: self.common.facts.clone(),
+            options: self.options.clone(),
+            sum,
+        }
+    }
+
     /// Concludes. `command`, `subject` and `started` are the caller's to fill in.
     pub fn finish(mut self) -> Report {
         for shard in &mut self.shards {
@@ -199,31 +218,41 @@ impl Analyzer {
             self.entrance.hear(shard.told.drain(..));
         }
         self.entrance.deliver(u64::MAX);
-        let mut services = BTreeMap::new();
-        let mut vantages = Vantages::new();
-        let mut tallied = Tallied::default();
-        for shard in core::mem::take(&mut self.shards) {
-            tallied.add(shard.tallied());
-            for (endpoint, service) in shard.services.into_iter() {
-                match services.entry(endpoint) {
-                    Entry::Vacant(place) => {
-                        place.insert(*service);
-                    }
-                    Entry::Occupied(mut place) => place.get_mut().merge(*service),
-                }
-            }
-            for (point, counts) in shard.vantages {
-                let sums = vantages.entry(point).or_default();
-                for (sum, count) in sums.iter_mut().zip(counts) {
-                    *sum += count;
-                }
-            }
-            self.common.facts.hosts.merge(shard.hosts);
+        let mut sum = Sum::default();
+        for shard in self.shards {
+            shard.end_in(&mut sum);
         }
-        let seen = self.entrance.finish(vantages);
-        let mut facts = self.common.facts;
-        let max = self.options.max_connections();
-        let told = remarks(&tallied, seen.points.segments(), max);
+        let vantages = core::mem::take(&mut sum.vantages);
+        let all = SoFar {
+            seen: self.entrance.finish(vantages),
+            facts: self.common.facts,
+            options: self.options,
+            sum,
+        };
+        all.conclude()
+    }
+}
+
+/// What there was to conclude from at an instant.
+pub struct SoFar {
+    options: Options,
+    sum: Sum,
+    seen: Seen,
+    facts: Facts,
+}
+
+impl SoFar {
+    /// Concludes, as [`Analyzer::finish`] does.
+    pub fn conclude(self) -> Report {
+        let Self {
+            options,
+            sum,
+            seen,
+            mut facts,
+        } = self;
+        facts.hosts.merge(sum.hosts);
+        let max = options.max_connections();
+        let told = remarks(&sum.tallied, seen.points.segments(), max);
         for (id, text) in told.into_iter().chain(secrets(&facts.captures)) {
             let id = id.to_owned();
             let body = EventBody::Note(Note { id, text });
@@ -231,13 +260,19 @@ impl Analyzer {
         }
         facts.hosts.resolvers = seen.resolvers;
         conclude::conclude(Evidence {
-            targets: self.options.targets,
-            services,
+            targets: options.targets,
+            services: sum.services,
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
             connections: seen.connections,
         })
+    }
+}
+
+impl fmt::Debug for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SoFar").finish_non_exhaustive()
     }
 }
 

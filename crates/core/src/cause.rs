@@ -102,7 +102,7 @@ impl Case<'_> {
 }
 
 /// One cause's accumulator.
-pub(crate) trait Rule: Default + fmt::Debug {
+pub(crate) trait Rule: Clone + Default + fmt::Debug {
     /// Only exchanges with any of these can change what it holds.
     const CONCERNS: Features = Features::ANY;
 
@@ -130,7 +130,7 @@ macro_rules! causes {
         $(mod $module;)*
 
         /// The accumulators of all causes for one service.
-        #[derive(Debug, Default)]
+        #[derive(Clone, Debug, Default)]
         pub(crate) struct Rules {
             pub(crate) gathered: Gathered,
             $($module: $module::Rule,)*

@@ -15,6 +15,7 @@ mod secured;
 mod sweep;
 mod tables;
 mod traced;
+mod unnumbered;
 mod watch;
 
 use core::time::Duration;
@@ -71,15 +72,11 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
-    match &evidence.facts.turns.tally {
-        // What was watched is in no file that could be opened.
-        Some(_) => findings.iter_mut().for_each(display_filter::forget_packets),
-        None if evidence.capture.is_some() => {
-            for finding in &mut findings {
-                finding.display_filter = display_filter::display_filter(finding);
-            }
+    let is_watched = is_only_watched(&evidence);
+    if evidence.capture.is_some() && !is_watched {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
         }
-        None => {}
     }
     traced::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
@@ -97,7 +94,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let facts = &evidence.facts;
     let subject = ledger(&evidence, TargetId::Subject);
     let modes = subject.bands.modes(&subject.latency, &findings);
-    Report {
+    let mut report = Report {
         schema: SCHEMA,
         exchanges: Exchanges {
             modes,
@@ -126,7 +123,17 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         findings,
         notes,
         ..Report::default()
+    };
+    if is_watched {
+        unnumbered::forget_packets(&mut report);
     }
+    report
+}
+
+/// Whether the packets are those that a kernel handed up: an investigation
+/// captures its own.
+fn is_only_watched(evidence: &Evidence) -> bool {
+    evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
 /// The interventions worth trying on the subject, whose figures `ledgers` are:

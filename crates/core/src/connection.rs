@@ -47,6 +47,10 @@ pub(crate) struct Connection {
     point: PointId,
     /// Which direction the client sends in; `None` until something tells.
     client: Option<Direction>,
+    /// It was only guessed, by the ports.
+    is_client_guessed: bool,
+    /// Who sent data last, as long as that matters.
+    last_spoke: Option<Direction>,
     forward: Half,
     backward: Half,
     setup: Setup,
@@ -81,6 +85,8 @@ impl Connection {
             flow: first.flow,
             point: first.point,
             client: None,
+            is_client_guessed: false,
+            last_spoke: None,
             forward: Half::default(),
             backward: Half::default(),
             setup: Setup::default(),
@@ -98,6 +104,12 @@ impl Connection {
     /// What came before its first SYN, if that was seen at `at`.
     pub(crate) fn follows(&mut self, approach: Box<Approach>, at: Timestamp) {
         self.setup.follows(approach, at);
+    }
+
+    /// It is known which direction its client sends in, unless a SYN says
+    /// otherwise.
+    pub(crate) fn is_asked_by(&mut self, client: Direction) {
+        self.client.get_or_insert(client);
     }
 
     /// Where it was seen, and between whom.
@@ -193,6 +205,7 @@ impl Connection {
                 data,
                 ack,
                 edge,
+                is_closed: segment.window == 0 && segment.flags.contains(TcpFlags::ACK),
                 is_news: is_new_ack || is_wider,
                 reports_hole: sacks,
                 skipped,

@@ -37,7 +37,7 @@ use crate::time::Timestamp;
 const MAX_ENTRIES: usize = 512;
 
 /// What is known besides packets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) resolutions: Vec<Resolution>,
     pub(crate) routes: Vec<KernelRoute>,

@@ -122,6 +122,40 @@ pub(crate) fn begins_message(role: Role, bytes: &[u8]) -> bool {
     }
 }
 
+/// What a request whose head was cut off asks for, as far as `bytes` go: a
+/// target that does not end among them goes on as `…`.
+pub(crate) fn cut_request(bytes: &[u8]) -> Option<RequestLine> {
+    if !begins_message(Role::Request, bytes) {
+        return None;
+    }
+    let mut words = bytes.splitn(3, |&byte| byte == b' ');
+    let method = core::str::from_utf8(words.next()?).ok()?;
+    let target = words.next().filter(|target| !target.is_empty())?;
+    let is_whole = words.next().is_some();
+    // A character may be cut as well.
+    let text = String::from_utf8_lossy(target);
+    let kept = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let is_plain = |c: char| c > ' ' && c != '\u{7f}';
+    if kept.is_empty() || !kept.chars().all(is_plain) {
+        return None;
+    }
+    let kept: String = kept.chars().take(MAX_TARGET).collect();
+    let ending = if is_whole { "" } else { "…" };
+    Some(RequestLine::new(method, &format!("{kept}{ending}")))
+}
+
+/// The status of a response whose head was cut off; `None` for one that
+/// another follows (RFC 9110 §15.2).
+pub(crate) fn cut_status(bytes: &[u8]) -> Option<u16> {
+    let rest = bytes.strip_prefix(b"HTTP/1.")?;
+    let code = match rest {
+        [b'0' | b'1', b' ', code @ ..] => code.get(..3)?,
+        _ => return None,
+    };
+    let code = core::str::from_utf8(code).ok()?.parse().ok()?;
+    (200..600).contains(&code).then_some(code)
+}
+
 /// How a message's body ends (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {

@@ -40,6 +40,8 @@ pub(crate) struct Mark {
     /// The furthest byte that it allows the other side to send; 0 where the
     /// window's scaling was not seen.
     pub(crate) edge: u64,
+    /// Its window is closed: nothing is nothing at any scale.
+    pub(crate) is_closed: bool,
     /// Whether its acknowledgement was news, or the window that it opens.
     pub(crate) is_news: bool,
     /// Whether it reports data beyond missing data (RFC 2018).

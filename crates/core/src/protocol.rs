@@ -85,6 +85,7 @@ impl Protocol {
     /// request that is answered.
     pub(crate) fn asks(self, bytes: &[u8]) -> Option<RequestLine> {
         let step = match self {
+            Self::Http => return http::cut_request(bytes),
             Self::MySql => mysql::request(bytes)?,
             Self::Memcached => memcached::request(bytes)?,
             _ => return None,
@@ -93,6 +94,16 @@ impl Protocol {
             Step::Head(head) => head.request,
             _ => None,
         }
+    }
+
+    /// The status that a reply's first bytes name, by turns.
+    pub(crate) fn status(self, bytes: &[u8]) -> Option<u16> {
+        (self == Self::Http).then(|| http::cut_status(bytes))?
+    }
+
+    /// Whether a request that says nothing readable is none that is answered.
+    pub(crate) fn has_silent_requests(self) -> bool {
+        matches!(self, Self::MySql | Self::Memcached)
     }
 
     /// Whether a reply's first bytes say that the request failed, by turns.

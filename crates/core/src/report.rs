@@ -266,6 +266,16 @@ pub struct Exemplar {
     pub waits: Vec<WaitSpan>,
 }
 
+impl Exemplar {
+    /// Takes the packets' numbers out: they are in no file.
+    pub fn forget_packets(&mut self) {
+        (self.first_packet, self.last_packet) = (None, None);
+        for wait in &mut self.waits {
+            wait.released_by_packet = None;
+        }
+    }
+}
+
 /// One wait of an exemplar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitSpan {

@@ -19,7 +19,7 @@ pub(crate) use counts::{Counts, Shares};
 pub(crate) use stretches::Stretches;
 
 /// Figures and rules of one server's address and port.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,

@@ -88,6 +88,19 @@ pub(crate) struct Arrived {
     pub(crate) stream: Option<Option<u32>>,
     /// What came before, if it opens a connection.
     pub(crate) approach: Option<Box<Approach>>,
+    /// The direction that the client sends in, where that is known beforehand.
+    pub(crate) client: Option<Direction>,
+}
+
+impl Arrived {
+    /// The connection that a segment begins.
+    fn begin(&self, segment: &Segment) -> Connection {
+        let mut connection = Connection::begin(segment, self.stream);
+        if let Some(client) = self.client {
+            connection.is_asked_by(client);
+        }
+        connection
+    }
 }
 
 impl Tallied {
@@ -198,7 +211,7 @@ impl Table {
         if open.connection.is_succeeded_by(segment) {
             open.connection.give_up(Parting::Succeeded, closed);
             self.tallied.closed(open);
-            let connection = Connection::begin(segment, arrived.stream);
+            let connection = arrived.begin(segment);
             **open = Open::new(arrived.id, hash, connection);
         }
         if open.take(segment, payload, closed) {
@@ -272,7 +285,7 @@ impl Table {
         if self.open.len() >= self.max {
             self.evict(closed);
         }
-        let connection = Connection::begin(segment, arrived.stream);
+        let connection = arrived.begin(segment);
         let mut open = Box::new(Open::new(arrived.id, hash, connection));
         open.take(segment, payload, closed);
         if let Some(approach) = arrived.approach {

@@ -25,11 +25,11 @@ mod condition;
 mod connections;
 mod input;
 mod joint;
-mod listing;
+pub(crate) mod listing;
 mod merge;
 mod pieces;
 mod rounds;
-mod show;
+pub(crate) mod show;
 mod stream;
 mod unread;
 

@@ -28,6 +28,9 @@ const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 /// How wide text is where no terminal says.
 const WIDTH: usize = 100;
 
+/// How many lines there are where no terminal says.
+const ROWS: usize = 24;
+
 /// How wide the column of steps' names is.
 const STEP_WIDTH: usize = 14;
 
@@ -73,6 +76,19 @@ impl Console {
             color: !is_file && self.colors_stdout(),
             verbose: self.output.verbose,
         }
+    }
+
+    /// The same for lines that are redrawn in place, and how many there is room for.
+    pub(crate) fn panel_style(&self) -> (render::Style, usize) {
+        let size = tcgetwinsize(io::stderr()).ok();
+        let room = |cells: u16| (cells > 0).then_some(usize::from(cells));
+        let style = render::Style {
+            width: size.and_then(|size| room(size.ws_col)).unwrap_or(WIDTH),
+            color: self.colors_stderr(),
+            verbose: self.output.verbose,
+        };
+        let rows = size.and_then(|size| room(size.ws_row)).unwrap_or(ROWS);
+        (style, rows.saturating_sub(1).max(1))
     }
 
     fn colors_stdout(&self) -> bool {
@@ -138,6 +154,13 @@ impl Console {
     pub(crate) fn spinner(&self, name: &str) -> ProgressBar {
         let style = ProgressStyle::with_template("{prefix:14} {spinner} {elapsed} {msg}");
         self.bar(name, ProgressBar::new_spinner(), style)
+    }
+
+    /// Whether lines that come as they happen go to a terminal: nothing else
+    /// is to be drawn there.
+    pub(crate) fn has_lines_on_terminal(&self) -> bool {
+        let is_lines = self.output.format == Format::Ndjson && self.output.output.is_none();
+        is_lines && io::stdout().is_terminal()
     }
 
     /// Several lines that are redrawn in place; hidden where there is no terminal.

@@ -37,6 +37,7 @@ mod ndjson;
 mod notes;
 mod page;
 mod percentiles;
+mod place;
 mod plot;
 mod probes;
 mod quantity;
@@ -51,11 +52,13 @@ mod transport;
 mod verdict;
 mod waits;
 mod watch;
+mod watching;
 mod words;
 
 pub(crate) use annotation::{exchange_comments, harmless};
 pub(crate) use ndjson::ndjson;
 pub(crate) use stream::{Plot, Stream, bytes, head as stream_head, ladders, over_time};
+pub(crate) use watching::Watching;
 
 use page::Page;
 
@@ -134,6 +137,13 @@ pub(crate) fn calls(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     calls::write(&mut page, report);
     notes::write(&mut page, &report.notes);
+    page.finish()
+}
+
+/// Live requests while they are watched.
+pub(crate) fn watching(watching: &Watching<'_>, style: &Style) -> String {
+    let mut page = Page::new(style);
+    watching::write(&mut page, watching);
     page.finish()
 }
 

@@ -1,31 +1,32 @@
 //! `lagtrace watch`: live requests from the kernel's view.
 
+mod live;
+
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::ProgressBar;
-use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::analyzer::{self, Analyzer};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Phase};
-use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
-use crate::arguments::duration;
+use crate::analyze::listing::Listing;
+use crate::analyze::show;
+use crate::arguments::{Format, duration};
 use crate::conclusion;
 use crate::console::Console;
+use crate::delivery;
 use crate::exit::Outcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::probe::{Ports, parse_ports};
-use crate::words;
+use live::Live;
 
 /// How long observations may wait in the kernel.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How often progress is told.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 Where a live server's requests spend their time, without a restart, a capture or
@@ -39,10 +40,16 @@ CAP_PERFMON. Nothing is changed; the programs go when the command ends, however
 it ends. Of the payload only the first 64 bytes of a request and 16 of a
 response leave the kernel, or none with --no-payload.
 
+On a terminal a page shows it while it goes on: the rate, how long requests take
+and in which stage, the slowest so far, and findings as they firm up. --format
+ndjson prints each exchange as it closes, one JSON object a line
+(schema/exchange-1.json), and the report's lines after them.
+
 Examples:
   sudo lagtrace watch -p 8080                 until Ctrl-C
   sudo lagtrace watch -p 80,443 -d 10s
   sudo lagtrace watch --pid 4711 -d 3s --format json
+  sudo lagtrace watch -p 8080 --format ndjson | jq 'select(.status == 500)'
   sudo lagtrace watch --cgroup /system.slice/nginx.service -p 80
 
 Coming from other tools:
@@ -79,29 +86,36 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = conclusion::now();
     let watch = Watch::start(&options.wanted()).map_err(refused)?;
+    let lines = match console.output().format {
+        Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
+        Format::Text | Format::Json => None,
+    };
     let mut session = Session {
         missing: watch.missing().to_vec(),
-        analyzer: Analyzer::new(conclusion::options(Vec::new())),
+        analyzer: options.analyzer(lines.as_ref()),
+        lines,
         seen: CaptureSummary {
             name: "kernel".to_owned(),
             ..CaptureSummary::default()
         },
     };
     let end = options.duration.map(|duration| Instant::now() + duration);
-    let progress = match options.duration {
-        Some(duration) => console.timed("watching", duration),
-        None => console.spinner("watching"),
-    };
-    let standing = session.follow(watch, &interrupt, end, &progress);
-    progress.finish_and_clear();
+    let mut live = Live::new(console);
+    let standing = session.follow(watch, &interrupt, end, &mut live);
+    live.end();
     if standing.records == 0 && standing.tally.latency.is_empty() && interrupt.is_requested() {
         return Ok(Outcome::Interrupted);
     }
+    let lines = session.lines.take();
     let mut report = session.report(standing);
     "watch".clone_into(&mut report.command);
     report.subject = options.subject();
     report.started = conclusion::started(Some(started.as_nanos()));
-    conclusion::conclude(&report, console)
+    let Some(lines) = lines else {
+        return conclusion::conclude(&report, console);
+    };
+    show::listed(lines.finish(), &report, console)?;
+    Ok(Outcome::of(&report))
 }
 
 impl Options {
@@ -113,6 +127,18 @@ impl Options {
             keeps_payload: !self.no_payload,
             slow_from: self.slow,
             without: Vec::new(),
+        }
+    }
+
+    /// What is made of it, with each exchange told to `lines`.
+    fn analyzer(&self, lines: Option<&Listing>) -> Analyzer {
+        let analyzer = Analyzer::new(analyzer::Options {
+            service_ports: self.wanted().ports,
+            ..conclusion::options(Vec::new())
+        });
+        match lines {
+            Some(lines) => analyzer.with_sink(lines.sink()),
+            None => analyzer,
         }
     }
 
@@ -140,6 +166,8 @@ pub(crate) fn refused(error: KernelError) -> Failure {
 /// Watching under way.
 struct Session {
     analyzer: Analyzer,
+    /// Where exchanges go one by one.
+    lines: Option<Listing>,
     /// The segments that were handed up, as of a capture.
     seen: CaptureSummary,
     /// What this kernel does not have.
@@ -152,22 +180,23 @@ impl Session {
         mut watch: Watch,
         interrupt: &Interrupt,
         end: Option<Instant>,
-        progress: &ProgressBar,
+        live: &mut Live<'_>,
     ) -> Standing {
-        let begun = Instant::now();
-        let (mut told, mut before) = (begun, Distribution::default());
-        while !interrupt.is_requested() && end.is_none_or(|end| Instant::now() < end) {
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
+        while !interrupt.is_requested() && !is_over() && !self.is_unread() {
             thread::sleep(PATIENCE);
             watch.take(|sighting| self.take(&sighting));
-            let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            progress.set_position(millis);
-            if told.elapsed() >= TOLD_EVERY && !progress.is_hidden() {
-                let now = watch.standing().tally.latency;
-                progress.set_message(latest(&now, &before, told.elapsed()));
-                (told, before) = (Instant::now(), now);
+            if let Some(lines) = &self.lines {
+                lines.flush();
             }
+            live.show(&mut self.analyzer, || watch.standing().tally);
         }
         watch.finish(|sighting| self.take(&sighting))
+    }
+
+    /// Whether nobody reads on.
+    fn is_unread(&self) -> bool {
+        self.lines.as_ref().is_some_and(Listing::has_failed)
     }
 
     fn take(&mut self, sighting: &Sighting<'_>) {
@@ -202,21 +231,5 @@ impl Session {
                 .observe(conclusion::note("watch-missing", text));
         }
         self.analyzer.finish()
-    }
-}
-
-/// What came since it was told last.
-fn latest(now: &Distribution, before: &Distribution, passed: Duration) -> String {
-    let mut latest = now.clone();
-    latest.subtract(before);
-    let quantile = |of| words::time(latest.quantile(of).unwrap_or_default());
-    match latest.is_empty() {
-        true => "no requests".to_owned(),
-        false => format!(
-            "{}, p50 {}, p99 {}",
-            words::rate(latest.count() as f64 / passed.as_secs_f64()),
-            quantile(0.5),
-            quantile(0.99)
-        ),
     }
 }

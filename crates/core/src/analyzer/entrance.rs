@@ -156,6 +156,18 @@ impl Entrance {
         }
     }
 
+    /// What it amounts to so far, connections one by one aside.
+    pub(super) fn so_far(&self, vantages: Vantages) -> Seen {
+        let mut points = self.points.clone();
+        points.finish(vantages);
+        Seen {
+            points,
+            resolvers: self.approaches.resolvers(),
+            silent: self.approaches.silent(),
+            connections: None,
+        }
+    }
+
     pub(super) fn finish(mut self, vantages: Vantages) -> Seen {
         self.points.finish(vantages);
         Seen {

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub(super) type Vantages = BTreeMap<PointId, [u64; 4]>;
 
 /// The points of all sources.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     all: BTreeMap<PointId, Point>,
     /// The point of the last segment: most are of the same.

@@ -86,6 +86,13 @@ impl Services {
     }
 
     /// All of them; what was not counted is not.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Endpoint, &Service)> {
+        self.list
+            .iter()
+            .map(|(server, service)| (*server, &**service))
+    }
+
+    /// The same.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (Endpoint, Box<Service>)> {
         self.list.into_iter()
     }

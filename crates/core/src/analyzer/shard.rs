@@ -1,5 +1,8 @@
 //! A share of the flows, and what their servers amount to.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
@@ -10,10 +13,11 @@ use crate::connection::{Closed, Setup, Watched};
 use crate::event::{Phase, TargetId};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Hosts};
-use crate::flow::{Endpoint, FlowKey, Transport};
+use crate::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::icmp::IcmpError;
 use crate::quic;
 use crate::segment::Segment;
+use crate::service::Service;
 use crate::table::{Arrived, Table, Tallied};
 use crate::time::Timestamp;
 
@@ -27,6 +31,8 @@ pub(super) struct Common {
     /// Phases of our own flows, each from an instant on.
     phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     targets: Vec<(TargetId, Endpoint)>,
+    /// Ports that only services have.
+    ports: Vec<u16>,
 }
 
 /// A share of the flows.
@@ -43,6 +49,15 @@ pub(super) struct Shard {
     /// Whether connections' numbers are wanted.
     pub(super) is_collecting: bool,
     pub(super) told: Vec<Told>,
+}
+
+/// What a share of the flows amounts to.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    pub(super) services: BTreeMap<Endpoint, Service>,
+    pub(super) vantages: Vantages,
+    pub(super) hosts: Hosts,
+    pub(super) tallied: Tallied,
 }
 
 /// Something that somebody wants to see.
@@ -102,12 +117,30 @@ impl<'a> Worker<'a> {
 impl Common {
     pub(super) fn new(
         targets: Vec<(TargetId, Endpoint)>,
+        ports: Vec<u16>,
         phases: HashMap<FlowKey, Vec<(Timestamp, Phase)>, SeedableRandomState>,
     ) -> Self {
         Self {
             facts: Facts::default(),
             phases,
             targets,
+            ports,
+        }
+    }
+
+    /// Which direction the client sends in, if one end's port alone says so.
+    #[inline]
+    fn client_of(&self, segment: &Segment) -> Option<Direction> {
+        if self.ports.is_empty() {
+            return None;
+        }
+        let serves = |end: Endpoint| self.ports.contains(&end.port);
+        let from = serves(segment.flow.source(segment.direction));
+        let to = serves(segment.flow.destination(segment.direction));
+        match (from, to) {
+            (false, true) => Some(segment.direction),
+            (true, false) => Some(segment.direction.reverse()),
+            _ => None,
         }
     }
 
@@ -153,6 +186,30 @@ impl Common {
     }
 }
 
+impl Sum {
+    fn add_services(&mut self, services: impl Iterator<Item = (Endpoint, Service)>) {
+        for (endpoint, service) in services {
+            match self.services.entry(endpoint) {
+                Entry::Vacant(place) => {
+                    place.insert(service);
+                }
+                Entry::Occupied(mut place) => place.get_mut().merge(service),
+            }
+        }
+    }
+
+    fn add_rest(&mut self, vantages: &Vantages, hosts: Hosts, tallied: Tallied) {
+        for (&point, counts) in vantages {
+            let sums = self.vantages.entry(point).or_default();
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        }
+        self.hosts.merge(hosts);
+        self.tallied.add(tallied);
+    }
+}
+
 impl Shard {
     pub(super) fn new(hasher: SeedableRandomState, max: usize, is_collecting: bool) -> Self {
         Self {
@@ -180,6 +237,7 @@ impl Shard {
             id: ordinal,
             stream: self.is_collecting.then_some(admission.stream),
             approach: admission.approach,
+            client: common.client_of(segment),
         };
         self.connections
             .take(segment, payload, arrived, &mut self.closed);
@@ -208,8 +266,23 @@ impl Shard {
         closed.forget_settled();
     }
 
-    pub(super) fn tallied(&self) -> Tallied {
-        self.connections.tallied()
+    /// Adds what it amounts to so far; what was not counted yet is missing.
+    pub(super) fn add_to(&self, sum: &mut Sum) {
+        let services = self.services.iter();
+        sum.add_services(services.map(|(at, service)| (at, service.clone())));
+        sum.add_rest(
+            &self.vantages,
+            self.hosts.clone(),
+            self.connections.tallied(),
+        );
+    }
+
+    /// The same of what is done with.
+    pub(super) fn end_in(self, sum: &mut Sum) {
+        let tallied = self.connections.tallied();
+        let services = self.services.into_iter();
+        sum.add_services(services.map(|(at, service)| (at, *service)));
+        sum.add_rest(&self.vantages, self.hosts, tallied);
     }
 
     pub(super) fn has_told(&self) -> bool {

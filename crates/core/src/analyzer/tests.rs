@@ -1,3 +1,4 @@
+mod guessed;
 mod watched;
 
 use std::sync::{Arc, Mutex};
@@ -135,6 +136,26 @@ fn shards_that_work_by_themselves_come_to_the_same() {
         assert_eq!(format!("{report:?}"), format!("{whole:?}"), "by {size}");
         assert_eq!(told, order, "by {size}");
     }
+}
+
+#[test]
+fn asking_meanwhile_tells_what_closed_and_changes_nothing() {
+    let traffic = traffic(50);
+    let (whole, order) = one_by_one(&traffic);
+    let told = Arc::default();
+    let mut analyzer = analyzer(1, &told);
+    let mut counts = Vec::new();
+    for (segment, payload) in &traffic {
+        analyzer.segment(segment, payload);
+        if segment.number % 50 == 0 {
+            counts.push(analyzer.so_far().conclude().exchanges.count);
+        }
+    }
+    // Of nine steps the sixth acknowledges the response.
+    assert_eq!(counts, [0, 0, 0, 0, 0, 50, 50, 50, 50]);
+    let report = analyzer.finish();
+    assert_eq!(format!("{report:?}"), format!("{whole:?}"));
+    assert_eq!(*told.lock().expect("whole"), order);
 }
 
 #[test]

@@ -32,7 +32,7 @@ const SHARE: f64 = 0.8;
 /// The discriminator is the pauses: requests without end, one after the other,
 /// are a client that always has another, not actions. And each exchange takes
 /// a round trip and no more: a slow server is another cause.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 /// What the runs amount to.

@@ -33,7 +33,7 @@ const OFF: f64 = 0.1;
 const MOST: f64 = 0.9;
 
 /// Looks for schedules that requests fall behind of.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 /// What was late, and by how much.

@@ -35,7 +35,7 @@ const LEAST_SHARE: f64 = 0.1;
 /// the same length: a connection that idles, a person, and a client that asks
 /// by a timer pause before every request, and a chatty action pauses before
 /// its first one only.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 /// The pauses that were found.

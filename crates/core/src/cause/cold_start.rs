@@ -12,7 +12,7 @@ use crate::wait::Owner;
 /// The discriminator is that it is the server's beginning, not the
 /// connections': requests that are the first of theirs later on are quick, and
 /// the first ones on all connections are answered at the same instant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -7,7 +7,7 @@ use super::{Case, Conclusion};
 use crate::report::Finding;
 
 /// Threads that are ready and may not run before the next period.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

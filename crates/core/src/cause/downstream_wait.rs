@@ -14,7 +14,7 @@ use crate::wait::Owner;
 /// The discriminator is that request: it begins right after the one in front
 /// came, it takes most of its time, and its own server thinks. Without that leg
 /// in the capture it is `server-think`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

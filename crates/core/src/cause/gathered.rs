@@ -10,7 +10,7 @@ use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
 
 /// It, for one service.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     pub(super) losses: Losses,
     pub(super) disorders: Disorders,

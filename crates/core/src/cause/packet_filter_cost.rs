@@ -7,7 +7,7 @@ use super::{Case, Conclusion};
 use crate::report::Finding;
 
 /// Requests that take long from the device to TCP.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

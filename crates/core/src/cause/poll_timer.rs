@@ -12,7 +12,7 @@ use crate::wait::Owner;
 /// The discriminator is the spread of the waits: even from nothing to one
 /// period, for requests come at any time of it. A server's own time, a delayed
 /// ACK or a client's timer give waits that are all alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -13,7 +13,7 @@ use crate::wait::Owner;
 /// The discriminator is both legs in one capture: the request behind begins
 /// when the one in front has ended, though that took long; or the answer behind
 /// has begun long before the one in front does.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -16,7 +16,7 @@ use crate::wait::Owner;
 /// request needs it for the first one too. And its rate is a round number, as
 /// limits are: a server that takes up connections at some pace of its own shows
 /// the same turns.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     bytes: ByteRate,
 }

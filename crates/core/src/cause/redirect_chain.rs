@@ -23,7 +23,7 @@ const CHAIN: usize = 2;
 ///
 /// The discriminator is that each request asks for what the response before
 /// named: many redirects of many clients are no chain.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 /// Chains that were followed to their end.

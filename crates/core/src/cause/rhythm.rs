@@ -27,7 +27,7 @@ const LEAST_MOMENTS: usize = 10;
 pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 
 /// What the instants of a server's answers show.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rhythm {
     /// In the order they began.
     pub(super) moments: Vec<Moment>,

@@ -13,7 +13,7 @@ use crate::report::Finding;
 use crate::wait::Owner;
 
 /// Whole responses with what their connections took.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Bearing {
     /// Latencies with the setup's time where one was paid.
     pub(super) whole: Distribution,

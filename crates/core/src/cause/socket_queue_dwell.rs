@@ -7,7 +7,7 @@ use super::{Case, Conclusion};
 use crate::report::Finding;
 
 /// Requests that lie in the sockets' queues while the program is elsewhere.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -7,7 +7,7 @@ use super::{Case, Conclusion};
 use crate::report::Finding;
 
 /// Requests that a device has handed over and nothing has taken up.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -14,7 +14,7 @@ use crate::wait::Owner;
 /// and answers take the time that the one in front spends thinking, and the
 /// server there does not think. At the client's side alone it is
 /// `server-think`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

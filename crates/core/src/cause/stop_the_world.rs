@@ -13,7 +13,7 @@ use crate::wait::Owner;
 /// The discriminator is that it is common and rare: at least three connections
 /// wait together, nothing is answered meanwhile, and most requests are quick.
 /// One slow request on one connection is its own affair.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

@@ -14,7 +14,7 @@ use crate::wait::Owner;
 /// connection while those in front share theirs, and new connections are
 /// served one at a time at even distances though one that meets no other is
 /// served at once. A slow upstream behind new connections is `downstream-wait`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

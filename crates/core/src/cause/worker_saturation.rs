@@ -13,7 +13,7 @@ use crate::wait::Owner;
 /// The discriminator against a limit is that turn of a request that waited for
 /// nobody: it is work. Several workers, or work of uneven length, do not show
 /// in packets and stay `server-think`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule;
 
 impl super::Rule for Rule {

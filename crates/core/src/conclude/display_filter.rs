@@ -7,14 +7,6 @@ use crate::report::{EvidenceKind, Exemplar, Finding};
 /// Exchanges that the filter shows in full.
 const EXCHANGES: usize = 3;
 
-/// Takes the packets' numbers out of the evidence: they are in no file.
-pub(super) fn forget_packets(finding: &mut Finding) {
-    for piece in &mut finding.evidence {
-        piece.packets.clear();
-        piece.display_filter = None;
-    }
-}
-
 /// The filter that shows the packets of the finding's best examples, whole
 /// exchanges of their connections, and those that its evidence names; `None`
 /// where no packet shows it.

@@ -1,7 +1,8 @@
 //! How a connection begins, and who of the two is its client.
 
-use super::Closed;
-use super::Connection;
+use super::pairing::Pairing;
+use super::{Closed, Connection};
+use crate::flow::Direction;
 use crate::http;
 use crate::segment::{Segment, TcpFlags};
 
@@ -9,39 +10,46 @@ impl Connection {
     /// Who asks: the SYN's sender, else who speaks a request, else the higher port.
     #[inline]
     pub(super) fn learn_client(&mut self, segment: &Segment, payload: &[u8]) {
-        let is_syn = segment.flags.contains(TcpFlags::SYN);
-        if is_syn || (self.client.is_none() && segment.payload_len > 0) {
-            self.tell_client(segment, payload);
+        if segment.flags.contains(TcpFlags::SYN) {
+            let is_reply = segment.flags.contains(TcpFlags::ACK);
+            self.client = Some(match is_reply {
+                true => segment.direction.reverse(),
+                false => segment.direction,
+            });
+            self.is_client_guessed = false;
+        } else if (self.client.is_none() || self.is_client_guessed) && segment.payload_len > 0 {
+            self.hear_client(segment, payload);
         }
     }
 
-    pub(super) fn tell_client(&mut self, segment: &Segment, payload: &[u8]) {
-        if segment.flags.contains(TcpFlags::SYN) {
-            let is_reply = segment.flags.contains(TcpFlags::ACK);
-            let client = if is_reply {
-                segment.direction.reverse()
-            } else {
-                segment.direction
-            };
-            self.client = Some(client);
-            return;
-        }
-        let (source, destination) = (
-            self.flow.source(segment.direction),
-            self.flow.destination(segment.direction),
-        );
-        let is_client = if http::begins_message(http::Role::Request, payload) && payload.len() > 8 {
-            true
-        } else if http::begins_message(http::Role::Response, payload) && payload.len() > 8 {
-            false
-        } else {
-            source.port >= destination.port
+    /// What data say about it. A guess by ports holds until one side begins its
+    /// turn with a line that only the other one could say: whatever was paired
+    /// by then took answers for questions, and goes.
+    fn hear_client(&mut self, segment: &Segment, payload: &[u8]) {
+        let begins_turn = self.last_spoke.replace(segment.direction) != Some(segment.direction);
+        let is_first = self.client.is_none();
+        let told = spoken(payload).filter(|_| is_first || begins_turn && is_sure(payload));
+        let client = match told {
+            Some(http::Role::Request) => segment.direction,
+            Some(http::Role::Response) => segment.direction.reverse(),
+            None if !is_first => return,
+            None => self.higher_port(segment),
         };
-        self.client = Some(if is_client {
-            segment.direction
-        } else {
-            segment.direction.reverse()
-        });
+        if self.client == Some(client.reverse()) {
+            self.pairing = Pairing::default();
+            self.server_ttl = 0;
+        }
+        self.client = Some(client);
+        self.is_client_guessed = told.is_none();
+    }
+
+    fn higher_port(&self, segment: &Segment) -> Direction {
+        let source = self.flow.source(segment.direction);
+        let destination = self.flow.destination(segment.direction);
+        match source.port >= destination.port {
+            true => segment.direction,
+            false => segment.direction.reverse(),
+        }
     }
 
     pub(super) fn take_syn(&mut self, segment: &Segment) {
@@ -102,4 +110,17 @@ impl Connection {
             closed.setups.extend(self.setup.conclude(endpoints));
         }
     }
+}
+
+/// Whose line a payload seems to begin with.
+fn spoken(payload: &[u8]) -> Option<http::Role> {
+    let mut roles = [http::Role::Request, http::Role::Response].into_iter();
+    roles.find(|&role| payload.len() > 8 && http::begins_message(role, payload))
+}
+
+/// Whether a line that is there in full names HTTP's version.
+fn is_sure(payload: &[u8]) -> bool {
+    let mut lines = payload.splitn(2, |&byte| byte == b'\n');
+    let (line, rest) = (lines.next().unwrap_or_default(), lines.next());
+    rest.is_none() || line.windows(7).any(|part| part == b"HTTP/1.")
 }

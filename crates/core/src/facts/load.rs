@@ -24,7 +24,7 @@ const MAX_URLS: usize = 1024;
 const MAX_SAMPLES: usize = 8192;
 
 /// All load runs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
     /// Phases in the order they began.
     pub(crate) phases: Vec<(Timestamp, Phase, PhaseStart)>,

@@ -141,3 +141,33 @@ proptest! {
         steps(Role::Request, &input, &[]);
     }
 }
+
+#[test]
+fn heads_that_were_cut_off_are_read_as_far_as_they_go() {
+    let text = |bytes: &[u8]| cut_request(bytes).map(|line| line.text);
+    let whole = text(b"GET /a?b=c HTTP/1.1\r\nHost: exam");
+    assert_eq!(whole.as_deref(), Some("GET /a?b=c"));
+    let cut = text(b"POST /long/way/to");
+    assert_eq!(cut.as_deref(), Some("POST /long/way/to…"));
+    for none in [
+        &b"GET"[..],
+        b"GET ",
+        b"get /",
+        b"GET /a\x01b",
+        b"\x16\x03\x01",
+        b"",
+    ] {
+        assert_eq!(text(none), None, "{none:?}");
+    }
+    assert_eq!(cut_status(b"HTTP/1.1 404 Not"), Some(404));
+    assert_eq!(cut_status(b"HTTP/1.0 200"), Some(200));
+    for none in [
+        &b"HTTP/1.1 20"[..],
+        b"HTTP/1.1 100 Con",
+        b"HTTP/2 200",
+        b"HTTP/1.1 +20",
+        b"",
+    ] {
+        assert_eq!(cut_status(none), None, "{none:?}");
+    }
+}

@@ -9,15 +9,17 @@ use crate::cause::tally::nanos;
 use crate::exchange::{Exchange, Outcome, RecoveryMechanism};
 use crate::wait::Owner;
 
-/// An exchange as `lagtrace analyze --format ndjson` prints it, one a line.
+/// An exchange as `lagtrace analyze` and `lagtrace watch` print it with
+/// `--format ndjson`, one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExchangeRecord {
     /// Always `exchange`.
     pub r#type: String,
-    /// The capture file that it was seen in.
+    /// The capture file that it was seen in; `kernel` where it was watched
+    /// live, in no file.
     pub capture: String,
     /// Wireshark's number of its connection, `tcp.stream`; `None` where there
-    /// were too many connections to number.
+    /// were too many connections to number, or no file.
     pub stream: Option<u64>,
     /// Which exchange of its connection, from 0, as far as seen.
     pub ordinal: u32,
@@ -45,8 +47,8 @@ pub struct RecoveryRecord {
     pub mechanism: String,
     /// What the exchange lost by it.
     pub took_ns: u64,
-    /// The packet that repaired it.
-    pub packet: u64,
+    /// The packet that repaired it; `None` in no file.
+    pub packet: Option<u64>,
 }
 
 impl ExchangeRecord {
@@ -61,7 +63,7 @@ impl ExchangeRecord {
             }
             .to_owned(),
             took_ns: nanos(recovery.took),
-            packet: recovery.packet,
+            packet: Some(recovery.packet),
         });
         Self {
             r#type: "exchange".to_owned(),
@@ -78,5 +80,14 @@ impl ExchangeRecord {
             recoveries: recoveries.collect(),
             exchange: Example::of(exchange).exemplar(),
         }
+    }
+
+    /// The same of an exchange that was watched live: no file holds its packets.
+    pub fn without_packets(mut self) -> Self {
+        self.exchange.forget_packets();
+        for recovery in &mut self.recoveries {
+            recovery.packet = None;
+        }
+        self
     }
 }

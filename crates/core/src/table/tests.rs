@@ -64,6 +64,7 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
             table.quiet_until = Timestamp::MIN;
         }
         let arrived = Arrived {
+            client: None,
             id: segment.number,
             stream: None,
             approach: None,

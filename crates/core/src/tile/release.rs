@@ -43,6 +43,8 @@ pub(super) struct Heard {
     pub(super) acked: u64,
     /// How far it was allowed to send; `None` where the scaling is not known.
     pub(super) edge: Option<u64>,
+    /// Whether its last word was that it takes nothing.
+    pub(super) is_closed: bool,
 }
 
 /// What its peer had told the sender of `mark`, leaving out what let it go.
@@ -66,17 +68,18 @@ fn last_word(trace: &Trace<'_>, by: Side, until: Timestamp, index: usize) -> Opt
         .iter()
         .rev()
         .find(|mark| mark.by == by);
-    let (acked, edge) = match last {
-        Some(last) => (last.ack, last.edge),
+    let (acked, edge, is_closed) = match last {
+        Some(last) => (last.ack, last.edge, last.is_closed),
         // It said nothing since the exchange began.
         None => {
             let mut sent = marks.iter().filter(|mark| mark.by == by.peer());
             sent.find_map(|mark| mark.data)
-                .map(|data| (data.acked, data.edge))?
+                .map(|data| (data.acked, data.edge, false))?
         }
     };
     Some(Heard {
         acked,
         edge: (edge > 0).then_some(edge),
+        is_closed,
     })
 }

@@ -163,7 +163,7 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
     let between = marks.take_while(|other| other.number > before.number);
     between
         .into_iter()
-        .any(|other| other.by == mark.by.peer() && other.edge > 0 && other.edge == other.ack)
+        .any(|other| other.by == mark.by.peer() && other.is_closed)
 }
 
 /// Whether the receiver's window had no room: for nothing, or for so little
@@ -177,8 +177,11 @@ fn is_window_full(
     window: u64,
 ) -> bool {
     let mss = u64::from(trace.pipe(mark.by).mss);
-    let Some(edge) = heard(trace, mark, index).and_then(|heard| heard.edge) else {
+    let Some(heard) = heard(trace, mark, index) else {
         return false;
+    };
+    let Some(edge) = heard.edge else {
+        return heard.is_closed;
     };
     let room = edge.saturating_sub(first.span.end);
     if room < mss.min(second.span.end - second.span.start) {

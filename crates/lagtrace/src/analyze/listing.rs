@@ -19,7 +19,7 @@ use super::condition::{Condition, Field};
 /// analyzer, which hands out exchanges, and the reader, which numbers
 /// connections.
 #[derive(Clone)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     state: Arc<Mutex<State>>,
 }
 
@@ -27,6 +27,8 @@ struct State {
     files: Vec<(String, StreamNumbers)>,
     /// How many observation points a file has room for.
     points: usize,
+    /// Whether packets' numbers lead anywhere.
+    is_of_files: bool,
     condition: Option<Condition>,
     seen: u64,
     met: u64,
@@ -34,7 +36,7 @@ struct State {
 }
 
 /// Where they go.
-pub(super) enum Target {
+pub(crate) enum Target {
     /// One JSON object a line, at once.
     Lines {
         /// Where to.
@@ -56,7 +58,7 @@ pub(super) enum Target {
 }
 
 /// What came of it.
-pub(super) struct Listed {
+pub(crate) struct Listed {
     /// Exchanges that closed.
     pub(super) seen: u64,
     /// Those that the condition holds for.
@@ -90,6 +92,7 @@ impl Listing {
         let state = State {
             files: names.into_iter().map(numbers).collect(),
             points: points.max(1),
+            is_of_files: true,
             condition,
             seen: 0,
             met: 0,
@@ -100,8 +103,33 @@ impl Listing {
         }
     }
 
+    /// A listing of what is watched live, in no file: lines, handed on when
+    /// they are [flushed](Self::flush).
+    pub(crate) fn of_watch(to: Box<dyn Write + Send>) -> Self {
+        let points = usize::from(u16::MAX) + 1;
+        let listing = Self::new(
+            vec!["kernel".to_owned()],
+            points,
+            None,
+            Target::lines(to, false),
+        );
+        listing.with(|state| state.is_of_files = false);
+        listing
+    }
+
+    /// Hands on the lines so far.
+    pub(crate) fn flush(&self) {
+        self.with(|state| {
+            if let Target::Lines { to, fault, .. } = &mut state.to
+                && fault.is_none()
+            {
+                *fault = to.flush().err();
+            }
+        });
+    }
+
     /// What the analyzer hands its exchanges to.
-    pub(super) fn sink(&self) -> Sink {
+    pub(crate) fn sink(&self) -> Sink {
         let listing = self.clone();
         Box::new(move |exchange| listing.with(|state| state.take(exchange)))
     }
@@ -128,12 +156,12 @@ impl Listing {
     }
 
     /// Whether nobody reads on.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.with(|state| matches!(&state.to, Target::Lines { fault: Some(_), .. }))
     }
 
     /// What came of it, once the analyzer is done.
-    pub(super) fn finish(self) -> Listed {
+    pub(crate) fn finish(self) -> Listed {
         self.with(|state| Listed {
             seen: state.seen,
             met: state.met,
@@ -166,7 +194,10 @@ impl State {
         let Some((name, numbers)) = self.files.get(file) else {
             return;
         };
-        let record = ExchangeRecord::new(exchange, name, numbers.of(&flow));
+        let mut record = ExchangeRecord::new(exchange, name, numbers.of(&flow));
+        if !self.is_of_files {
+            record = record.without_packets();
+        }
         self.seen += 1;
         let is_meant = self.condition.as_ref().is_none_or(|c| c.holds(&record));
         if is_meant {

@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::render;
 
 /// Ends the lines with the report's, or shows the exchanges that were kept.
-pub(super) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
+pub(crate) fn listed(listed: Listed, report: &Report, console: &Console) -> Result<()> {
     let Listed { seen, met, to } = listed;
     let kept = match to {
         Target::Lines { mut to, fault, .. } => {

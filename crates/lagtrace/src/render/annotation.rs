@@ -40,7 +40,7 @@ pub(crate) fn exchange_comments(record: &ExchangeRecord) -> Vec<(u64, String)> {
         let took = quantity::duration(recovery.took_ns);
         let sender = words::owner(recovery.sender);
         say(
-            Some(recovery.packet),
+            recovery.packet,
             format!("repairs a loss of the {sender}'s data, which cost {took}"),
         );
     }

@@ -4,7 +4,7 @@ use lagtrace_core::report::{Exemplar, Finding, Report, WaitSpan};
 
 use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, cell, dim};
-use super::{quantity, words};
+use super::{place, quantity, words};
 
 /// Steps shown; shorter ones in a row are joined to get there.
 const STEPS: usize = 16;
@@ -44,9 +44,10 @@ fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
         quantity::duration(exemplar.latency_ns),
         format!("{} → {}", exemplar.client, exemplar.server),
     ];
-    if let (Some(first), Some(last)) = (exemplar.first_packet, exemplar.last_packet) {
-        parts.push(format!("packets {first} to {last}"));
-    }
+    parts.push(match (exemplar.first_packet, exemplar.last_packet) {
+        (Some(first), Some(last)) => format!("packets {first} to {last}"),
+        _ => place::instant(exemplar.start_ns),
+    });
     parts.extend(shows.map(|finding| format!("shows {}", finding.cause)));
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
@@ -54,6 +55,8 @@ fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {
 
 fn ladder(exemplar: &Exemplar, finding: Option<&Finding>) -> Table {
     let guilty = finding.and_then(|finding| guilty(exemplar, finding));
+    let is_numbered = exemplar.first_packet.is_some();
+    let ended_by = if is_numbered { "ended by" } else { "" };
     let mut table = Table::new(&[
         (Align::Left, ""),
         (Align::Right, "at"),
@@ -61,7 +64,7 @@ fn ladder(exemplar: &Exemplar, finding: Option<&Finding>) -> Table {
         (Align::Left, "who"),
         (Align::Left, "what"),
         (Align::Bar(SCALE), ""),
-        (Align::Right, "ended by"),
+        (Align::Right, ended_by),
     ]);
     let whole = exemplar
         .waits

@@ -4,8 +4,8 @@ use lagtrace_core::report::{Exchanges, Report, StatusCount};
 
 use super::page::{Page, Tone};
 use super::percentiles::{ROWS, value};
-use super::quantity;
 use super::table::{Align, Cell, Table, cell, plain};
+use super::{place, quantity};
 
 /// Statuses named one by one.
 const STATUSES: usize = 8;
@@ -147,19 +147,15 @@ fn slowest(page: &mut Page, exchanges: &Exchanges) {
         (Align::Left, "request"),
         (Align::Left, "outcome"),
         (Align::Left, "client"),
-        (Align::Right, "packets"),
+        (Align::Right, place::title(&exchanges.slowest)),
     ]);
     for slow in exchanges.slowest.iter().take(SLOWEST) {
-        let packets = match (slow.first_packet, slow.last_packet) {
-            (Some(first), Some(last)) => format!("{first}–{last}"),
-            _ => String::new(),
-        };
         table.row(vec![
             plain(quantity::duration(slow.latency_ns)),
             plain(&slow.request),
             plain(&slow.outcome),
             plain(&slow.client),
-            plain(packets),
+            plain(place::place(slow)),
         ]);
     }
     if !table.is_empty() {

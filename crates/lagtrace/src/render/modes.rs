@@ -4,7 +4,7 @@ use lagtrace_core::report::{LatencyMode, Report};
 
 use super::page::{Page, Tone};
 use super::table::{Align, Content, Table, dim, plain};
-use super::{quantity, words};
+use super::{place, quantity, words};
 
 /// Columns of a full bar.
 const BAR: usize = 16;
@@ -16,12 +16,16 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Peaks of the latency");
+    let examples = modes.iter().flat_map(|mode| &mode.exemplars);
     let mut table = Table::new(&[
         (Align::Right, "share"),
         (Align::Bar(BAR), ""),
         (Align::Right, "answer in"),
         (Align::Left, "because of"),
-        (Align::Right, "for example packets"),
+        (
+            Align::Right,
+            &format!("for example {}", place::title(examples)),
+        ),
     ]);
     for mode in modes {
         table.row(vec![
@@ -29,7 +33,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             (Tone::Plain, Content::Share(mode.share)),
             plain(range(mode)),
             plain(because(mode)),
-            dim(packets(mode)),
+            dim(example(mode)),
         ]);
     }
     page.table(2, &table);
@@ -56,12 +60,6 @@ fn because(mode: &LatencyMode) -> String {
     }
 }
 
-fn packets(mode: &LatencyMode) -> String {
-    let ends = |exemplar: &lagtrace_core::report::Exemplar| {
-        Some(format!(
-            "{}–{}",
-            exemplar.first_packet?, exemplar.last_packet?
-        ))
-    };
-    mode.exemplars.iter().find_map(ends).unwrap_or_default()
+fn example(mode: &LatencyMode) -> String {
+    mode.exemplars.first().map(place::place).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// | `layer` | each | as in `layers` |
 /// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
-/// | `setups`, `capture`, `joined`, `route` | one, or none | as there |
+/// | `setups`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
 /// | `connection` | each listed | as in `connections.list` |
 /// | `calls` | one, or none | as there, without its lists |
 /// | `service-setting`, `called-socket` | each | as in `calls.services`, `calls.sockets` |
@@ -30,6 +30,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
     exchanges(&mut lines, "twin", report.twin.as_ref());
     lines.add("setups", json!(report.setups));
     lines.add("capture", json!(report.capture));
+    lines.add("watch", json!(report.watch));
     lines.add("joined", json!(report.joined));
     let connections = report.connections.as_ref();
     lines.each("connection", &json!(connections.map(|c| &c.list)));

@@ -47,6 +47,18 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.table(2, &table);
 }
 
+/// Owners with their shares, the greatest first, and the wait that takes most
+/// of each: `Time: server 71 % (thinking before the response), path 29 % (travel)`.
+pub(super) fn in_a_line(exchanges: &Exchanges) -> Option<String> {
+    let each = owners(&exchanges.waits).into_iter().map(|(owner, waits)| {
+        let part = waits.iter().map(|wait| wait.share).sum();
+        let most = waits.first().map_or("", |wait| words::wait(wait.kind));
+        format!("{} {} ({most})", words::owner(owner), quantity::share(part))
+    });
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| format!("Time: {}", each.join(", ")))
+}
+
 fn row(
     name: Cell,
     part: f64,

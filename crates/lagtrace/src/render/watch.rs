@@ -1,6 +1,7 @@
 //! What watching the kernel showed.
 
 use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
+use lagtrace_core::turn::WatchTally;
 
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
@@ -16,6 +17,26 @@ const MEANINGS: [(&str, &str); 8] = [
     ("held", "written, and held by Nagle's algorithm"),
     ("sending", "written, and waiting for windows or pacing"),
 ];
+
+/// What a stage is; nothing for one that is not known.
+pub(super) fn meaning(stage: &str) -> &'static str {
+    let known = MEANINGS.iter().find(|(name, _)| *name == stage);
+    known.map_or("", |(_, meaning)| meaning)
+}
+
+/// What was lost for want of room, if anything was.
+pub(super) fn lost(tally: &WatchTally) -> Option<String> {
+    let mut parts = Vec::new();
+    if tally.lost_records > 0 {
+        let lost = quantity::counted(tally.lost_records, "observation", "observations");
+        parts.push(format!("{lost} lost"));
+    }
+    if tally.lost_connections > 0 {
+        let lost = quantity::counted(tally.lost_connections, "connection", "connections");
+        parts.push(format!("{lost} not followed"));
+    }
+    (!parts.is_empty()).then(|| format!("{} for want of room", parts.join(", ")))
+}
 
 /// Writes it; nothing where nothing was watched.
 pub(super) fn write(page: &mut Page, report: &Report) {

@@ -1,13 +1,169 @@
 //! `lagtrace watch` beside real servers.
 
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::lab::{Lab, measured};
 use super::privileges::{NOBODY, copy_for_all};
-use super::program::{findings, has_root, has_tool, lagtrace, run};
+use super::program::{findings, has_root, has_tool, lagtrace, program, run};
+
+/// A load of that port for five seconds, which has begun.
+fn load(lab: &Lab, port: &str) -> Child {
+    let url = format!("http://10.77.0.2:{port}/");
+    let mut load = lab.command(&["load", &url, "-c", "20", "-d", "5s", "-q"]);
+    load.args(["--rate", "300"]).stdout(Stdio::null());
+    let load = load.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    load
+}
+
+/// No file holds what was watched: nothing points into one, and examples say
+/// when and on which connection they were.
+fn names_no_packets(report: &Value) {
+    let findings = report["findings"].as_array().unwrap();
+    let shown = findings.iter().map(|finding| &finding["exemplars"]);
+    let examples = shown.chain([&report["exchanges"]["slowest"]]);
+    let examples: Vec<&Value> = examples.flat_map(|list| list.as_array().unwrap()).collect();
+    assert!(examples.len() > 5, "{report:#}");
+    for example in examples {
+        assert!(example["start_ns"].as_i64().unwrap() > 0, "{example:#}");
+        assert!(
+            example["client"]
+                .as_str()
+                .unwrap()
+                .starts_with("10.77.0.1:")
+        );
+        assert!(example["first_packet"].is_null(), "{example:#}");
+        for wait in example["waits"].as_array().unwrap() {
+            assert!(wait["released_by_packet"].is_null(), "{example:#}");
+        }
+    }
+    assert!(!report.to_string().contains("frame.number"));
+}
+
+/// Every exchange is a line of its own when it closes, whole and with its
+/// waits; the report's lines come after them. Who reads no more ends it.
+#[test]
+fn exchanges_are_lines_as_they_close() {
+    const TEST: &str = "exchanges_are_lines_as_they_close";
+    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+        return;
+    };
+    measured(|| {
+        let mut load = load(&lab, "80");
+        let run = lagtrace(["watch", "-p", "80", "-d", "2s", "--format", "ndjson"]).expect(0);
+        let left = first_lines(5);
+        load.wait().unwrap();
+        let lines: Vec<Value> = run.stdout.lines().map(parsed).collect();
+        let is_exchange = |line: &&Value| line["type"] == "exchange";
+        let exchanges: Vec<&Value> = lines.iter().take_while(is_exchange).collect();
+        assert_eq!(lines[exchanges.len()]["type"], "report");
+        assert_eq!(lines.iter().filter(is_exchange).count(), exchanges.len());
+        let whole = exchanges.iter().filter(|line| line["status"] == 200);
+        let whole: Vec<&&Value> = whole.collect();
+        assert!(whole.len() > 400, "{} lines", exchanges.len());
+        for line in &whole {
+            assert_eq!(line["server"], "10.77.0.2:80");
+            assert_eq!(line["capture"], "kernel");
+            assert!(line["first_packet"].is_null() && line["stream"].is_null());
+            let waits = line["waits"].as_array().unwrap();
+            let sum: u64 = waits
+                .iter()
+                .map(|w| w["duration_ns"].as_u64().unwrap())
+                .sum();
+            assert_eq!(line["latency_ns"], sum, "{line:#}");
+        }
+        // The line of a request is among its first 64 bytes.
+        let named = whole.iter().filter(|line| line["request"] == "GET /");
+        assert_eq!(named.count(), whole.len());
+        let watched = lines.iter().find(|line| line["type"] == "watch").unwrap();
+        let looked_at = watched["services"][0]["turns"].as_u64().unwrap();
+        assert!(looked_at.abs_diff(whole.len() as u64) <= 20, "{watched:#}");
+        assert_eq!(left.len(), 5);
+        assert!(
+            left.iter().all(|line| line["type"] == "exchange"),
+            "{left:#?}"
+        );
+    });
+}
+
+fn parsed(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// The first lines of a watch without an end, which ends well when nobody
+/// reads on.
+fn first_lines(count: usize) -> Vec<Value> {
+    let mut watch = Command::new(program())
+        .args(["watch", "-p", "80", "--format", "ndjson", "-q"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let list = lines
+        .by_ref()
+        .take(count)
+        .map(|line| parsed(&line.unwrap()));
+    let list = list.collect();
+    drop(lines);
+    for _ in 0..600 {
+        if let Some(status) = watch.try_wait().unwrap() {
+            assert!(status.success(), "{status:?}");
+            return list;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    watch.kill().unwrap();
+    panic!("it goes on although nobody reads");
+}
+
+/// On a terminal a page is drawn while it goes on, and gone when the report
+/// comes; --quiet draws none.
+#[test]
+fn a_terminal_shows_a_page_meanwhile() {
+    const TEST: &str = "a_terminal_shows_a_page_meanwhile";
+    if !has_tool(TEST, "script") {
+        return;
+    }
+    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+        return;
+    };
+    measured(|| {
+        let mut load = load(&lab, "8080");
+        let [page, quiet] = ["", "-q"].map(|option| {
+            let program = program();
+            let watch = format!(
+                "stty rows 50 cols 120; {} watch -p 8080 -d 4s --color never {option}",
+                program.display()
+            );
+            let mut command = Command::new("script");
+            command
+                .args(["-q", "-c", &watch, "/dev/null"])
+                .env("TERM", "xterm");
+            run(&mut command).stdout
+        });
+        load.wait().unwrap();
+        for shown in [
+            "/s now: p50",
+            "latency up to",
+            "held",
+            "slowest",
+            "→ 10.77.0.2:8080",
+            "GET / 200",
+            "Proven: Nagle",
+        ] {
+            assert!(page.contains(shown), "no {shown} in {page}");
+        }
+        assert!(!quiet.contains("now: p50"), "{quiet}");
+        for text in [page, quiet] {
+            assert!(text.contains("In the kernel"), "{text}");
+            assert!(!text.contains("· packets "), "{text}");
+        }
+    });
+}
 
 /// Under load of both services the one that holds its answers back is proven
 /// to, from the server's kernel alone; its healthy twin is not accused.
@@ -18,15 +174,7 @@ fn the_case_is_proven_by_watching_the_server() {
         return;
     };
     measured(|| {
-        let loads = ["8080", "80"].map(|port| {
-            let url = format!("http://10.77.0.2:{port}/");
-            let mut load = lab.command(&["load", &url, "-c", "20", "-d", "5s", "-q"]);
-            load.args(["--rate", "300"])
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
-        });
-        std::thread::sleep(Duration::from_secs(1));
+        let loads = ["8080", "80"].map(|port| load(&lab, port));
         let report = lagtrace(["watch", "-p", "80,8080", "-d", "3s", "--format", "json"]);
         for mut load in loads {
             load.wait().unwrap();
@@ -36,6 +184,7 @@ fn the_case_is_proven_by_watching_the_server() {
         let finding = &report["findings"][0];
         assert_eq!(finding["verdict"], "proven");
         assert_eq!(finding["service"], "10.77.0.2:8080");
+        names_no_packets(&report);
         let kinds: Vec<&Value> = finding["evidence"].as_array().unwrap().iter().collect();
         let has = |kind: &str| kinds.iter().any(|piece| piece["kind"] == kind);
         assert!(has("wire") && has("kernel-trace"), "{finding:#}");

@@ -144,6 +144,12 @@ fn the_sending_kernel_proves_what_it_held() {
         .filter(|piece| !piece.packets.is_empty());
     assert_eq!(pointing.count(), 0);
     assert_eq!(found[0].display_filter, None);
+    assert!(!found[0].exemplars.is_empty());
+    for example in &found[0].exemplars {
+        assert_eq!((example.first_packet, example.last_packet), (None, None));
+        let mut released = example.waits.iter().map(|wait| wait.released_by_packet);
+        assert!(released.all(|packet| packet.is_none()), "{example:?}");
+    }
 }
 
 #[test]

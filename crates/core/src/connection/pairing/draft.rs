@@ -155,7 +155,7 @@ impl Draft {
             self.extend_turn(span, at, number);
         }
         if self.response.end > self.response.start {
-            self.outcome = Some(Outcome::Complete(None));
+            self.outcome = Some(Outcome::Complete(self.status));
         }
     }
 

@@ -76,9 +76,8 @@ impl Pairing {
         let is_lost = has_lost(steps);
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
         if is_lost && is_cut {
-            self.mode = Mode::Turns;
-            (self.multiplex, self.tls) = (None, None);
-            self.turn_data(mark, data);
+            self.fall_back_to_turns();
+            self.spoken_turn(mark, data, payload);
             return false;
         }
         let is_answer = by == Side::Server && self.mode == Mode::Http;
@@ -93,6 +92,16 @@ impl Pairing {
             }
         }
         true
+    }
+
+    /// By turns from here on; of HTTP what a head's first bytes say is read still.
+    fn fall_back_to_turns(&mut self) {
+        let is_http = matches!(self.requests.messages, Parser::Http(_));
+        if is_http && self.mode == Mode::Http {
+            self.spoken = Some(Protocol::Http);
+        }
+        self.mode = Mode::Turns;
+        (self.multiplex, self.tls) = (None, None);
     }
 
     /// The capture missed the bytes of `span`.

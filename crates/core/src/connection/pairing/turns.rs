@@ -21,7 +21,8 @@ impl Pairing {
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
-        if mark.by == Side::Client && begins && line.is_none() && !payload.is_empty() {
+        let is_silent = protocol.has_silent_requests() && line.is_none() && !payload.is_empty();
+        if mark.by == Side::Client && begins && is_silent {
             return self.finish_turn();
         }
         self.turn_data(mark, data);
@@ -32,6 +33,7 @@ impl Pairing {
             Side::Client if begins => draft.line = line,
             Side::Server if draft.response.start == data.span.start => {
                 draft.is_error |= protocol.is_error(payload);
+                draft.status = draft.status.or(protocol.status(payload));
             }
             _ => {}
         }

@@ -1,0 +1,104 @@
+//! Who asks on a connection that was under way before it was seen.
+
+use super::*;
+
+/// One whose server has the higher port, with as much of each payload as the
+/// source handed up: by the client or not, payload, bytes of it.
+fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(u16, String)> {
+    let [client, server] = [30_000, 40_000].map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
+        let request = exchange.request.clone().unwrap_or_default();
+        let mut told = sink.lock().expect("whole");
+        told.push((exchange.server.port, request));
+    }));
+    let mut next = [1_u32; 2];
+    for (number, &(by_client, payload, kept)) in (1..).zip(script) {
+        let (from, to) = if by_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+        let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let segment = Segment {
+            at: Timestamp::from_nanos(1_700_000_000_000_000_000 + number * 20_000_000),
+            number: number as u64,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: next[own],
+            ack: next[other],
+            flags: ACK,
+            window: 60_000,
+            payload_len: payload.len() as u32,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        };
+        next[own] += payload.len() as u32;
+        analyzer.segment(&segment, &payload[..kept]);
+    }
+    analyzer.finish();
+    std::mem::take(&mut *told.lock().expect("whole"))
+}
+
+const UNREAD: (bool, &[u8], usize) = (false, RESPONSE, 0);
+const ASKED: (bool, &[u8], usize) = (true, REQUEST, REQUEST.len());
+const TOLD: (bool, &[u8], usize) = (false, RESPONSE, 16);
+
+#[test]
+fn a_request_that_is_read_later_corrects_the_ports_guess() {
+    let told = exchanges(&[UNREAD, ASKED, TOLD, ASKED, TOLD], Options::default());
+    let request = (40_000, "GET /".to_owned());
+    assert_eq!(told, [request.clone(), request]);
+}
+
+#[test]
+fn so_does_a_response_to_one_that_was_not_read() {
+    let told = exchanges(
+        &[UNREAD, (true, REQUEST, 0), TOLD, ASKED, TOLD],
+        Options::default(),
+    );
+    assert_eq!(told.last(), Some(&(40_000, "GET /".to_owned())));
+    assert!(told.iter().all(|(server, _)| *server == 40_000), "{told:?}");
+}
+
+#[test]
+fn what_goes_on_with_a_turn_corrects_nothing() {
+    // A body that happens to hold a request, sent by what the ports call the server.
+    let body: (bool, &[u8], usize) = (true, b"an upload of a log: line 1 is", 16);
+    let line: (bool, &[u8], usize) = (true, REQUEST, REQUEST.len());
+    let answer: (bool, &[u8], usize) = (false, b"thank you", 0);
+    let told = exchanges(
+        &[answer, body, line, answer, body, line],
+        Options::default(),
+    );
+    assert!(told.iter().all(|(server, _)| *server == 30_000), "{told:?}");
+}
+
+#[test]
+fn a_line_without_a_version_is_none() {
+    let line: (bool, &[u8], usize) = (true, b"GET key\r\n", 9);
+    let answer: (bool, &[u8], usize) = (false, b"a value that is asked", 0);
+    let told = exchanges(&[answer, line, answer, line], Options::default());
+    assert!(told.iter().all(|(server, _)| *server == 30_000), "{told:?}");
+}
+
+#[test]
+fn a_port_that_is_known_to_serve_needs_no_guess() {
+    let options = Options {
+        service_ports: vec![40_000],
+        ..Options::default()
+    };
+    let script = [
+        UNREAD,
+        (true, REQUEST, 0),
+        UNREAD,
+        (true, REQUEST, 0),
+        UNREAD,
+    ];
+    let told = exchanges(&script, options);
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|(server, _)| *server == 40_000), "{told:?}");
+}

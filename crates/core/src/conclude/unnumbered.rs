@@ -1,0 +1,29 @@
+//! What was watched live is in no file, so its packets' numbers lead nowhere:
+//! examples are found again by their time and connection.
+
+use crate::report::{Exchanges, Exemplar, Report};
+
+/// Takes the packets' numbers, and filters for them, out of the report.
+pub(super) fn forget_packets(report: &mut Report) {
+    for finding in &mut report.findings {
+        finding.display_filter = None;
+        for piece in &mut finding.evidence {
+            piece.packets.clear();
+            piece.display_filter = None;
+        }
+        finding
+            .exemplars
+            .iter_mut()
+            .for_each(Exemplar::forget_packets);
+    }
+    forget_in(&mut report.exchanges);
+    report.twin.iter_mut().for_each(forget_in);
+}
+
+fn forget_in(exchanges: &mut Exchanges) {
+    let modes = exchanges.modes.iter_mut();
+    let examples = modes.flat_map(|mode| &mut mode.exemplars);
+    examples
+        .chain(&mut exchanges.slowest)
+        .for_each(Exemplar::forget_packets);
+}

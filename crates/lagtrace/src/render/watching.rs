@@ -1,0 +1,259 @@
+//! What is shown while live requests are watched.
+
+use lagtrace_core::histogram::Distribution;
+use lagtrace_core::report::{Exemplar, Figures, Finding, Report, WatchedService};
+use lagtrace_core::turn::WatchTally;
+
+use super::page::{Page, Tone};
+use super::table::{Align, Content, Table, dim, plain};
+use super::{place, quantity, waits, watch, words};
+
+/// Columns of a full bar.
+const BAR: usize = 16;
+/// Rows of the histogram.
+const ROWS: usize = 8;
+/// Services whose stages are shown.
+const SERVICES: usize = 2;
+/// Findings shown.
+const FINDINGS: usize = 4;
+/// Waits named of an exchange.
+const LONGEST: usize = 2;
+
+/// What watching has come to.
+#[derive(Debug)]
+pub(crate) struct Watching<'a> {
+    /// Requests a second, of late.
+    pub(crate) rate: f64,
+    /// Latency of late.
+    pub(crate) latest: &'a Distribution,
+    /// All of it.
+    pub(crate) tally: &'a WatchTally,
+    /// What was concluded last, if anything was.
+    pub(crate) report: Option<&'a Report>,
+}
+
+/// Writes it.
+pub(super) fn write(page: &mut Page, watching: &Watching<'_>) {
+    page.paragraph(0, Tone::Strong, &now(watching));
+    if let Some(lost) = watch::lost(watching.tally) {
+        page.paragraph(0, Tone::Caution, &lost);
+    }
+    page.table(2, &histogram(&watching.tally.latency));
+    let Some(report) = watching.report else {
+        return;
+    };
+    let mut services: Vec<&WatchedService> = match &report.watch {
+        Some(watch) => watch.services.iter().collect(),
+        None => Vec::new(),
+    };
+    services.retain(|service| service.turns > 0);
+    services.sort_by_key(|service| std::cmp::Reverse(service.turns));
+    for service in services.into_iter().take(SERVICES) {
+        page.blank();
+        page.table(0, &stages(service));
+    }
+    if let Some(owners) = waits::in_a_line(&report.exchanges) {
+        page.blank();
+        page.paragraph(0, Tone::Plain, &owners);
+    }
+    let worst = worst(&report.exchanges.slowest);
+    if !worst.is_empty() {
+        page.blank();
+        page.table(0, &worst);
+    }
+    if !report.findings.is_empty() {
+        page.blank();
+    }
+    for finding in report.findings.iter().take(FINDINGS) {
+        say(page, finding);
+    }
+}
+
+/// `2,283/s now: p50 43.1 ms, p99 44.0 ms · 12,384 requests on 20 connections`.
+fn now(watching: &Watching<'_>) -> String {
+    let tally = watching.tally;
+    let quantile = |of| {
+        let value = watching.latest.quantile(of).unwrap_or_default();
+        quantity::duration(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+    };
+    let latest = match watching.latest.is_empty() {
+        true => "no requests now".to_owned(),
+        false => format!(
+            "{} now: p50 {}, p99 {}",
+            quantity::rate(watching.rate),
+            quantile(0.5),
+            quantile(0.99)
+        ),
+    };
+    let sampled = match tally.sampled_share {
+        share if share > 0.0 && share < 1.0 => {
+            format!(", {} of these looked at one by one", quantity::share(share))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{latest} · {}{sampled} on {}",
+        quantity::counted(tally.latency.count(), "request", "requests"),
+        quantity::counted(tally.connections, "connection", "connections"),
+    )
+}
+
+/// How many requests took how long, in steps of the same factor.
+fn histogram(latency: &Distribution) -> Table {
+    let mut table = Table::new(&[
+        (Align::Right, "latency up to"),
+        (Align::Right, "requests"),
+        (Align::Bar(BAR), ""),
+    ]);
+    for (end, count) in steps(&latency.buckets()) {
+        let part = count as f64 / latency.count().max(1) as f64;
+        table.row(vec![
+            plain(quantity::duration(end)),
+            plain(quantity::count(count)),
+            (Tone::Plain, Content::Share(part)),
+        ]);
+    }
+    table
+}
+
+/// At most [`ROWS`] steps, each a power of two times as far as the one before;
+/// empty ones between others are kept. The last ends with the longest.
+fn steps(buckets: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (Some(&(least, _)), Some(&(most, _))) = (buckets.first(), buckets.last()) else {
+        return Vec::new();
+    };
+    let octave = |value: u64| (u64::BITS - value.leading_zeros()) as usize;
+    let first = octave(least);
+    let wide = (octave(most) - first + 1).div_ceil(ROWS);
+    let mut list: Vec<(u64, u64)> = Vec::new();
+    for &(value, count) in buckets {
+        let at = (octave(value) - first) / wide;
+        while list.len() <= at {
+            let end = 1_u64.checked_shl((first + (list.len() + 1) * wide - 1) as u32);
+            list.push((
+                end.map_or(u64::MAX, |end| end.saturating_sub(1)).min(most),
+                0,
+            ));
+        }
+        if let Some((_, sum)) = list.get_mut(at) {
+            *sum += count;
+        }
+    }
+    list
+}
+
+/// Where the time of one service's requests went.
+fn stages(service: &WatchedService) -> Table {
+    let mean = |figures: &Figures| figures.mean as f64;
+    let all: f64 = service.stages.iter().map(|s| mean(&s.time_ns)).sum();
+    let mut table = Table::new(&[
+        (Align::Name, service.service.as_str()),
+        (Align::Right, "p50"),
+        (Align::Right, "p90"),
+        (Align::Right, "p99"),
+        (Align::Right, "max"),
+        (Align::Bar(BAR), ""),
+        (Align::Left, ""),
+    ]);
+    let mut row = |name: &str, figures: &Figures, part: f64, meaning: &str| {
+        let values = [figures.p50, figures.p90, figures.p99, figures.max];
+        let mut cells = vec![plain(format!("  {name}"))];
+        cells.extend(values.map(|value| plain(quantity::duration(value))));
+        cells.push((Tone::Plain, Content::Share(part)));
+        cells.push(dim(meaning));
+        table.row(cells);
+    };
+    row(
+        "request",
+        &service.latency_ns,
+        0.0,
+        &service.programs.join(", "),
+    );
+    for stage in service.stages.iter().filter(|s| s.time_ns.max > 0) {
+        let part = mean(&stage.time_ns) / all.max(1.0);
+        row(
+            &stage.name,
+            &stage.time_ns,
+            part,
+            watch::meaning(&stage.name),
+        );
+    }
+    table
+}
+
+/// The slowest exchanges so far.
+fn worst(slowest: &[Exemplar]) -> Table {
+    let mut table = Table::new(&[
+        (Align::Right, "slowest"),
+        (Align::Name, "at (UTC)"),
+        (Align::Name, "connection"),
+        (Align::Left, "request"),
+        (Align::Left, "mostly"),
+    ]);
+    for slow in slowest {
+        table.row(vec![
+            plain(quantity::duration(slow.latency_ns)),
+            dim(place::time(slow.start_ns)),
+            plain(format!("{} → {}", slow.client, slow.server)),
+            plain(format!("{} {}", slow.request, slow.outcome).trim()),
+            plain(mostly(slow)),
+        ]);
+    }
+    table
+}
+
+/// Its longest waits.
+fn mostly(slow: &Exemplar) -> String {
+    let mut waits: Vec<_> = slow.waits.iter().collect();
+    waits.sort_by_key(|wait| std::cmp::Reverse(wait.duration_ns));
+    let waits = waits
+        .into_iter()
+        .take(LONGEST)
+        .filter(|wait| wait.duration_ns > 0);
+    let named = waits.map(|wait| {
+        let took = quantity::duration(wait.duration_ns);
+        format!(
+            "{took} {}: {}",
+            words::owner(wait.owner),
+            words::wait(wait.kind)
+        )
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn say(page: &mut Page, finding: &Finding) {
+    let (word, tone) = words::verdict(finding.verdict);
+    let affected = finding.affected;
+    let text = format!(
+        "{} ({}), in {} of {}, {} of all request time",
+        finding.title,
+        finding.service,
+        quantity::count(affected.exchanges),
+        quantity::counted(affected.of, "request", "requests"),
+        quantity::share(finding.share)
+    );
+    page.item(0, "✗", tone, &[(tone, word), (Tone::Plain, &text)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_hold_all_and_are_few() {
+        for buckets in [
+            vec![(0, 3)],
+            vec![(1, 1), (u64::MAX, 1)],
+            vec![(40_000, 5), (41_000, 2), (90_000_000, 1)],
+            vec![(1_000, 1), (1_500, 1)],
+        ] {
+            let steps = steps(&buckets);
+            assert!(steps.len() <= ROWS && !steps.is_empty(), "{steps:?}");
+            let sum: u64 = steps.iter().map(|(_, count)| count).sum();
+            assert_eq!(sum, buckets.iter().map(|(_, count)| count).sum::<u64>());
+            assert_eq!(steps.last().map(|s| s.0), buckets.last().map(|b| b.0));
+            assert!(steps.is_sorted(), "{steps:?}");
+        }
+        assert!(steps(&[]).is_empty());
+    }
+}

@@ -1,0 +1,105 @@
+//! What is shown while watching goes on: a page that is redrawn in place on a
+//! terminal, nothing elsewhere.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use lagtrace_core::analyzer::Analyzer;
+use lagtrace_core::event::{Event, EventBody, Phase};
+use lagtrace_core::histogram::Distribution;
+use lagtrace_core::report::Report;
+use lagtrace_core::turn::WatchTally;
+
+use crate::conclusion;
+use crate::console::Console;
+use crate::render::{self, Watching};
+
+/// How often the page is drawn anew.
+const REDRAW: Duration = Duration::from_secs(1);
+/// How often it is concluded from what there is so far.
+const CONCLUDED_EVERY: Duration = Duration::from_secs(2);
+/// The pause after a conclusion is at least this many times what it took, so
+/// that concluding takes at most a twentieth of one processor.
+const PAUSE_PER_CONCLUSION: u32 = 19;
+
+/// The page and what is on it.
+pub(super) struct Live<'a> {
+    console: &'a Console,
+    panel: ProgressBar,
+    drawn: Instant,
+    /// What had come when it was drawn last.
+    before: Distribution,
+    /// Concludes beside the watching, which must not wait for it.
+    concluding: Option<JoinHandle<(Report, Duration)>>,
+    /// When to conclude next.
+    due: Instant,
+    report: Option<Report>,
+}
+
+impl<'a> Live<'a> {
+    pub(super) fn new(console: &'a Console) -> Self {
+        let now = Instant::now();
+        Self {
+            console,
+            panel: match console.has_lines_on_terminal() {
+                true => ProgressBar::hidden(),
+                false => console.panel(),
+            },
+            drawn: now,
+            before: Distribution::default(),
+            concluding: None,
+            due: now + REDRAW,
+            report: None,
+        }
+    }
+
+    /// Draws it anew if it is time to.
+    pub(super) fn show(&mut self, analyzer: &mut Analyzer, tally: impl FnOnce() -> WatchTally) {
+        let passed = self.drawn.elapsed();
+        if self.panel.is_hidden() || passed < REDRAW {
+            return;
+        }
+        let tally = tally();
+        self.conclude(analyzer, &tally);
+        let mut latest = tally.latency.clone();
+        latest.subtract(&self.before);
+        let watching = Watching {
+            rate: latest.count() as f64 / passed.as_secs_f64(),
+            latest: &latest,
+            tally: &tally,
+            report: self.report.as_ref(),
+        };
+        let (style, rows) = self.console.panel_style();
+        let page = render::watching(&watching, &style);
+        let lines: Vec<&str> = page.lines().take(rows).collect();
+        self.panel.set_message(lines.join("\n"));
+        (self.drawn, self.before) = (Instant::now(), tally.latency);
+    }
+
+    /// Takes what was concluded, and begins anew if it is time to.
+    fn conclude(&mut self, analyzer: &mut Analyzer, tally: &WatchTally) {
+        if let Some(done) = self.concluding.take_if(|it| it.is_finished())
+            && let Ok((report, took)) = done.join()
+        {
+            self.report = Some(report);
+            self.due = Instant::now() + CONCLUDED_EVERY.max(took * PAUSE_PER_CONCLUSION);
+        }
+        if self.concluding.is_some() || Instant::now() < self.due {
+            return;
+        }
+        let begun = Instant::now();
+        let body = EventBody::Watched(tally.clone());
+        analyzer.observe(Event::here(conclusion::now(), Phase::Baseline, body));
+        let so_far = analyzer.so_far();
+        self.concluding = Some(thread::spawn(move || {
+            let report = so_far.conclude();
+            (report, begun.elapsed())
+        }));
+    }
+
+    /// Clears the place.
+    pub(super) fn end(self) {
+        self.panel.finish_and_clear();
+    }
+}
