@@ -29,12 +29,14 @@ use crate::decode::Packet;
 use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, TargetId};
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
-use crate::flow::Endpoint;
+use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::icmp::IcmpError;
 use crate::report::Report;
 use crate::segment::Segment;
+use crate::served::Waiting;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
 use crate::time::Timestamp;
+use crate::turn::ServedTurn;
 use points::Vantages;
 use shard::{Common, Shard};
 
@@ -174,7 +176,21 @@ impl Analyzer {
     pub fn observe(&mut self, event: Event) {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
+            EventBody::Turn(turn) => self.turn(&turn),
             _ => self.common.facts.observe(event),
+        }
+    }
+
+    /// Counts a turn, and keeps it until its exchange closes.
+    fn turn(&mut self, turn: &ServedTurn) {
+        let (counts, is_awaited) = self.common.expects(turn);
+        if counts {
+            self.common.facts.turns.take(turn);
+        }
+        let (flow, _) = FlowKey::new(Transport::Tcp, turn.remote, turn.local);
+        let share = flow.share(self.shards.len());
+        if let Some(shard) = self.shards.get_mut(share).filter(|_| is_awaited) {
+            shard.waiting.put(turn.clone());
         }
     }
 
@@ -202,6 +218,7 @@ impl Analyzer {
         let mut services = BTreeMap::new();
         let mut vantages = Vantages::new();
         let mut tallied = Tallied::default();
+        let mut waiting = Waiting::default();
         for shard in core::mem::take(&mut self.shards) {
             tallied.add(shard.tallied());
             for (endpoint, service) in shard.services.into_iter() {
@@ -219,6 +236,7 @@ impl Analyzer {
                 }
             }
             self.common.facts.hosts.merge(shard.hosts);
+            waiting.merge(shard.waiting);
         }
         let seen = self.entrance.finish(vantages);
         let mut facts = self.common.facts;
@@ -236,6 +254,7 @@ impl Analyzer {
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
+            waiting,
             connections: seen.connections,
         })
     }

@@ -11,6 +11,7 @@ mod probes;
 mod queueing;
 mod quic;
 mod secured;
+mod served;
 mod sweep;
 mod tables;
 mod traced;
@@ -39,6 +40,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount,
 };
+use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
@@ -59,6 +61,8 @@ pub(crate) struct Evidence {
     pub(crate) facts: Facts,
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
+    /// Turns whose exchanges did not close among the packets.
+    pub(crate) waiting: Waiting,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
 }
@@ -70,15 +74,13 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
-    match &evidence.facts.turns.tally {
+    if is_only_watched(&evidence) {
         // What was watched is in no file that could be opened.
-        Some(_) => findings.iter_mut().for_each(display_filter::forget_packets),
-        None if evidence.capture.is_some() => {
-            for finding in &mut findings {
-                finding.display_filter = display_filter::display_filter(finding);
-            }
+        findings.iter_mut().for_each(display_filter::forget_packets);
+    } else if evidence.capture.is_some() {
+        for finding in &mut findings {
+            finding.display_filter = display_filter::display_filter(finding);
         }
-        None => {}
     }
     traced::support(&mut findings, &evidence.facts);
     notes.extend(evidence.facts.notes.iter().cloned());
@@ -111,7 +113,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         hops: facts.route.hops(),
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
-        watch: watch::watch(&facts.turns),
+        watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
@@ -124,6 +126,12 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         notes,
         ..Report::default()
     }
+}
+
+/// Whether the packets are those that a kernel handed up: an investigation
+/// captures its own.
+fn is_only_watched(evidence: &Evidence) -> bool {
+    evidence.facts.turns.tally.is_some() && evidence.targets.is_empty()
 }
 
 /// The interventions worth trying on the subject, whose figures `ledgers` are:
@@ -173,6 +181,9 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for exchange in own::exchanges(&evidence.facts, target, endpoint) {
+                if let Some(turn) = evidence.waiting.take(&exchange) {
+                    service.served.take(&exchange, &turn);
+                }
                 service.take(&[&exchange]);
             }
         }
@@ -219,14 +230,22 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
                 from_packets.contains(&endpoint),
             ),
         };
+        notes.extend(served::remarks(&case, &service.served));
         for conclusion in service.rules.conclude(&case) {
-            match conclusion {
-                Conclusion::Nothing => {}
-                Conclusion::Note(remark) => notes.push(remark),
-                Conclusion::Finding(finding) if target == Some(TargetId::Twin) => {
-                    notes.push(twin_remark(&finding));
+            let finding = match conclusion {
+                Conclusion::Nothing => None,
+                Conclusion::Note(remark) => {
+                    notes.push(remark);
+                    None
                 }
-                Conclusion::Finding(finding) => findings.push(*finding),
+                Conclusion::Finding(finding) => {
+                    let weighed = served::weigh(*finding, &service.served);
+                    weighed.map_err(|remark| notes.push(remark)).ok()
+                }
+            };
+            match target {
+                Some(TargetId::Twin) => notes.extend(finding.as_ref().map(twin_remark)),
+                _ => findings.extend(finding),
             }
         }
     }

@@ -199,7 +199,6 @@ impl Facts {
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::LiveSocket(socket) => self.live.take(*socket),
-            EventBody::Turn(turn) => self.turns.take(&turn),
             EventBody::Watched(tally) => self.turns.tally = Some(tally),
             EventBody::KernelLimits(limits) => self.limits = Some(limits),
             EventBody::Counter(change) => push(&mut self.counters, change),
@@ -215,7 +214,7 @@ impl Facts {
                 }
             }
             // Told to the flow table.
-            EventBody::FlowPhase(_) => {}
+            EventBody::FlowPhase(_) | EventBody::Turn(_) => {}
         }
     }
 

@@ -1,3 +1,4 @@
+mod served;
 mod watched;
 
 use std::sync::{Arc, Mutex};
