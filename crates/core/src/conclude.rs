@@ -181,8 +181,10 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for exchange in own::exchanges(&evidence.facts, target, endpoint) {
-                if let Some(turn) = evidence.waiting.take(&exchange) {
-                    service.served.take(&exchange, &turn);
+                // Turns are taken in while we are observed only.
+                if evidence.facts.loads.is_observed(exchange.begin) {
+                    let turn = evidence.waiting.take(&exchange);
+                    service.served.take(&exchange, turn);
                 }
                 service.take(&[&exchange]);
             }

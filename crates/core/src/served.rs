@@ -38,7 +38,9 @@ const INFERRED_ENDS: u32 = 2;
 /// What joining came to for one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Served {
-    /// Exchanges with exactly one turn.
+    /// Exchanges that were measured while turns were taken in.
+    pub(crate) offered: u64,
+    /// Of those, the ones with exactly one turn.
     pub(crate) exchanges: u64,
     splits: [Split; KINDS.len()],
     /// What packets give the server beyond the time in which its host had
@@ -61,14 +63,21 @@ pub(crate) struct Split {
 }
 
 impl Served {
-    /// An exchange and the turn within it; one without a whole answer does not
-    /// count.
-    pub(crate) fn take(&mut self, exchange: &Exchange, turn: &ServedTurn) {
+    /// An exchange, and the turn within it if that was seen; one without a
+    /// whole answer does not count.
+    pub(crate) fn take(&mut self, exchange: &Exchange, turn: Option<ServedTurn>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }
-        self.exchanges += 1;
-        self.compare(exchange, turn);
+        self.offered += 1;
+        if let Some(turn) = turn {
+            self.exchanges += 1;
+            self.compare(exchange, &turn);
+            self.split(exchange, &turn);
+        }
+    }
+
+    fn split(&mut self, exchange: &Exchange, turn: &ServedTurn) {
         let Some(stages) = turn.stages() else { return };
         if turn.arrived_last.since(turn.arrived) >= NOTABLE {
             return;
@@ -102,6 +111,7 @@ impl Served {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
+        self.offered += other.offered;
         self.exchanges += other.exchanges;
         for (split, other) in self.splits.iter_mut().zip(other.splits) {
             split.merge(other);

@@ -263,10 +263,9 @@ impl Shard {
             };
             self.services.take(place);
             if let Some(place) = place
-                && let Some(turn) = self.waiting.take(exchange)
                 && let Some(served) = self.services.served(place)
             {
-                served.take(exchange, &turn);
+                served.take(exchange, self.waiting.take(exchange));
             }
             if self.tells_exchanges {
                 let news = News::Exchange(Box::new(exchange.clone()));

@@ -21,11 +21,11 @@ const CONTRADICTED: f64 = 0.5;
 const WORTH_SAYING: f64 = 0.02;
 
 /// What the joined exchanges are in the report; `None` where none was joined.
-pub(super) fn joined(served: &Served, complete: u64) -> Option<JoinedTurns> {
+pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
     (served.exchanges > 0).then(|| JoinedTurns {
         exchanges: Count {
             count: served.exchanges,
-            of: complete,
+            of: served.offered,
         },
         waits: served.splits().map(|(kind, of)| split(kind, of)).collect(),
         beyond: disagreement(&served.beyond, served.exchanges),

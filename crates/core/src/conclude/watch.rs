@@ -60,7 +60,7 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
             count: turns.after_arrival,
             of: turns.holds,
         },
-        joined: whole.and_then(|whole| served::joined(&whole.served, whole.ledger.count)),
+        joined: whole.and_then(|whole| served::joined(&whole.served)),
     }
 }
 

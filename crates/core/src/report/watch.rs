@@ -56,7 +56,8 @@ pub struct WatchedService {
 /// stamps, joined by connection and time to what the server's kernel saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinedTurns {
-    /// How many of the requests measured there.
+    /// How many of the requests that were measured there while the kernel was
+    /// watched.
     pub exchanges: Tally,
     /// The server's own time by packets, split by what its kernel saw of it.
     pub waits: Vec<WaitSplit>,

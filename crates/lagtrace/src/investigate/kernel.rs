@@ -198,7 +198,7 @@ impl Seen {
             .program
             .as_ref()
             .and_then(|program| self.namespace_of(program.pid));
-        // Who did not read while it was watched is of any namespace.
+        // Whose reader is not known may be of any namespace.
         let is_there = |place: &Place| {
             place.local == turn.local && reader.is_none_or(|reader| reader == place.namespace)
         };
