@@ -271,3 +271,76 @@ fn tell(investigation: &mut Investigation<'_>, turns: u64, all: usize, skipped: 
     };
     investigation.console.outcome(STEP, &text);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use lagtrace_core::time::Timestamp;
+    use lagtrace_core::turn::{Held, Program};
+
+    use super::*;
+
+    fn end(port: u16) -> Endpoint {
+        Endpoint::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+    }
+
+    /// A turn at port 80 that this process read, or one of no known number.
+    fn turn(pid: Option<u32>) -> ServedTurn {
+        let at = Timestamp::from_nanos(0);
+        ServedTurn {
+            local: end(80),
+            remote: end(40_000),
+            program: pid.map(|pid| Program {
+                pid,
+                tid: pid,
+                name: "server".to_owned(),
+            }),
+            arrived: at,
+            arrived_last: at,
+            read: None,
+            written: None,
+            written_last: None,
+            sent: at,
+            sent_last: at,
+            writes: 0,
+            held: Held::default(),
+        }
+    }
+
+    fn kept(namespace: u64, local: Endpoint, turn: &ServedTurn) -> usize {
+        let place = Place {
+            namespace,
+            local,
+            target: end(8080),
+        };
+        let mut seen = Seen {
+            places: vec![place],
+            ..Seen::default()
+        };
+        seen.take(&Sighting::Turn(turn));
+        seen.turns.len()
+    }
+
+    #[test]
+    fn only_the_servers_own_namespace_counts() {
+        let own = std::process::id();
+        let namespace = namespace_id(own).expect("our own");
+        let ours = turn(Some(own));
+        assert_eq!(kept(namespace, end(80), &ours), 1);
+        assert_eq!(kept(namespace + 1, end(80), &ours), 0, "equal addresses");
+        assert_eq!(kept(namespace, end(81), &ours), 0, "another service");
+        assert_eq!(kept(namespace, end(80), &turn(None)), 1, "nobody read");
+    }
+
+    #[test]
+    fn a_translated_address_is_the_one_that_we_ask() {
+        let place = Place {
+            namespace: 0,
+            local: end(80),
+            target: end(8080),
+        };
+        let known = known(turn(None), &[place]).expect("there");
+        assert_eq!((known.local, known.remote), (end(8080), end(40_000)));
+    }
+}
