@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
+#[cfg(test)]
+pub(crate) use served::weigh;
 
 use crate::approach::Silent;
 use crate::cause::evidence::Measures;
@@ -70,7 +72,7 @@ pub(crate) struct Evidence {
 /// Concludes.
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
-    let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
@@ -193,7 +195,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
+fn weigh_all(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
     let mut fetches = Stretches::default();
     for service in evidence.services.values() {

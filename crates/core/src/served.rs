@@ -21,7 +21,7 @@ use crate::turn::ServedTurn;
 use crate::wait::{Bound, Wait, WaitKind};
 
 /// What packets show as the server's own time.
-const KINDS: [WaitKind; 3] = [
+pub(crate) const KINDS: [WaitKind; 3] = [
     WaitKind::ServerThink,
     WaitKind::ServerPause,
     WaitKind::ResponseHeld,

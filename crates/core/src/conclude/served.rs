@@ -8,7 +8,7 @@ use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
     Tally as Count, Verdict, WaitSplit,
 };
-use crate::served::{Served, Split};
+use crate::served::{KINDS, Served, Split};
 use crate::turn::ServedTurn;
 use crate::wait::{Owner, WaitKind};
 
@@ -63,13 +63,16 @@ fn disagreement(tally: &Tally, of: u64) -> Disagreement {
 ///
 /// # Errors
 /// What is to be said instead, where that shows that they were not the server's.
-pub(super) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
+pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
     let splits = || {
         let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
         let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
         served.splits().filter(meant).filter(many)
     };
-    let is_servers = finding.culprit == Owner::Server;
+    // A device's queue behind its network stack is the server's too, and its
+    // finding says so: it is about the way as well.
+    let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
+    let is_servers = finding.culprit == Owner::Server && is_stacks;
     let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
     if is_servers && splits().all(|(_, split)| is_contradicted(split)) {
         let said: Vec<_> = splits().map(|(kind, split)| text(kind, split)).collect();

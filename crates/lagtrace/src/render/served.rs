@@ -82,3 +82,91 @@ fn words(kind: WaitKind) -> &'static str {
         _ => "held for an ACK",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lagtrace_core::report::{Figures, Stage, Tally, Watch, WatchedService};
+
+    use super::*;
+    use crate::render::Style;
+
+    fn of(mean: u64, count: u64) -> Figures {
+        Figures {
+            count,
+            mean,
+            p50: mean,
+            ..Figures::default()
+        }
+    }
+
+    fn letter(beyond: u64) -> String {
+        let stages = [("unread", 200_000), ("held", 43_800_000)];
+        let wait = WaitSplit {
+            wait: WaitKind::ResponseHeld,
+            packets_ns: of(44_000_000, 480),
+            host_ns: of(43_900_000, 480),
+            stages: stages
+                .map(|(name, mean)| Stage {
+                    name: name.to_owned(),
+                    time_ns: of(mean, 480),
+                })
+                .into(),
+        };
+        let joined = JoinedTurns {
+            exchanges: Tally {
+                count: 480,
+                of: 500,
+            },
+            waits: vec![wait],
+            beyond: Disagreement {
+                exchanges: Tally {
+                    count: beyond,
+                    of: 480,
+                },
+                time_ns: of(2_000_000, beyond),
+            },
+            within: Disagreement::default(),
+        };
+        let service = WatchedService {
+            service: "10.0.0.2:80".to_owned(),
+            joined: Some(joined),
+            ..WatchedService::default()
+        };
+        let report = Report {
+            watch: Some(Watch {
+                services: vec![service],
+                ..Watch::default()
+            }),
+            ..Report::default()
+        };
+        let mut page = Page::new(&Style {
+            width: 100,
+            color: false,
+            verbose: false,
+        });
+        write(&mut page, &report);
+        page.finish()
+    }
+
+    #[test]
+    fn both_views_stand_side_by_side() {
+        let text = letter(0);
+        for part in [
+            "480 of 500 requests found again in the kernel",
+            "agree on the server's time in all of them",
+            "held for an ACK",
+            "44.0 ms",
+            "43.8 ms",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_disagreement_is_said() {
+        let text = letter(60);
+        let said = "In 60 the host had answered sooner than the packets say (2.00 ms, median).";
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(said), "{text}");
+    }
+}

@@ -3,8 +3,11 @@
 use core::time::Duration;
 
 use super::*;
+use crate::conclude::weigh;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
+use crate::served::{Served, Waiting};
 use crate::turn::{Held, ServedTurn, WatchTally};
+use crate::wait::WaitKind;
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
@@ -277,32 +280,51 @@ fn another_times_turns_are_not_joined() {
     assert_eq!(joined(&report), None);
 }
 
+/// An exchange that began at 0 and took so long at the server.
+fn exchange(think: i64) -> Exchange {
+    let mut wire = Wire::new();
+    wire.exchange(0, think, false);
+    let seen = Arc::new(Mutex::new(None));
+    let sink = Arc::clone(&seen);
+    let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
+        *sink.lock().unwrap() = Some(exchange.clone());
+    }));
+    for segment in &wire.list {
+        analyzer.segment(segment, b"");
+    }
+    analyzer.finish();
+    let exchange = seen.lock().unwrap().take();
+    exchange.expect("an exchange")
+}
+
 /// Two turns within one exchange: which of them is its own cannot be told.
 #[test]
 fn turns_that_share_an_exchange_are_not_joined() {
-    let mut waiting = crate::served::Waiting::default();
-    let mut exchanges = Vec::new();
-    let mut wire = Wire::new();
-    wire.exchange(0, 40_000, false);
-    let sink = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let kept = std::sync::Arc::clone(&sink);
-    let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
-        kept.lock().unwrap().push(exchange.clone())
-    }));
-    wire.list
-        .iter()
-        .for_each(|segment| analyzer.segment(segment, b""));
-    analyzer.finish();
-    exchanges.append(&mut sink.lock().unwrap());
-    assert_eq!(exchanges.len(), 1);
+    let exchange = exchange(40_000);
+    let mut waiting = Waiting::default();
     waiting.put(thought(WAY, 10_000));
     waiting.put(thought(WAY + 20_000, 10_000));
-    assert_eq!(waiting.take(&exchanges[0]), None);
-    let mut waiting = crate::served::Waiting::default();
+    assert_eq!(waiting.take(&exchange), None);
+    let mut waiting = Waiting::default();
     waiting.put(thought(WAY, 10_000));
     waiting.put(thought(WAY + APART, 10_000));
-    assert_eq!(waiting.take(&exchanges[0]), Some(thought(WAY, 10_000)));
-    assert_eq!(waiting.take(&exchanges[0]), None);
+    assert_eq!(waiting.take(&exchange), Some(thought(WAY, 10_000)));
+    assert_eq!(waiting.take(&exchange), None);
+}
+
+/// The server's own device is behind its network stack: what its queue takes
+/// is the server's although its kernel had sent the answer.
+#[test]
+fn what_a_device_keeps_is_not_taken_back() {
+    let thinking = report(40_000, false, |arrived| thought(arrived, 40_000));
+    let mut finding = only(&thinking).clone();
+    let mut served = Served::default();
+    for _ in 0..EXCHANGES {
+        served.take(&exchange(40_000), Some(thought(WAY, 100)));
+    }
+    assert!(weigh(finding.clone(), &served).is_err());
+    finding.waits.push(WaitKind::RoundTrip);
+    assert!(weigh(finding, &served).is_ok());
 }
 
 #[test]
