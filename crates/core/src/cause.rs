@@ -23,7 +23,9 @@ mod refusals;
 pub(crate) mod rhythm;
 pub(crate) mod secured;
 mod sequence;
+mod served;
 pub(crate) mod tally;
+mod thinking;
 mod trips;
 pub(crate) mod upstream;
 
@@ -201,6 +203,10 @@ causes! {
     autocorking "autocorking" "Small writes leave together, at no cost";
     ack_thinning "ack-thinning" "One acknowledgement comes for many segments, at no cost";
     server_think "server-think" "The server takes its time before it answers";
+    socket_queue_dwell "socket-queue-dwell" "Requests lie in the server's sockets before they are read";
+    cpu_quota "cpu-quota" "The server's processor time is used up until the next period";
+    softirq_backlog "softirq-backlog" "The server's kernel is late to take packets up";
+    packet_filter_cost "packet-filter-cost" "The server's packet filters take long for each packet";
     server_pause "server-pause" "The server pauses in the middle of its answer";
     compression_cost "compression-cost" "The server compresses each response while the client waits";
     slow_request_upload "slow-request-upload" "The client takes its time to send its request";

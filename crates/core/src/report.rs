@@ -37,7 +37,9 @@ pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
 pub use sweep::{Sweep, SweepStep};
-pub use watch::{Disagreement, JoinedTurns, WaitSplit, Watch, WatchedService};
+pub use watch::{
+    AskedService, Disagreement, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
+};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;

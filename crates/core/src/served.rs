@@ -17,6 +17,7 @@ use crate::cause::evidence::MATERIAL_TIME;
 use crate::cause::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
+use crate::time::Timestamp;
 use crate::turn::ServedTurn;
 use crate::wait::{Bound, Wait, WaitKind};
 
@@ -79,7 +80,7 @@ impl Served {
 
     fn split(&mut self, exchange: &Exchange, turn: &ServedTurn) {
         let Some(stages) = turn.stages() else { return };
-        if turn.arrived_last.since(turn.arrived) >= NOTABLE {
+        if turn.delivered_last.since(turn.delivered) >= NOTABLE {
             return;
         }
         for (kind, split) in KINDS.into_iter().zip(&mut self.splits) {
@@ -97,7 +98,7 @@ impl Served {
     /// Holds the server's time by packets against the host's.
     fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn) {
         let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
-        let host = turn.sent_last.since(turn.arrived_last);
+        let host = turn.sent_last.since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
         let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
         let room = exchange.latency().saturating_sub(travel);
@@ -153,9 +154,15 @@ impl Split {
 
 fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
     match kind {
-        WaitKind::ServerThink => turn.sent.since(turn.arrived_last),
+        WaitKind::ServerThink => turn.sent.since(was_whole(turn)),
         _ => turn.sent_last.since(turn.sent),
     }
+}
+
+/// When the host had the whole request, if its last byte took as long to TCP as
+/// its first did.
+fn was_whole(turn: &ServedTurn) -> Timestamp {
+    turn.arrived + turn.delivered_last.since(turn.delivered)
 }
 
 fn waited(exchange: &Exchange, is_meant: impl Fn(&Wait) -> bool) -> Duration {

@@ -17,24 +17,79 @@ pub struct ServedTurn {
     pub remote: Endpoint,
     /// Who read it; `None` where nobody did while it was watched.
     pub program: Option<Program>,
-    /// When the first byte arrived, before the network stack had it.
+    /// When the first byte arrived: as the device's driver handed it over
+    /// where the kernel stamped that, else as `delivered`.
     pub arrived: Timestamp,
-    /// When the last one did.
-    pub arrived_last: Timestamp,
+    /// When the network stack took it up; `None` where that was not looked at.
+    pub entered: Option<Timestamp>,
+    /// When TCP got it.
+    pub delivered: Timestamp,
+    /// When TCP got the last one.
+    pub delivered_last: Timestamp,
     /// When the program had first read something of it.
     pub read: Option<Timestamp>,
     /// When its first write returned.
     pub written: Option<Timestamp>,
     /// When its last one did.
     pub written_last: Option<Timestamp>,
-    /// When the first byte of the answer was given to the device.
+    /// When TCP sent the first byte of the answer.
     pub sent: Timestamp,
-    /// When the last one was.
+    /// When it sent the last one.
     pub sent_last: Timestamp,
     /// How often the program wrote.
     pub writes: u32,
     /// What Nagle's algorithm held back of the answer.
     pub held: Held,
+    /// What the thread that read and answered it did meanwhile; `None` where
+    /// that was not looked at, or another thread answered.
+    pub thread: Option<ThreadTimes>,
+    /// Whom the thread asked meanwhile; `None` where it is not known to have
+    /// asked anybody for this request.
+    pub asked: Option<Asked>,
+}
+
+/// What a thread did while a request was with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// Ready to run and without a processor before it read: the latest such
+    /// times (of 20 µs and more), so at least this.
+    pub queued_unread: Duration,
+    /// The same from its first read to its last write, all of it.
+    pub queued: Duration,
+    /// Asleep from its first read to its last write.
+    pub slept: Duration,
+}
+
+/// Another service that was asked for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who; `None` for what has no address (a Unix socket), and for what is
+    /// addressed message by message.
+    pub whom: Option<Endpoint>,
+    /// From asking to having read something of the answer, all times added up.
+    pub time: Duration,
+}
+
+/// Where the time of a turn went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Arrived, and not yet taken up by the network stack: softirqs are late.
+    Backlog,
+    /// On its way through the stack to TCP: filters, routing, the program's own
+    /// hold on the socket.
+    Stack,
+    /// In the socket's queue.
+    Unread,
+    /// The program's thread ready to run, and without a processor.
+    RunQueue,
+    /// Between its first read and its last write, at work as far as is known.
+    Program,
+    /// There, and asleep.
+    Waiting,
+    /// Held by Nagle's algorithm.
+    Held,
+    /// Waiting for windows, pacing and the rest.
+    Sending,
 }
 
 /// Written bytes that stayed unsent although windows had room: less than a
@@ -64,30 +119,56 @@ pub struct Program {
 }
 
 impl ServedTurn {
-    /// The stages' names, in their order.
-    pub const STAGES: [&'static str; 4] = ["unread", "program", "held", "sending"];
+    /// The names of each [`Stage`], in their order.
+    pub const STAGES: [&'static str; 8] = [
+        "backlog",
+        "stack",
+        "unread",
+        "run-queue",
+        "program",
+        "waiting",
+        "held",
+        "sending",
+    ];
 
     /// From the first byte that came to the last that was sent.
     pub fn duration(&self) -> Duration {
         self.sent_last.since(self.arrived)
     }
 
-    /// Where that time went; these add up to it. `None` without a read or a
-    /// write, as of a turn that was under way when watching began.
+    /// Where that time went, as [`Stage`] orders it; these add up to it.
+    /// `None` without a read or a write, as of a turn that was under way when
+    /// watching began.
     ///
     /// What went to the device while the program was still writing counts as
     /// the program's time but for what Nagle's algorithm held.
-    pub fn stages(&self) -> Option<[Duration; 4]> {
-        let read = self.read?.max(self.arrived).min(self.sent_last);
+    pub fn stages(&self) -> Option<[Duration; 8]> {
+        let delivered = self.delivered.max(self.arrived).min(self.sent_last);
+        let read = self.read?.max(delivered).min(self.sent_last);
         let written = self.written_last?.max(read).min(self.sent_last);
-        let unread = read.since(self.arrived);
-        let rest = self.duration().saturating_sub(unread);
+        let lying = read.since(delivered);
+        let rest = self.sent_last.since(read);
         let held = self.held.total.min(rest);
         // A write may be held while the next one is being made.
         let after_writing = self.sent_last.since(written);
         let sending = after_writing.saturating_sub(held);
-        let program = rest.saturating_sub(held).saturating_sub(sending);
-        Some([unread, program, held, sending])
+        let inside = rest.saturating_sub(held).saturating_sub(sending);
+        let thread = self.thread.unwrap_or_default();
+        let queued_unread = thread.queued_unread.min(lying);
+        let queued = thread.queued.min(inside);
+        let slept = thread.slept.min(inside - queued);
+        let entered = self.entered.unwrap_or(self.arrived);
+        let entered = entered.max(self.arrived).min(delivered);
+        Some([
+            entered.since(self.arrived),
+            delivered.since(entered),
+            lying - queued_unread,
+            queued_unread + queued,
+            inside - queued - slept,
+            slept,
+            held,
+            sending,
+        ])
     }
 }
 
@@ -99,8 +180,7 @@ pub struct WatchTally {
     pub latency: Distribution,
     /// Connections met.
     pub connections: u64,
-    /// Share of the connections whose segments and turns were handed up one
-    /// by one, 0 to 1: the latest, where it changed.
+    /// Share of the turns that were handed up one by one, 0 to 1.
     pub sampled_share: f64,
     /// Observations lost for want of room.
     pub lost_records: u64,
@@ -108,6 +188,18 @@ pub struct WatchTally {
     pub lost_connections: u64,
     /// Processor time of the programs in the kernel, where it was counted.
     pub cost: Option<Duration>,
+    /// What the quotas of the watched programs' control groups did meanwhile;
+    /// `None` where they have none, or that cannot be read.
+    pub throttling: Option<Throttling>,
+}
+
+/// Control groups that had used up their processor time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// In so many periods (`nr_throttled` of `cpu.stat`).
+    pub periods: u64,
+    /// For so long, summed over processors (`throttled_usec`).
+    pub time: Duration,
 }
 
 #[cfg(test)]
@@ -127,7 +219,9 @@ mod tests {
             remote: end(40_000),
             program: None,
             arrived: at(0),
-            arrived_last: at(0),
+            entered: Some(at(5)),
+            delivered: at(20),
+            delivered_last: at(20),
             read: Some(at(100)),
             written: Some(at(300)),
             written_last: Some(at(400)),
@@ -140,14 +234,23 @@ mod tests {
                 total: Duration::from_micros(39_900),
                 longest: Duration::from_micros(39_900),
             },
+            thread: Some(ThreadTimes {
+                queued_unread: Duration::from_micros(30),
+                queued: Duration::from_micros(50),
+                slept: Duration::from_micros(200),
+            }),
+            asked: None,
         }
     }
 
     #[test]
     fn stages_tile_the_turn() {
-        let micros = |stages: [Duration; 4]| stages.map(|stage| stage.as_micros());
+        let micros = |stages: [Duration; 8]| stages.map(|stage| stage.as_micros());
         let turn = turn();
-        assert_eq!(turn.stages().map(micros), Some([100, 300, 39_900, 100]));
+        assert_eq!(
+            turn.stages().map(micros),
+            Some([5, 15, 50, 80, 50, 200, 39_900, 100])
+        );
         assert_eq!(
             turn.stages().unwrap_or_default().iter().sum::<Duration>(),
             turn.duration()
@@ -164,8 +267,11 @@ mod tests {
                     turn.read = Some(at(read));
                     turn.written_last = Some(at(written_last));
                     turn.held.total = Duration::from_micros(held);
-                    let stages = turn.stages().unwrap_or_default();
-                    assert_eq!(stages.iter().sum::<Duration>(), turn.duration());
+                    for delivered in stamps {
+                        turn.delivered = at(delivered);
+                        let stages = turn.stages().unwrap_or_default();
+                        assert_eq!(stages.iter().sum::<Duration>(), turn.duration());
+                    }
                 }
             }
         }

@@ -34,7 +34,7 @@ answered, held back and sent, and the same analysis as of a capture says why.
 Every request is timed in the kernel; only a sample of the connections and the
 slow ones are looked at one by one where very many come.
 
-Needs a kernel from 5.8 on that describes its types (BTF), and CAP_BPF and
+Needs a kernel from 5.11 on that describes its types (BTF), and CAP_BPF and
 CAP_PERFMON. Nothing is changed; the programs go when the command ends, however
 it ends. Of the payload only the first 64 bytes of a request and 16 of a
 response leave the kernel, or none with --no-payload.

@@ -29,4 +29,5 @@ mod command {
     mod targets;
     mod two_captures;
     mod watch;
+    mod watch_host;
 }

@@ -45,10 +45,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
-};
-
-struct inet_sock {
-	__be16 inet_sport;
+	__u32 sk_pacing_status;
 };
 
 struct tcp_sock {
@@ -59,7 +56,16 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 packets_out;
 	__u32 mss_cache;
+	__u32 rcv_nxt;
+	__u64 tcp_wstamp_ns;
 	__u8 nonagle : 4;
+};
+
+/* What TCP keeps in a segment's `cb`. */
+struct tcp_skb_cb {
+	__u32 seq;
+	__u32 end_seq;
+	__u16 tcp_flags;
 };
 
 struct net_device {
@@ -74,6 +80,8 @@ struct sk_buff {
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;
+	__s64 tstamp;
+	char cb[48];
 	unsigned char *head;
 	unsigned char *data;
 };

@@ -36,13 +36,14 @@ struct watch_control {
 	__u64 slow_from;
 	/* A connection is in the sample if its hash has none of these bits. */
 	__u32 sample_mask;
-	__u32 pad;
+	/* Which look it is, while a sample is looked at in detail; 0: none. */
+	__u32 look;
+	/* What is to be added to CLOCK_REALTIME for CLOCK_MONOTONIC, in ns. */
+	__s64 monotonic;
 };
 
 /* What happened, for each processor. */
 struct watch_tally {
-	__u64 turns;
-	__u64 records;
 	/* For want of room in the ring. */
 	__u64 lost_records;
 	__u64 connections;
@@ -76,28 +77,30 @@ struct ends {
 	__u16 local_port;
 	__u16 remote_port;
 	__u16 family;
-	__u16 pad;
+	__u16 protocol;
 };
 
 /* A turn: what came, and what was sent for it. Times are CLOCK_MONOTONIC in
  * nanoseconds, 0 where there was no such moment. */
 struct turn_record {
 	__u8 kind;
-	/* The socket had TCP_NODELAY (or corked) when it was last written to. */
-	__u8 nonagle;
-	__u16 reads;
+	/* What the thread did meanwhile is known. */
+	__u8 has_thread;
+	__u16 pad;
 	__u32 writes;
 	struct ends ends;
-	/* The first and last bytes asked of us arrived. */
+	/* The first bytes asked of us arrived, the network stack took them up (0:
+	 * not seen), and TCP got them; it got the last. */
 	__u64 arrived_at;
-	__u64 arrived_last_at;
-	/* The program read first and last. */
+	__u64 entered_at;
+	__u64 delivered_at;
+	__u64 delivered_last_at;
+	/* The program read first. */
 	__u64 read_at;
-	__u64 read_last_at;
 	/* It wrote first and last. */
 	__u64 written_at;
 	__u64 written_last_at;
-	/* The first and last bytes of its answer went to the device. */
+	/* TCP sent the first and last bytes of its answer. */
 	__u64 sent_at;
 	__u64 sent_last_at;
 	/* The longest time that written bytes stayed unsent by Nagle's
@@ -107,8 +110,14 @@ struct turn_record {
 	__u32 holds;
 	/* Of those, the ones that an acknowledgement ended. */
 	__u32 holds_acked;
-	__u64 received_bytes;
-	__u64 sent_bytes;
+	/* Its thread was ready and without a processor: before it read, and from
+	 * there to its last write; and asleep there. */
+	__u64 queued_unread;
+	__u64 queued;
+	__u64 slept;
+	/* It waited for somebody whom it asked; 0: it is not known to have asked. */
+	__u64 asked_for;
+	struct ends asked;
 	__u32 pid;
 	__u32 tid;
 	char comm[16];

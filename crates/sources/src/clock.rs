@@ -30,6 +30,12 @@ impl Clock {
         Self { offset_ns }
     }
 
+    /// What was to be added to `CLOCK_MONOTONIC` for `CLOCK_REALTIME`, in ns.
+    #[cfg(feature = "live")]
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset_ns
+    }
+
     /// The instant at which `CLOCK_MONOTONIC` showed `nanos`.
     #[cfg(feature = "live")]
     pub(crate) fn of_monotonic(&self, nanos: u64) -> Timestamp {

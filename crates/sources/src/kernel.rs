@@ -4,7 +4,7 @@
 //! tracepoints, time every turn of the connections that are watched and hand
 //! up the segments and turns of a sample. Nothing is changed by them, and they
 //! go with the process that attached them, however it ends. Needs a kernel
-//! that describes its types (BTF, from 5.8 on) and CAP_BPF with CAP_PERFMON.
+//! that describes its types (BTF, from 5.11 on) and CAP_BPF with CAP_PERFMON.
 
 #[cfg(not(feature = "live"))]
 #[path = "kernel/absent.rs"]
@@ -109,7 +109,7 @@ impl KernelError {
                  setcap cap_bpf,cap_perfmon,cap_net_raw+ep lagtrace"
             }
             Self::NoTypes(_) => {
-                "it takes a kernel from 5.8 on with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
+                "it takes a kernel from 5.11 on with CONFIG_DEBUG_INFO_BTF; `lagtrace capture` \
                  works without it"
             }
             Self::Refused { .. } => "`lagtrace capture` works without it",

@@ -5,13 +5,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
 use lagtrace_core::segment::Segment;
-use lagtrace_core::turn::ServedTurn;
+use lagtrace_core::turn::{ServedTurn, Stage};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
@@ -40,6 +41,15 @@ fn may_watch(test: &str) -> bool {
         eprintln!("skipped: {test} needs root");
     }
     is_root
+}
+
+/// One at a time: what is watched is all of this host.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A service's port: below those that the kernel gives to clients.
+fn listen(host: &str) -> TcpListener {
+    let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
+    ports.find_map(Result::ok).unwrap()
 }
 
 /// Answers each request by `pieces`, written one after the other; the last
@@ -83,12 +93,8 @@ fn watched_at(
     // Between the two halves of a request.
     halves: Duration,
 ) -> Seen {
-    // One at a time: what is watched is all of this host.
-    static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // A service's port: below those that the kernel gives to clients.
-    let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
-    let listener = ports.find_map(Result::ok).unwrap();
+    let listener = listen(host);
     let address = SocketAddr::new(host.parse().unwrap(), listener.local_addr().unwrap().port());
     serve(listener, pieces, pause);
     let mut watch = Watch::start(&options(address.port())).unwrap();
@@ -151,8 +157,9 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
     assert_eq!(seen.standing.tally.lost_records, 0);
     assert_eq!(seen.missing, Vec::<String>::new());
     for turn in &seen.turns {
-        let [_, program, held, _] = turn.stages().unwrap();
-        assert!(program >= pause, "{turn:#?}");
+        let [_, _, _, _, program, waiting, held, _] = turn.stages().unwrap();
+        assert!(waiting >= pause, "the program slept: {turn:#?}");
+        assert!(program < waiting, "{turn:#?}");
         assert_eq!(held, Duration::ZERO, "{turn:#?}");
         let reader = turn.program.as_ref().unwrap();
         assert_eq!(reader.pid, std::process::id());
@@ -250,6 +257,8 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
         "sock_recv_length",
         "sock_send_length",
         "inet_sock_set_state",
+        "sched_switch",
+        "sched_wakeup",
     ] {
         let lacks = |port| WatchOptions {
             without: vec![name.to_owned()],
@@ -267,7 +276,7 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
             seen.standing
         );
         let is_staged = seen.turns.iter().any(|turn| turn.stages().is_some());
-        assert_eq!(is_staged, name == "inet_sock_set_state", "{name}");
+        assert_eq!(is_staged, !name.contains("length"), "{name}");
     }
 }
 
@@ -383,4 +392,129 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
         "{:#?}",
         seen.turns
     );
+}
+
+/// What a server does between a request and its answer.
+type Work = Box<dyn FnMut() + Send>;
+
+/// Watches a server that works so for each request; its turns.
+fn working(mut work: Work) -> Vec<ServedTurn> {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let listener = listen("127.0.0.1");
+    let address = listener.local_addr().unwrap();
+    let mut watch = Watch::start(&of_port(address.port())).unwrap();
+    let server = thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut buffer = [0; 256];
+        while let Ok(1..) = connection.read(&mut buffer) {
+            work();
+            connection.write_all(b"answer").unwrap();
+        }
+    });
+    let mut client = TcpStream::connect(address).unwrap();
+    for _ in 0..REQUESTS {
+        client.write_all(REQUEST).unwrap();
+        client.read_exact(&mut [0; 6]).unwrap();
+    }
+    drop(client);
+    server.join().unwrap();
+    let mut turns = Vec::new();
+    let mut take = |sighting: Sighting<'_>| {
+        if let Sighting::Turn(turn) = sighting {
+            turns.push(turn.clone());
+        }
+    };
+    let begun = Instant::now();
+    while watch.standing().tally.latency.count() < REQUESTS as u64 && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+        watch.take(&mut take);
+    }
+    watch.finish(&mut take);
+    turns
+}
+
+#[test]
+fn whom_the_server_asks_is_seen_and_for_how_long() {
+    if !may_watch("whom_the_server_asks_is_seen_and_for_how_long") {
+        return;
+    }
+    const LATE: Duration = Duration::from_millis(5);
+    let behind = listen("127.0.0.1");
+    let whom = behind.local_addr().unwrap();
+    serve(behind, &[b"known"], LATE);
+    let mut asking = TcpStream::connect(whom).unwrap();
+    let turns = working(Box::new(move || {
+        asking.write_all(REQUEST).unwrap();
+        asking.read_exact(&mut [0; 5]).unwrap();
+    }));
+    assert_eq!(turns.len(), REQUESTS);
+    for turn in &turns {
+        let asked = turn.asked.as_ref().unwrap();
+        assert_eq!(asked.whom.map(|end| end.port), Some(whom.port()));
+        let possible = LATE..=turn.duration();
+        assert!(possible.contains(&asked.time), "{turn:#?}");
+    }
+}
+
+#[test]
+fn a_thread_without_a_processor_is_told_from_one_at_work() {
+    if !may_watch("a_thread_without_a_processor_is_told_from_one_at_work") {
+        return;
+    }
+    // Two that compute all the time, on the one processor that the server has.
+    let alone = || {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(0);
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let others = [(); 2].map(|()| {
+        let is_over = Arc::clone(&is_over);
+        thread::spawn(move || {
+            alone();
+            while !is_over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        })
+    });
+    let mut is_first = true;
+    let turns = working(Box::new(move || {
+        if std::mem::take(&mut is_first) {
+            alone();
+        }
+        let mut sum = 0u64;
+        for n in 0..20_000_000u64 {
+            sum = std::hint::black_box(sum ^ n);
+        }
+    }));
+    is_over.store(true, Ordering::Relaxed);
+    for other in others {
+        other.join().unwrap();
+    }
+    let sum = |stage: Stage| -> Duration {
+        let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+        turns.iter().skip(1).map(of).sum()
+    };
+    let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
+    // A third of the processor is the server's share.
+    assert!(queued > program / 2, "{queued:?} and {program:?}");
+    assert!(program > queued / 16, "{queued:?} and {program:?}");
+    assert!(sum(Stage::Waiting) < queued, "{turns:#?}");
+}
+
+#[test]
+fn the_way_through_the_stack_is_seen() {
+    if !may_watch("the_way_through_the_stack_is_seen") {
+        return;
+    }
+    let turns = working(Box::new(|| {}));
+    assert_eq!(turns.len(), REQUESTS);
+    for turn in &turns {
+        let entered = turn.entered.unwrap();
+        let is_in_order = turn.arrived <= entered && entered <= turn.delivered;
+        assert!(
+            is_in_order && Some(turn.delivered) <= turn.read,
+            "{turn:#?}"
+        );
+    }
 }

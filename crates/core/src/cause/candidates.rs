@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
-use crate::facts::ServiceTurns;
+use super::served::{self, Place};
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -59,32 +59,16 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         "no request of the server's own is in this capture",
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
-    let watched = case.facts.turns.services.get(&case.endpoint);
-    let Some(turns) = watched.filter(|turns| turns.staged > 0) else {
-        return list;
-    };
     // What the server's kernel saw decides what otherwise only fits.
-    list.retain(|candidate| candidate.cause != UNREAD);
-    unread(turns).into_iter().chain(list).collect()
-}
-
-/// Requests that lay in the sockets' queues for most of the time.
-fn unread(turns: &ServiceTurns) -> Option<Candidate> {
-    let [unread, program, ..] = &turns.stages;
-    let (unread, program) = (unread.mean()?, program.mean()?);
-    (unread >= NOTABLE && unread > program).then(|| {
-        candidate(
-            UNREAD,
-            format!(
-                "its kernel had the requests for {} (mean) before the program read them; from \
-                 there to its last write it took {}",
-                human(unread),
-                human(program)
-            ),
-            "what keeps the program from reading: other requests (more workers), or its turn on \
-             a processor (run queue, CPU quota)",
-        )
-    })
+    if let Some(passed) = served::passed(case) {
+        let may_be: &[&str] = match passed.place {
+            Place::RunQueue => &["cpu-quota", "worker-saturation", "cpu-idle-wakeup"],
+            Place::Asleep => &["downstream-wait", "stop-the-world"],
+            _ => &["compression-cost", "stop-the-world"],
+        };
+        list.retain(|candidate| may_be.contains(&candidate.cause.as_str()));
+    }
+    list
 }
 
 /// Candidates for the pauses of a client between its requests, which end at

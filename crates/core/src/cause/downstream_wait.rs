@@ -1,10 +1,11 @@
 //! `downstream-wait`.
 
+use super::served::{self, Place};
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::{Case, Conclusion};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
 
 /// A server whose think time is the time of a request that it makes itself,
@@ -24,9 +25,26 @@ impl super::Rule for Rule {
             Some((upstream, _, tally)) => {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
-            None => Conclusion::Nothing,
+            None => served::finding("downstream-wait", case, |place| matches!(place, Place::Asked(_)))
+                .map(|(finding, place)| watched(finding, place))
+                .into(),
         }
     }
+}
+
+/// One whose own kernel showed whom its threads asked.
+fn watched(mut finding: Finding, place: Place) -> Finding {
+    let behind = match place {
+        Place::Asked(Some(whom)) => whom.to_string(),
+        _ => "another socket of the host".to_owned(),
+    };
+    finding.summary += &format!(
+        " between a request of its own to {behind} and the answer: it is late because that one is."
+    );
+    finding.overturned_by =
+        format!("the server's log showing that what it asks of {behind} is not for these requests");
+    finding.fix = changes(&behind);
+    finding
 }
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
@@ -59,9 +77,13 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     ));
     finding.overturned_by =
         format!("the server's log showing that what it asks of {behind} is not for these requests");
-    finding.fix = vec![
-        fix(behind.to_string(), "find what it does in that time: the diagnosis of its own requests"),
-        fix("server", "ask it less often (a cache), or side by side instead of one after the other"),
-    ];
+    finding.fix = changes(&behind.to_string());
     finding
+}
+
+fn changes(behind: &str) -> Vec<Fix> {
+    vec![
+        fix(behind, "find what it does in that time: the diagnosis of its own requests"),
+        fix("server", "ask it less often (a cache), or side by side instead of one after the other"),
+    ]
 }

@@ -5,6 +5,7 @@ use super::features::Features;
 use super::held::Held;
 use super::loss::Losses;
 use super::secured::Bearing;
+use super::thinking::Thinking;
 use super::trips::Trips;
 use crate::exchange::{Exchange, Side};
 
@@ -19,6 +20,7 @@ pub(crate) struct Gathered {
     pub(super) held_requests: Held,
     pub(super) trips: Trips,
     pub(super) bearing: Bearing,
+    pub(super) thinking: Thinking,
 }
 
 impl Gathered {
@@ -38,6 +40,7 @@ impl Gathered {
             self.trips.observe(exchange);
         }
         self.bearing.observe(exchange);
+        self.thinking.observe(exchange);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
@@ -47,5 +50,6 @@ impl Gathered {
         self.held_requests.merge(other.held_requests);
         self.trips.merge(other.trips);
         self.bearing.merge(other.bearing);
+        self.thinking.merge(other.thinking);
     }
 }

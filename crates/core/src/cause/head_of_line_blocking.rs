@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::server_think::waited;
+use super::thinking::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::server_think::waited;
+use super::thinking::waited;
 use super::tally::{Cost, Tally, nanos};
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{Held, may_be_released};
-use super::server_think::waited;
+use super::thinking::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Side};

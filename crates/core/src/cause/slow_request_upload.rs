@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent};
-use super::server_think::waited;
+use super::thinking::waited;
 use super::tally::{Cost, Tally};
 use super::upstream::{Role, claimed};
 use super::{Case, Conclusion, Features};

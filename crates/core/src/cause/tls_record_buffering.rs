@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
-use super::server_think::waited;
+use super::thinking::waited;
 use super::tally::Cost;
 use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, FirstRecord};

@@ -47,6 +47,8 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         Time::Within,
     ),
     ("server-pause", &["rate-limit"], Time::Within),
+    // Threads that may not run stop wherever they are.
+    ("server-pause", &["cpu-quota"], Time::Besides),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (

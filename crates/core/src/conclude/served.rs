@@ -17,6 +17,15 @@ const EXPLAINED: f64 = 0.8;
 /// A host that took less than this part of what the packets give it did not
 /// take it: most of it went by elsewhere.
 const CONTRADICTED: f64 = 0.5;
+/// Stages that pass until an answer is written.
+const BEFORE_THE_ANSWER: [&str; 6] = [
+    "backlog",
+    "stack",
+    "unread",
+    "run-queue",
+    "program",
+    "waiting",
+];
 /// Smaller parts are not worth a word.
 const WORTH_SAYING: f64 = 0.02;
 
@@ -128,9 +137,12 @@ fn mechanism(finding: &Finding) -> &'static [&'static str] {
     }
     match finding.cause.as_str() {
         "nagle-delayed-ack" | "nagle-round-trip" => &["held"],
-        "server-think" => &["unread", "program"],
-        "server-pause" => &["program"],
-        "worker-saturation" => &["unread"],
+        "server-think" => &BEFORE_THE_ANSWER,
+        "server-pause" => &["program", "waiting", "run-queue"],
+        "worker-saturation" | "socket-queue-dwell" => &["unread"],
+        "cpu-quota" => &["run-queue"],
+        "softirq-backlog" => &["backlog"],
+        "packet-filter-cost" => &["stack"],
         "cork-hold" => &["sending"],
         _ => &[],
     }
@@ -177,8 +189,12 @@ fn text(kind: WaitKind, split: &Split) -> String {
 
 fn meaning(stage: &str) -> &str {
     match stage {
+        "backlog" => "waiting for its network stack",
+        "stack" => "on the way through its network stack",
         "unread" => "unread in the socket's queue",
+        "run-queue" => "with the program's thread ready and without a processor",
         "program" => "in the program",
+        "waiting" => "with the program's thread asleep",
         "held" => "held by Nagle's algorithm",
         "sending" => "written and not sent",
         other => other,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::served;
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
-use crate::report::{Figures, Remark, Stage, Tally, Watch, WatchedService};
+use crate::report::{
+    AskedService, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
+};
 use crate::service::Service;
 use crate::turn::{ServedTurn, WatchTally};
 
@@ -21,6 +23,10 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
         cost_ns: tally
             .cost
             .map(|cost| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX)),
+        throttling: tally.throttling.map(|throttling| Throttled {
+            periods: throttling.periods,
+            time_ns: u64::try_from(throttling.time.as_nanos()).unwrap_or(u64::MAX),
+        }),
         services: turns
             .services
             .iter()
@@ -53,6 +59,15 @@ fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> Watch
         stages: stages
             .map(|(name, took)| Stage {
                 name: (*name).to_owned(),
+                time_ns: Figures::from(took),
+            })
+            .collect(),
+        threaded: turns.threaded,
+        asked: turns
+            .asked
+            .iter()
+            .map(|(whom, took)| AskedService {
+                service: whom.map(|whom| whom.to_string()),
                 time_ns: Figures::from(took),
             })
             .collect(),
@@ -99,8 +114,7 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
             false => "; the latency of all of them is counted",
         };
         let text = format!(
-            "So many requests came that {:.1} % of the connections were looked at one by \
-             one{counted}.",
+            "So many requests came that only {:.1} % of them were looked at one by one{counted}.",
             tally.sampled_share * 100.0
         );
         say("watch-sampled", text);

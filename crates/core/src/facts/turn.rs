@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
-use crate::turn::{ServedTurn, WatchTally};
+use crate::turn::{ServedTurn, Stage, WatchTally};
 
 /// Services told apart.
 const MAX_SERVICES: usize = 512;
 /// Programs named for each.
 const MAX_PROGRAMS: usize = 16;
+/// Services that they asked, told apart.
+const MAX_ASKED: usize = 32;
 
 /// What watching the kernel showed.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +27,12 @@ pub(crate) struct ServiceTurns {
     /// Of those, the ones whose stages are known.
     pub(crate) staged: u64,
     pub(crate) latency: Distribution,
+    /// Of those, the ones whose thread was looked at.
+    pub(crate) threaded: u64,
     /// As [`ServedTurn::STAGES`] names them.
-    pub(crate) stages: [Distribution; 4],
+    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// Who was asked for them, and how long that took.
+    pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
     /// Turns of which something was held by Nagle's algorithm, by how long.
     pub(crate) held: Distribution,
     /// How often it held something, and how often something had arrived when
@@ -48,6 +54,13 @@ impl Turns {
 }
 
 impl ServiceTurns {
+    /// How long the turns were at a stage.
+    pub(crate) fn stage(&self, stage: Stage) -> &Distribution {
+        // One for each of its variants.
+        #[allow(clippy::indexing_slicing)]
+        &self.stages[stage as usize]
+    }
+
     fn take(&mut self, turn: &ServedTurn) {
         self.turns += 1;
         self.latency.record(turn.duration());
@@ -55,6 +68,13 @@ impl ServiceTurns {
             self.staged += 1;
             for (all, took) in self.stages.iter_mut().zip(stages) {
                 all.record(took);
+            }
+        }
+        self.threaded += u64::from(turn.thread.is_some());
+        if let Some(asked) = &turn.asked {
+            let is_known = self.asked.contains_key(&asked.whom);
+            if is_known || self.asked.len() < MAX_ASKED {
+                self.asked.entry(asked.whom).or_default().record(asked.time);
             }
         }
         if turn.held.times > 0 {

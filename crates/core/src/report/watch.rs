@@ -15,7 +15,7 @@ pub struct Watch {
     pub latency_ns: Figures,
     /// Connections met.
     pub connections: u64,
-    /// Share of connections that were looked at turn by turn, 0 to 1.
+    /// Share of the requests that were looked at one by one, 0 to 1.
     pub sampled_share: f64,
     /// Observations lost for want of room; what they would have shown is
     /// missing here.
@@ -24,6 +24,9 @@ pub struct Watch {
     pub lost_connections: u64,
     /// Processor time of the programs in the kernel, where it was counted.
     pub cost_ns: Option<u64>,
+    /// What the processor quotas of the programs' control groups did meanwhile;
+    /// `None` where there are none.
+    pub throttling: Option<Throttled>,
     /// What was looked at turn by turn, by the service's address.
     pub services: Vec<WatchedService>,
 }
@@ -39,10 +42,17 @@ pub struct WatchedService {
     pub turns: u64,
     /// How long they took.
     pub latency_ns: Figures,
-    /// Where that went, of those whose stages are known: `unread` in the
-    /// socket's queue, `program` from the first read to the last write, `held`
-    /// by Nagle's algorithm, `sending` for windows, pacing and the rest.
+    /// Where that went, of those whose stages are known: `backlog` until
+    /// the network stack took them up, `stack` until TCP had them, `unread` in the socket's queue, `run-queue` with the program's
+    /// thread ready and without a processor, `program` from the first read to
+    /// the last write, `waiting` with the thread asleep there, `held` by
+    /// Nagle's algorithm, `sending` for windows, pacing and the rest.
     pub stages: Vec<Stage>,
+    /// Of the turns, those whose thread was looked at: without that `run-queue`
+    /// counts as `unread` or `program`, and `waiting` as `program`.
+    pub threaded: u64,
+    /// Who was asked for the requests by the threads that answered them.
+    pub asked: Vec<AskedService>,
     /// How often Nagle's algorithm held something back, and of those how often
     /// something had arrived when it let go.
     pub released_by_arrival: Tally,
@@ -92,4 +102,23 @@ pub struct Disagreement {
     pub exchanges: Tally,
     /// By how much.
     pub time_ns: Figures,
+}
+
+/// Another service that was asked while a request was being answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedService {
+    /// Its address; `None` for a Unix socket, and for what has no one address.
+    pub service: Option<String>,
+    /// How long the thread waited for it for one request, over the requests
+    /// for which it is known to have been asked.
+    pub time_ns: Figures,
+}
+
+/// Control groups whose quota of processor time was used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// In so many periods.
+    pub periods: u64,
+    /// For so long, summed over processors.
+    pub time_ns: u64,
 }

@@ -11,6 +11,7 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
+use lagtrace_core::turn::{Asked, Held, ServedTurn, ThreadTimes, Throttling, WatchTally};
 
 use crate::script::number_of;
 use crate::sum::{Sum, Values};
@@ -64,6 +65,7 @@ pub(crate) fn make(
         "socket" => socket(&mut words, at),
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
+        "kernel" => kernel(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
 }
@@ -368,4 +370,63 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         Phase::Baseline,
         EventBody::Counter(change),
     )])
+}
+
+/// A turn as the server's kernel saw it, and what its group's quota did.
+fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let (mut thread, mut throttling, mut asked) = (ThreadTimes::default(), None, None);
+    let [mut backlog, mut stack, mut unread, mut program] = [Duration::ZERO; 4];
+    while let Some(word) = words.next() {
+        match word {
+            "backlog" => backlog = words.duration(word)?,
+            "stack" => stack = words.duration(word)?,
+            "unread" => unread = words.duration(word)?,
+            "run-queue" => thread.queued_unread = words.duration(word)?,
+            "program" => program = words.duration(word)?,
+            "slept" => thread.slept = words.duration(word)?,
+            "asked" => asked = Some(words.duration(word)?),
+            "throttled" => {
+                throttling = Some(Throttling {
+                    periods: u64::from(words.count(word)?),
+                    time: words.duration(word)?,
+                });
+            }
+            other => return Err(format!("a kernel does not show `{other}`")),
+        }
+    }
+    let delivered = at + backlog + stack;
+    let read = delivered + unread + thread.queued_unread;
+    let sent = read + program + thread.slept;
+    let peer = core::net::IpAddr::from([10, 77, 0, 1]);
+    let behind = core::net::IpAddr::from([10, 77, 0, 9]);
+    let turn = ServedTurn {
+        local: server(),
+        remote: Endpoint::new(peer, 40_000),
+        program: None,
+        arrived: at,
+        entered: Some(at + backlog),
+        delivered,
+        delivered_last: delivered,
+        read: Some(read),
+        written: Some(sent),
+        written_last: Some(sent),
+        sent,
+        sent_last: sent,
+        writes: 1,
+        held: Held::default(),
+        thread: Some(thread),
+        asked: asked.map(|time| Asked {
+            whom: Some(Endpoint::new(behind, 5432)),
+            time,
+        }),
+    };
+    let tally = WatchTally {
+        throttling,
+        ..WatchTally::default()
+    };
+    let bodies = [EventBody::Turn(Box::new(turn)), EventBody::Watched(tally)];
+    Ok(bodies
+        .into_iter()
+        .map(|body| Event::here(at, Phase::Baseline, body))
+        .collect())
 }

@@ -297,7 +297,9 @@ mod tests {
                 name: "server".to_owned(),
             }),
             arrived: at,
-            arrived_last: at,
+            entered: None,
+            delivered: at,
+            delivered_last: at,
             read: None,
             written: None,
             written_last: None,
@@ -305,6 +307,8 @@ mod tests {
             sent_last: at,
             writes: 0,
             held: Held::default(),
+            thread: None,
+            asked: None,
         }
     }
 

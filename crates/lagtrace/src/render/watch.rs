@@ -1,14 +1,18 @@
 //! What watching the kernel showed.
 
-use lagtrace_core::report::{Report, Watch, WatchedService};
+use lagtrace_core::report::{AskedService, Report, Watch, WatchedService};
 
 use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
 /// What each stage is, by its name.
-const MEANINGS: [(&str, &str); 4] = [
-    ("unread", "arrived, and not yet read by the program"),
+const MEANINGS: [(&str, &str); 8] = [
+    ("backlog", "arrived, and waiting for the network stack"),
+    ("stack", "on its way to TCP: filters, routing"),
+    ("unread", "in the socket's queue, not yet read"),
+    ("run-queue", "its thread ready, and without a processor"),
     ("program", "from its first read to its last write"),
+    ("waiting", "there, with its thread asleep"),
     ("held", "written, and held by Nagle's algorithm"),
     ("sending", "written, and waiting for windows or pacing"),
 ];
@@ -22,6 +26,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         page.blank();
         page.paragraph(2, Tone::Plain, &one(service));
         page.table(2, &stages::table(&service.stages, &MEANINGS));
+        for asked in &service.asked {
+            page.paragraph(2, Tone::Plain, &whom(asked));
+        }
     }
 }
 
@@ -51,7 +58,24 @@ fn all(watch: &Watch) -> String {
             quantity::duration(cost)
         );
     }
+    if let Some(throttled) = watch.throttling.filter(|throttled| throttled.periods > 0) {
+        text += &format!(
+            " The program's control group had used up its processor time in {}, for {} in all.",
+            quantity::counted(throttled.periods, "period", "periods"),
+            quantity::duration(throttled.time_ns)
+        );
+    }
     text
+}
+
+fn whom(asked: &AskedService) -> String {
+    let whom = asked.service.as_deref().unwrap_or("another socket");
+    format!(
+        "For {} of them it asked {whom}: p50 {}, p99 {} until it had read the answer.",
+        quantity::count(asked.time_ns.count),
+        quantity::duration(asked.time_ns.p50),
+        quantity::duration(asked.time_ns.p99),
+    )
 }
 
 fn one(service: &WatchedService) -> String {

@@ -1,24 +1,30 @@
 //! Loads the programs, attaches them, and takes in what they hand up.
 
 mod object;
+mod quota;
 mod record;
+mod sampling;
 mod settings;
 mod tally;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lagtrace_core::decode::{Decoder, Packet};
 use lagtrace_core::event::PointId;
 use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, attached, refused, what_is_missing};
+use self::object::{Attached, attached, of_look, refused, what_is_missing};
+use self::quota::Quotas;
 use self::record::{Told, read};
+use self::sampling::Sampling;
 use self::settings::config;
 use self::tally::tally;
 use super::{KernelError, Sighting, Standing, WatchOptions};
@@ -30,13 +36,6 @@ const MAX_POINTS: usize = 1024;
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Records taken in at once, so that other things get their turn.
 const BATCH: usize = 16_384;
-/// More records in a second than this are more than a busy machine should
-/// spend on being watched: fewer connections are looked at one by one then.
-const MOST_RECORDS: f64 = 20_000.0;
-/// How often that is looked at.
-const ADJUSTED_EVERY: Duration = Duration::from_millis(100);
-/// At least one in so many connections stays in the sample.
-const LEAST_SAMPLE: u32 = 1 << 12;
 
 /// Programs at work in the kernel. They end with this.
 pub struct Watch {
@@ -44,14 +43,23 @@ pub struct Watch {
     inbox: Rc<RefCell<Inbox>>,
     object: Object,
     /// Detach when they are dropped.
-    _links: Vec<Link>,
+    links: Vec<Link>,
+    /// Those that show segments and threads, while they are looked at.
+    of_look: Vec<Link>,
+    /// As long as a socket asks for them, arriving segments are stamped.
+    stamps: Option<UdpSocket>,
+    /// Tracepoints to do without, and what is not seen then.
+    lacking: Vec<String>,
     missing: Vec<String>,
     clock: Clock,
     decoder: Decoder,
     number: u64,
+    /// Of those, turns.
+    turns: u64,
     /// Observation points are numbered in the order they were met.
     namespaces: Vec<u32>,
     sampling: Sampling,
+    quotas: Quotas,
 }
 
 /// Records as they came, one after the other, with each one's length.
@@ -59,14 +67,6 @@ pub struct Watch {
 struct Inbox {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
-}
-
-/// How many connections are looked at one by one.
-struct Sampling {
-    mask: u32,
-    slow_from: u64,
-    adjusted: Instant,
-    records: u64,
 }
 
 impl fmt::Debug for Watch {
@@ -98,30 +98,31 @@ impl Watch {
                 source,
             });
         }
-        let missing = missing.iter().map(|name| what_is_missing(name)).collect();
+        let lacking = missing;
+        let missing = lacking.iter().map(|name| what_is_missing(name)).collect();
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&object, Rc::clone(&inbox))?;
         let slow_from = options
             .slow_from
             .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let watch = Self {
+        let mut watch = Self {
             ring,
             inbox,
+            of_look: Vec::new(),
+            stamps: None,
             object,
-            _links: links,
+            links,
+            lacking,
             missing,
             clock: Clock::new(),
             decoder: Decoder::new(),
             number: 0,
+            turns: 0,
             namespaces: Vec::new(),
-            sampling: Sampling {
-                mask: 0,
-                slow_from,
-                adjusted: Instant::now(),
-                records: 0,
-            },
+            sampling: Sampling::new(slow_from, Instant::now()),
+            quotas: Quotas::default(),
         };
-        watch.control()?;
+        watch.apply()?;
         Ok(watch)
     }
 
@@ -152,7 +153,13 @@ impl Watch {
                     }
                     visit(Sighting::Packet(&packet));
                 }
-                Some(Told::Turn(turn)) => visit(Sighting::Turn(&turn)),
+                Some(Told::Turn(turn)) => {
+                    self.turns += 1;
+                    if let Some(program) = &turn.program {
+                        self.quotas.meet(program.pid);
+                    }
+                    visit(Sighting::Turn(&turn));
+                }
                 None => {}
             }
         }
@@ -169,7 +176,8 @@ impl Watch {
 
     /// Detaches, and takes in what was left.
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
-        self._links.clear();
+        self.links.clear();
+        self.of_look.clear();
         let mut before = self.number;
         loop {
             self.take(&mut visit);
@@ -180,28 +188,38 @@ impl Watch {
         }
     }
 
-    /// Halves the sample while more comes than should.
+    /// Looks at more or fewer requests one by one, as many as there is room for.
     fn adjust(&mut self) {
-        let passed = self.sampling.adjusted.elapsed();
-        if passed < ADJUSTED_EVERY {
-            return;
-        }
-        let came = self.number - self.sampling.records;
-        self.sampling.adjusted = Instant::now();
-        self.sampling.records = self.number;
-        let is_much = came as f64 > MOST_RECORDS * passed.as_secs_f64();
-        if is_much && self.sampling.mask < LEAST_SAMPLE {
-            self.sampling.mask = self.sampling.mask * 2 + 1;
+        let object = &self.object;
+        let slow = || tally(object).latency.quantile(0.99).unwrap_or_default();
+        if self.sampling.judge(self.number, Instant::now(), slow) {
             // It stays as it was if the kernel refuses.
-            let _ = self.control();
+            let _ = self.apply();
         }
     }
 
-    /// Tells the programs what is in the sample.
+    /// Has the programs look at what is to be looked at.
+    fn apply(&mut self) -> Result<(), KernelError> {
+        if !self.sampling.is_on {
+            self.of_look.clear();
+            self.stamps = None;
+        } else if self.of_look.is_empty() {
+            self.of_look = of_look(&self.object, &self.lacking)?;
+            self.stamps = stamping().ok();
+        }
+        self.control()
+    }
+
+    /// Tells the programs what is in the sample (`struct watch_control`).
     fn control(&self) -> Result<(), KernelError> {
-        let mut value = [0; 16];
-        value[..8].copy_from_slice(&self.sampling.slow_from.to_ne_bytes());
-        value[8..12].copy_from_slice(&self.sampling.mask.to_ne_bytes());
+        let sampling = &self.sampling;
+        let look = if sampling.is_on { sampling.looks } else { 0 };
+        // Somebody may have set the clock since the last look.
+        let monotonic = -Clock::new().offset();
+        let mut value = sampling.slow_from.to_ne_bytes().to_vec();
+        value.extend(sampling.mask.to_ne_bytes());
+        value.extend(look.to_ne_bytes());
+        value.extend(monotonic.to_ne_bytes());
         let Some(map) = self.object.maps().find(|map| map.name() == "control") else {
             return Ok(());
         };
@@ -211,14 +229,25 @@ impl Watch {
 
     /// What is told so far.
     pub fn standing(&self) -> Standing {
+        let tally = tally(&self.object);
+        let all = tally.latency.count().max(1);
         Standing {
             records: self.number,
             tally: WatchTally {
-                sampled_share: 1.0 / f64::from(self.sampling.mask + 1),
-                ..tally(&self.object)
+                sampled_share: (self.turns as f64 / all as f64).min(1.0),
+                throttling: self.quotas.since(),
+                ..tally
             },
         }
     }
+}
+
+/// A socket for whose sake the kernel stamps all that arrives
+/// (`net/core/sock.c: sock_enable_timestamp()`); nothing is sent to it.
+fn stamping() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    Ok(socket)
 }
 
 /// The observation point in a namespace: what is the same connection by its

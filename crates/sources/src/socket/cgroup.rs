@@ -153,6 +153,27 @@ pub(crate) fn number_of(asked: &str) -> Option<u64> {
         .map(|found| found.ino())
 }
 
+/// The folders of the groups that limit a process's processor time: its own
+/// and those above it, where the `cpu` controller is.
+#[cfg(feature = "live")]
+pub(crate) fn folders_of_cpu(pid: u32) -> Vec<PathBuf> {
+    let membership = Membership::of(pid);
+    let mounts = mounts();
+    let folders = mounts.iter().flat_map(|mount| {
+        let path = match mount.is_unified {
+            true => membership.unified.as_deref(),
+            false => mount.has_cpu.then_some(membership.cpu.as_deref()).flatten(),
+        };
+        let above = path
+            .into_iter()
+            .flat_map(|path| Path::new(path).ancestors());
+        above.map(|path| mount.folder(&path.to_string_lossy()))
+    });
+    folders
+        .filter(|folder| folder.join("cpu.stat").exists())
+        .collect()
+}
+
 /// The group's path, where it may be asked for as it is mounted.
 fn path_of(asked: &str, mounts: &[Mount]) -> String {
     match asked.trim_end_matches('/') {
@@ -238,6 +259,8 @@ pub(super) struct Membership {
     unified: Option<String>,
     /// In the hierarchies of version 1.
     others: Vec<String>,
+    /// Of those, the one that shares out processor time.
+    cpu: Option<String>,
 }
 
 impl Membership {
@@ -251,10 +274,14 @@ impl Membership {
         let mut own = Self::default();
         for line in text.lines() {
             let mut parts = line.splitn(3, ':');
-            let (Some(number), Some(_), Some(path)) = (parts.next(), parts.next(), parts.next())
+            let (Some(number), Some(controllers), Some(path)) =
+                (parts.next(), parts.next(), parts.next())
             else {
                 continue;
             };
+            if controllers.split(',').any(|one| one == "cpu") {
+                own.cpu = Some(path.to_owned());
+            }
             match number {
                 "0" => own.unified = Some(path.to_owned()),
                 _ => own.others.push(path.to_owned()),
@@ -294,6 +321,8 @@ struct Mount {
     /// The group that stands there.
     root: String,
     is_unified: bool,
+    /// Version 1, with the `cpu` controller.
+    has_cpu: bool,
 }
 
 impl Mount {
@@ -323,11 +352,13 @@ fn mounts() -> Vec<Mount> {
 fn mount(line: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let is_unified = kind.starts_with("cgroup2 ");
+    let options = kind.rsplit(' ').next().unwrap_or_default();
     let mut words = place.split(' ').skip(3);
     let mount = Mount {
         root: words.next()?.to_owned(),
         point: words.next()?.to_owned(),
         is_unified,
+        has_cpu: !is_unified && options.split(',').any(|one| one == "cpu"),
     };
     (is_unified || kind.starts_with("cgroup ")).then_some(mount)
 }

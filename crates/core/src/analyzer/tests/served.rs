@@ -6,7 +6,7 @@ use super::*;
 use crate::conclude::weigh;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::served::{Served, Waiting};
-use crate::turn::{Held, ServedTurn, WatchTally};
+use crate::turn::{Held, ServedTurn, Stage, WatchTally};
 use crate::wait::WaitKind;
 
 const SYN: TcpFlags = TcpFlags::SYN;
@@ -104,7 +104,9 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
         remote: client,
         program: None,
         arrived: at(arrived),
-        arrived_last: at(arrived),
+        entered: None,
+        delivered: at(arrived),
+        delivered_last: at(arrived),
         read: Some(at(arrived + read)),
         written: Some(at(arrived + written)),
         written_last: Some(at(arrived + written)),
@@ -117,6 +119,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
             total,
             longest: total,
         },
+        thread: None,
+        asked: None,
     }
 }
 
@@ -195,7 +199,7 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
     let joined = joined(&report).expect("joined");
     assert_eq!(joined.exchanges.count, EXCHANGES as u64);
     assert_eq!(joined.waits.len(), 1, "{joined:#?}");
-    let micros = joined.waits[0].stages[2].time_ns.p50 / 1000;
+    let micros = joined.waits[0].stages[Stage::Held as usize].time_ns.p50 / 1000;
     assert!(micros.abs_diff(held as u64) < 10, "{micros}");
     let said = kernel_trace(finding);
     let split = said.last().expect("a split");

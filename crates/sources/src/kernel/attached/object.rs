@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
 /// What can be done without, and what is not seen then.
-const OPTIONAL: [(&str, &str); 3] = [
+const OPTIONAL: [(&str, &str); 5] = [
     ("sock_recv_length", "when programs read"),
     (
         "sock_send_length",
@@ -20,6 +20,17 @@ const OPTIONAL: [(&str, &str); 3] = [
         "inet_sock_set_state",
         "the last request of connections that end",
     ),
+    ("sched_switch", "what threads wait for"),
+    ("sched_wakeup", "what threads wait for"),
+];
+
+/// What shows single segments and threads; attached only while they are
+/// looked at.
+const OF_LOOK: [&str; 4] = [
+    "netif_receive_skb",
+    "net_dev_queue",
+    "sched_switch",
+    "sched_wakeup",
 ];
 
 /// Programs at work, until their links go.
@@ -38,7 +49,7 @@ pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, Ke
         // One that is not needed may be what it does not take.
         load(config, &OPTIONAL.map(|(name, _)| name)).map_err(|_| error)
     })?;
-    let links = attach(&object, &mut missing)?;
+    let links = attach(&object, |name| !OF_LOOK.contains(&name), &mut missing)?;
     Ok(Attached {
         object,
         links,
@@ -107,12 +118,26 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches each program; what is not needed may be missing.
-fn attach(object: &Object, missing: &mut Vec<String>) -> Result<Vec<Link>, KernelError> {
+/// Attaches what shows single segments and threads, but for what is lacking,
+/// until the links go.
+pub(super) fn of_look(object: &Object, lacking: &[String]) -> Result<Vec<Link>, KernelError> {
+    attach(
+        object,
+        |name| OF_LOOK.contains(&name),
+        &mut lacking.to_vec(),
+    )
+}
+
+/// Attaches the programs that are wanted; what is not needed may be missing.
+fn attach(
+    object: &Object,
+    is_wanted: impl Fn(&str) -> bool,
+    missing: &mut Vec<String>,
+) -> Result<Vec<Link>, KernelError> {
     let mut links = Vec::new();
     for program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        if missing.contains(&name) {
+        if !is_wanted(&name) || missing.contains(&name) {
             continue;
         }
         match program.attach() {

@@ -1,12 +1,12 @@
 //! The records that `bpf/watch.bpf.c` hands up, as `bpf/watch.h` lays them out.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use lagtrace_core::decode::{LinkType, Record};
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{Held, Program, ServedTurn};
+use lagtrace_core::turn::{Asked, Held, Program, ServedTurn, ThreadTimes};
 
 use crate::clock::Clock;
 
@@ -90,47 +90,71 @@ impl<'a> Fields<'a> {
     }
 
     fn turn(&self) -> Option<ServedTurn> {
-        let (local_port, remote_port) = (self.u16(40)?, self.u16(42)?);
+        let nanos = |at| self.u64(at).map(Duration::from_nanos);
+        let asked = nanos(168)?;
         Some(ServedTurn {
-            local: Endpoint::new(self.address(8)?, local_port),
-            remote: Endpoint::new(self.address(24)?, remote_port),
-            program: self.program()?,
+            local: self.end(8, Side::Local)?,
+            remote: self.end(8, Side::Remote)?,
+            program: self.program(216)?,
             arrived: self.moment(48)??,
-            arrived_last: self.moment(56)??,
-            read: self.moment(64)?,
-            written: self.moment(80)?,
-            written_last: self.moment(88)?,
-            sent: self.moment(96)??,
-            sent_last: self.moment(104)??,
+            entered: self.moment(56)?,
+            delivered: self.moment(64)??,
+            delivered_last: self.moment(72)??,
+            read: self.moment(80)?,
+            written: self.moment(88)?,
+            written_last: self.moment(96)?,
+            sent: self.moment(104)??,
+            sent_last: self.moment(112)??,
             writes: self.u32(4)?,
             held: Held {
-                times: self.u32(128)?,
-                after_arrival: self.u32(132)?,
-                total: Duration::from_nanos(self.u64(120)?),
-                longest: Duration::from_nanos(self.u64(112)?),
+                longest: nanos(120)?,
+                total: nanos(128)?,
+                times: self.u32(136)?,
+                after_arrival: self.u32(140)?,
             },
+            thread: (self.bytes.get(1)? > &0).then_some(ThreadTimes {
+                queued_unread: nanos(144)?,
+                queued: nanos(152)?,
+                slept: nanos(160)?,
+            }),
+            asked: (!asked.is_zero()).then(|| Asked {
+                whom: self.end(176, Side::Remote).filter(|end| end.port > 0),
+                time: asked,
+            }),
         })
     }
 
-    fn address(&self, at: usize) -> Option<IpAddr> {
-        match i32::from(self.u16(44)?) {
-            libc::AF_INET => Some(Ipv4Addr::from(self.array::<4>(at)?).into()),
-            libc::AF_INET6 => Some(Ipv6Addr::from(self.array::<16>(at)?).into()),
-            _ => None,
-        }
+    /// One of the two ends of a connection (`struct ends`) that is at `at`.
+    fn end(&self, at: usize, side: Side) -> Option<Endpoint> {
+        let (address, port) = match side {
+            Side::Local => (at, at + 32),
+            Side::Remote => (at + 16, at + 34),
+        };
+        let address = match i32::from(self.u16(at + 36)?) {
+            libc::AF_INET => Ipv4Addr::from(self.array::<4>(address)?).into(),
+            libc::AF_INET6 => Ipv6Addr::from(self.array::<16>(address)?).into(),
+            _ => return None,
+        };
+        Some(Endpoint::new(address, self.u16(port)?))
     }
 
     /// Who read the turn's first bytes.
-    fn program(&self) -> Option<Option<Program>> {
-        let name: [u8; 16] = self.array(160)?;
+    fn program(&self, at: usize) -> Option<Option<Program>> {
+        let name: [u8; 16] = self.array(at + 8)?;
         let end = name
             .iter()
             .position(|&byte| byte == 0)
             .unwrap_or(name.len());
         let name = String::from_utf8_lossy(name.get(..end)?).into_owned();
-        let (pid, tid) = (self.u32(152)?, self.u32(156)?);
+        let (pid, tid) = (self.u32(at)?, self.u32(at + 4)?);
         Some((pid > 0).then_some(Program { pid, tid, name }))
     }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Local,
+    Remote,
 }
 
 #[cfg(test)]
@@ -141,14 +165,14 @@ mod tests {
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
         for kind in 0..=4 {
-            for len in 0..200 {
+            for len in 0..250 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
                     if let Some(first) = bytes.first_mut() {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 176;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 240;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }

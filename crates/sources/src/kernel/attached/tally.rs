@@ -18,11 +18,12 @@ pub(super) fn tally(object: &Object) -> WatchTally {
     };
     WatchTally {
         latency: latency(object),
-        connections: sum(3),
+        connections: sum(1),
         sampled_share: 0.0,
-        lost_records: sum(2),
-        lost_connections: sum(4),
+        lost_records: sum(0),
+        lost_connections: sum(2),
         cost: cost(object),
+        throttling: None,
     }
 }
 

@@ -1,0 +1,217 @@
+//! Where the time of a server passed, as its own kernel showed: turns that were
+//! watched, by their stages.
+
+use core::time::Duration;
+
+use super::Case;
+use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
+use super::server_think::with_the_server;
+use super::thinking::Claim;
+use crate::facts::ServiceTurns;
+use crate::flow::Endpoint;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::turn::{Stage, Throttling};
+use crate::wait::Owner;
+
+/// The part of the time that must pass in one place.
+const MOST: f64 = 0.5;
+/// What passes until the answer is written.
+const BEFORE_THE_ANSWER: [Stage; 6] = [
+    Stage::Backlog,
+    Stage::Stack,
+    Stage::Unread,
+    Stage::RunQueue,
+    Stage::Program,
+    Stage::Waiting,
+];
+
+/// Where most of a server's time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Between the device's driver and the network stack.
+    Backlog,
+    /// Between there and TCP.
+    Stack,
+    /// In the sockets' queues.
+    Unread,
+    /// Its threads were ready and had no processor.
+    RunQueue,
+    /// The same, and the quota of its group was used up meanwhile.
+    Throttled(Throttling),
+    /// Its threads waited for whom they asked.
+    Asked(Option<Endpoint>),
+    /// They slept, for whatever reason.
+    Asleep,
+    /// They were at work, as far as is known.
+    Program,
+}
+
+/// How much of it did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed<'a> {
+    pub(super) place: Place,
+    /// For each turn there, and in all until its answer: the means.
+    pub(super) there: Duration,
+    pub(super) all: Duration,
+    turns: &'a ServiceTurns,
+}
+
+/// Where it passed, if the kernel was watched, saw the time that the packets
+/// show, and most of it in one place.
+pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
+    let turns = case.facts.turns.services.get(&case.endpoint)?;
+    let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
+    let all: Duration = BEFORE_THE_ANSWER.map(mean).iter().sum();
+    let think = case.gathered.thinking.mean();
+    if turns.staged < REPEATS || all.as_secs_f64() < think.as_secs_f64() * MOST {
+        return None;
+    }
+    let is_most = |there: &Duration| there.as_secs_f64() > all.as_secs_f64() * MOST;
+    let passed = |place, there| Passed {
+        place,
+        there,
+        all,
+        turns,
+    };
+    if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
+        return Some(passed(Place::Asked(whom), there));
+    }
+    let stage = BEFORE_THE_ANSWER
+        .into_iter()
+        .find(|&stage| is_most(&mean(stage)))?;
+    let place = match stage {
+        Stage::Backlog => Place::Backlog,
+        Stage::Stack => Place::Stack,
+        Stage::Unread => Place::Unread,
+        Stage::RunQueue => throttled(case, turns).map_or(Place::RunQueue, Place::Throttled),
+        Stage::Waiting => Place::Asleep,
+        _ => Place::Program,
+    };
+    Some(passed(place, mean(stage)))
+}
+
+/// Who was asked for the longest time, and how long for each turn.
+fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
+    let times = turns
+        .asked
+        .iter()
+        .map(|(&whom, took)| (took.sum_ns(), whom));
+    let (sum, whom) = times.max()?;
+    let each = sum / u128::from(turns.staged.max(1));
+    Some((
+        whom,
+        Duration::from_nanos(u64::try_from(each).unwrap_or(u64::MAX)),
+    ))
+}
+
+/// The quota's part, if it was used up for about as long as threads waited.
+fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
+    let throttling = case.facts.turns.tally.as_ref()?.throttling?;
+    let queued = turns.stage(Stage::RunQueue).sum_ns() as f64;
+    let is_so_long = throttling.time.as_nanos() as f64 >= queued * MOST;
+    (throttling.periods > 0 && is_so_long).then_some(throttling)
+}
+
+impl Passed<'_> {
+    /// Whether a rule of its own tells it.
+    pub(super) fn is_told(&self) -> bool {
+        match self.place {
+            Place::RunQueue | Place::Asleep | Place::Program => false,
+            _ => true,
+        }
+    }
+
+    /// What the kernel showed, as evidence.
+    fn evidence(&self) -> Evidence {
+        let what = match self.place {
+            Place::Backlog => "before its network stack took them up".to_owned(),
+            Place::Stack => "on their way through its network stack to TCP".to_owned(),
+            Place::Unread => "in the sockets' queues before the program read".to_owned(),
+            Place::RunQueue => {
+                "with the program's threads ready and without a processor".to_owned()
+            }
+            Place::Throttled(throttling) => format!(
+                "with the program's threads ready and without a processor; its control group had \
+                 used up its quota in {} periods, for {} in all",
+                throttling.periods,
+                human(throttling.time)
+            ),
+            Place::Asked(Some(whom)) => {
+                format!("between what its threads wrote to {whom} and the answer that they read")
+            }
+            Place::Asked(None) => {
+                "between what its threads wrote to another socket and the answer that they read"
+                    .to_owned()
+            }
+            Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
+            Place::Program => match self.turns.threaded {
+                0 => "from the program's first read to its last write".to_owned(),
+                _ => "with the program's threads at work after they had read".to_owned(),
+            },
+        };
+        let text = format!(
+            "its kernel saw {} requests from their arrival to their answer: {} of {} (means) \
+             passed {what}",
+            self.turns.staged,
+            human(self.there),
+            human(self.all),
+        );
+        Evidence::mechanism(EvidenceKind::KernelTrace, text).count(self.turns.staged)
+    }
+
+    /// The part of the time until the answer.
+    fn share(&self) -> f64 {
+        self.there.as_secs_f64() / self.all.as_secs_f64()
+    }
+}
+
+/// What the kernel showed of a server that thinks.
+pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
+    passed(case).map(|passed| passed.evidence())
+}
+
+/// A finding about a server that thinks, if most of its time passed where
+/// `is_there` says.
+pub(super) fn finding(
+    id: &str,
+    case: &Case<'_>,
+    is_there: impl Fn(Place) -> bool,
+) -> Option<(Finding, Place)> {
+    let passed = passed(case).filter(|passed| is_there(passed.place))?;
+    let thinking = &case.gathered.thinking;
+    let tally = match passed.place {
+        // The load itself may have made that queue.
+        Place::Unread => match thinking.claim(case)? {
+            Claim::Thinks(tally) => *tally,
+            Claim::Saturated(_) => return None,
+        },
+        _ => thinking.rest(case)?,
+    };
+    let tally = &tally;
+    let mut finding = evidence::finding(id, Owner::Server, case, tally);
+    finding.exemplars = thinking.tally().exemplars();
+    finding.evidence = vec![with_the_server(case, tally), passed.evidence()];
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "Requests take {} (median) on the server before the answer begins, {} of all request \
+         time; {} of it passes",
+        median(&tally.saved),
+        percent(finding.share),
+        percent(passed.share()),
+    );
+    finding.ruled_out.push(ruled_out(
+        "server-think",
+        format!(
+            "the program itself had them for {} of the {} (means)",
+            human(
+                passed
+                    .turns
+                    .stage(Stage::Program)
+                    .mean()
+                    .unwrap_or_default()
+            ),
+            human(passed.all)
+        ),
+    ));
+    Some((finding, passed.place))
+}

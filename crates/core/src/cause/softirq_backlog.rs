@@ -1,0 +1,32 @@
+//! `softirq-backlog`: from outside it is the server's time; its kernel stamps
+//! when a segment came in, and when its network stack took it up.
+
+use super::evidence::fix;
+use super::served::{self, Place};
+use super::{Case, Conclusion};
+use crate::report::Finding;
+
+/// Requests that a device has handed over and nothing has taken up.
+#[derive(Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let found = served::finding("softirq-backlog", case, |place| place == Place::Backlog);
+        found.map(|(finding, _)| told(finding)).into()
+    }
+}
+
+fn told(mut finding: Finding) -> Finding {
+    finding.summary += " between the device's driver and the network stack: packets wait for the \
+                        softirqs of a busy processor.";
+    finding.overturned_by = "`time_squeeze` in /proc/net/softnet_stat standing still".to_owned();
+    finding.fix = vec![
+        fix("server", "spread the device's interrupts over more processors (RSS queues, RPS, irqbalance)"),
+        fix("server", "raise `net.core.netdev_budget` and `netdev_budget_usecs` if `time_squeeze` grows"),
+        fix("server", "keep what does not give way (real-time priorities) off the processors that take interrupts"),
+    ];
+    finding
+}

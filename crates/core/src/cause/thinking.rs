@@ -1,0 +1,147 @@
+//! How long servers think: what `server-think` and its special cases rest on.
+
+use core::time::Duration;
+
+use super::evidence::{self, human};
+use super::tally::{Cost, Tally};
+use super::{Case, path_queueing};
+use crate::event::{ProbeMethod, TargetId};
+use crate::exchange::Exchange;
+use crate::histogram::Distribution;
+use crate::report::Remark;
+use crate::wait::WaitKind;
+
+/// Shorter think times are a server's ordinary work.
+pub(super) const NOTABLE: Duration = Duration::from_millis(5);
+/// A queue in front of a busy server spreads think times from nothing upward;
+/// work of its own has a floor. The tenth percentile must reach this share of
+/// the median.
+const FLOOR_SHARE: f64 = 0.3;
+/// Think times of this length are long whatever their spread.
+const LONG: Duration = Duration::from_millis(50);
+/// An idle server that answers within this share of the loaded think time
+/// is queueing our own load, not thinking.
+const IDLE_SHARE: f64 = 0.25;
+
+/// Watches the time between a whole request and the response's first byte.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Thinking {
+    tally: Tally,
+    think: Distribution,
+}
+
+/// What the thinking comes to.
+pub(super) enum Claim {
+    /// It matters: the exchanges that no other rule explains.
+    Thinks(Box<Tally>),
+    /// A queue in front of a server that is quick when nothing else asks.
+    Saturated(Remark),
+}
+
+impl Thinking {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        if exchange.waits.is_empty() {
+            return;
+        }
+        let think = waited(exchange, WaitKind::ServerThink);
+        self.think.record(think);
+        if think >= NOTABLE {
+            self.tally
+                .add(exchange, Cost::exactly(think), Duration::ZERO);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.think.absorb(other.think);
+    }
+
+    /// All exchanges with a think time that is notable.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Weighs it; `None` where it does not matter, or is somebody else's.
+    pub(super) fn claim(&self, case: &Case<'_>) -> Option<Claim> {
+        let tally = self.rest(case)?;
+        if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
+            return Some(Claim::Saturated(self.saturation(case, idle)));
+        }
+        let counts = self.has_floor() || is_long(&tally);
+        counts.then(|| Claim::Thinks(Box::new(tally)))
+    }
+
+    /// What no other rule explains, if it matters. It may still be a queue
+    /// that the load itself made.
+    pub(super) fn rest(&self, case: &Case<'_>) -> Option<Tally> {
+        // What a finding of its own explains is not told twice.
+        let rest = case
+            .rhythm
+            .claim(case)
+            .map(|(nature, _)| case.rhythm.rest(nature));
+        let behind = case.upstream.filter(|_| case.has_packets);
+        let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
+        let tally = rest.or(behind).unwrap_or_else(|| self.tally.clone());
+        let matters = evidence::is_material(case, &tally) && evidence::recurs(case, &tally);
+        (matters && !self.is_path_queue(case)).then_some(tally)
+    }
+
+    /// Of all exchanges.
+    pub(super) fn mean(&self) -> Duration {
+        self.think.mean().unwrap_or_default()
+    }
+
+    fn median(&self) -> Duration {
+        self.think.quantile(0.5).unwrap_or_default()
+    }
+
+    pub(super) fn has_floor(&self) -> bool {
+        let tenth = self.think.quantile(0.1).unwrap_or_default();
+        self.median() >= NOTABLE && tenth.as_secs_f64() >= self.median().as_secs_f64() * FLOOR_SHARE
+    }
+
+    /// Whether the server's kernel answers handshakes about as late as its
+    /// program answers requests: then both wait in the same queue on the path.
+    fn is_path_queue(&self, case: &Case<'_>) -> bool {
+        path_queueing::grown_handshakes(case)
+            .is_some_and(|(idle, loaded)| (loaded - idle) * 2 >= self.median())
+    }
+
+    fn is_queue(&self, idle: Duration) -> bool {
+        idle.as_secs_f64() <= self.median().as_secs_f64() * IDLE_SHARE && self.median() < LONG
+    }
+
+    fn saturation(&self, case: &Case<'_>, idle: Duration) -> Remark {
+        Remark {
+            id: "server-saturated".to_owned(),
+            text: format!(
+                "{}: the server answers in {} when idle and in {} (median) under this load: the \
+                 requests queue behind each other. A lower rate (--rate) shows it unsaturated.",
+                case.endpoint,
+                human(idle),
+                human(self.median())
+            ),
+        }
+    }
+}
+
+fn is_long(tally: &Tally) -> bool {
+    let long = tally.saved.quantile(0.5).unwrap_or_default();
+    long >= LONG && tally.affected >= evidence::REPEATS
+}
+
+/// Sum of an exchange's waits of one kind.
+pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
+    let waits = exchange.waits.iter().filter(|wait| wait.kind == kind);
+    Duration::from_nanos(waits.fold(0, |sum, wait| sum.saturating_add(wait.nanos())))
+}
+
+/// How long the server takes for a single request when nothing else asks.
+pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
+    let target = case.target.unwrap_or(TargetId::Subject);
+    let alone = case
+        .facts
+        .probes_of(target, ProbeMethod::HttpKeptAlive, false)?;
+    let travel = case.facts.round_trip(target).unwrap_or_default();
+    Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))
+}

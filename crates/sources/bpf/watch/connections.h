@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* The connections that are watched, and what is counted about them. */
+#ifndef LAGTRACE_WATCH_CONNECTIONS_H
+#define LAGTRACE_WATCH_CONNECTIONS_H
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+#define TCP_TIME_WAIT 6
+#define TCP_CLOSE 7
+#define TCP_NEW_SYN_RECV 12
+
+const volatile struct watch_config config SEC(".rodata.config") = {};
+
+/* What a watched socket carries: the turn that is under way. Times are
+ * CLOCK_MONOTONIC in ns, 0 where there was no such moment. */
+struct connection {
+	struct ends ends;
+	__u64 arrived_at;
+	__u64 entered_at;
+	__u64 delivered_at;
+	__u64 delivered_last_at;
+	__u64 read_at;
+	__u64 written_at;
+	__u64 written_last_at;
+	__u64 sent_at;
+	__u64 sent_last_at;
+	__u64 held_since;
+	__u64 held_longest;
+	__u64 held;
+	/* The latest arrival that was looked at. */
+	__u64 last_in_at;
+	__u32 holds;
+	__u32 holds_acked;
+	__u32 writes;
+	/* What had been sent when it was looked at last. */
+	__u32 sent_seq;
+	__u32 held_seq;
+	__u32 hash;
+	/* What its thread did meanwhile, as struct turn_record has it, and the
+	 * thread's sums when it began; 0 as look: unknown. */
+	__u64 queued_unread;
+	__u64 queued;
+	__u64 queued_before;
+	__u64 slept;
+	__u64 slept_before;
+	__u64 asked_for;
+	struct ends asked;
+	__u32 look;
+	__u32 pid;
+	__u32 tid;
+	/* Something was written that had not been sent then. */
+	__u8 is_unsent;
+	/* This end asks; whose turn it is says nothing then. */
+	__u8 is_client;
+	char comm[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct connection);
+} connections SEC(".maps");
+
+/* A connection as its packets name it. */
+struct key {
+	__u64 net;
+	__u64 local;
+	__u64 remote;
+	__u32 ports;
+	__u32 family;
+};
+
+/* A frame as a device showed it. */
+struct sighting {
+	__u64 at;
+	__u64 skb;
+	__u64 dev;
+	__u32 seq;
+};
+
+/* What is known of it where only its packets are seen. */
+struct flow {
+	struct sighting last_in;
+	struct sighting last_out;
+	__u32 hash;
+	__u32 namespace;
+	__u8 is_client;
+	/* Bytes arrived, and none were sent since. */
+	__u8 is_asked;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct key);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watch_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watch_tally);
+} tallies SEC(".maps");
+
+static const __u32 zero = 0;
+
+/* Adds one to what this processor has counted. */
+#define count(what)                                                              \
+	do {                                                                     \
+		struct watch_tally *tally = bpf_map_lookup_elem(&tallies, &zero); \
+		if (tally)                                                       \
+			tally->what += 1;                                        \
+	} while (0)
+
+static __always_inline bool is_for_ports_alone(void)
+{
+	return config.port_count && !config.tgid && !config.cgroup;
+}
+
+static __always_inline bool is_watched_port(__u16 port)
+{
+	if (config.port_count == 0)
+		return true;
+	for (__u32 i = 0; i < MAX_PORTS; i++) {
+		if (i >= config.port_count)
+			break;
+		if (config.ports[i] == port)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_watched_program(void)
+{
+	if (config.tgid && bpf_get_current_pid_tgid() >> 32 != config.tgid)
+		return false;
+	return !config.cgroup || bpf_get_current_cgroup_id() == config.cgroup;
+}
+
+/* Whether the connection with this hash is looked at in detail now. */
+static __always_inline bool is_sampled(__u32 hash)
+{
+	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
+
+	return now && now->look && (hash & now->sample_mask) == 0;
+}
+
+static __always_inline __u64 fold(const __be32 *words)
+{
+	__u64 hash = words[0];
+
+	for (int i = 1; i < 4; i++)
+		hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15ull;
+	return hash;
+}
+
+static __always_inline void make_key(struct key *key, __u64 net, const struct ends *ends)
+{
+	key->net = net;
+	if (ends->family == AF_INET) {
+		key->local = ends->local[0];
+		key->remote = ends->remote[0];
+	} else {
+		key->local = fold(ends->local);
+		key->remote = fold(ends->remote);
+	}
+	key->ports = (__u32)ends->local_port << 16 | ends->remote_port;
+	key->family = ends->family;
+}
+
+/* The socket's ends; an IPv4 connection of an IPv6 socket is one of IPv4, as
+ * its packets are. */
+static __always_inline bool ends_of(struct sock *sk, struct ends *ends)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	const __be32 *local6 = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32;
+	const __be32 *remote6 = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
+
+	ends->local_port = sk->__sk_common.skc_num;
+	ends->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
+	if (family == AF_INET6 &&
+	    !(remote6[0] == 0 && remote6[1] == 0 && remote6[2] == bpf_htonl(0xffff))) {
+		ends->family = AF_INET6;
+		for (int i = 0; i < 4; i++) {
+			ends->local[i] = local6[i];
+			ends->remote[i] = remote6[i];
+		}
+		return true;
+	}
+	if (family != AF_INET && family != AF_INET6)
+		return false;
+	ends->family = AF_INET;
+	ends->local[0] = sk->__sk_common.skc_rcv_saddr;
+	ends->remote[0] = sk->__sk_common.skc_daddr;
+	return true;
+}
+
+static __always_inline void note_flow(const struct key *key, const struct connection *c)
+{
+	struct net *net = (void *)key->net;
+	struct flow flow = {
+		.hash = c->hash,
+		.namespace = BPF_CORE_READ(net, ns.inum),
+		.is_client = c->is_client,
+	};
+
+	if (bpf_map_update_elem(&flows, key, &flow, BPF_ANY))
+		count(lost_connections);
+}
+
+static __noinline struct connection *make_connection(struct sock *sk)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct ends ends = {};
+	struct key key = {};
+	struct connection *c;
+
+	if (!tp || !ends_of(sk, &ends))
+		return 0;
+	c = bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!c) {
+		count(lost_connections);
+		return 0;
+	}
+	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &ends);
+	c->ends = ends;
+	c->sent_seq = tp->snd_nxt;
+	/* Services' ports are the lower ones, where nobody named them. */
+	c->is_client = !config.port_count && ends.local_port > ends.remote_port;
+	c->hash = (key.remote ^ key.ports) * 0x9E3779B97F4A7C15ull >> 40;
+	note_flow(&key, c);
+	count(connections);
+	return c;
+}
+
+static __always_inline struct connection *connection_of(struct sock *sk, bool may_make)
+{
+	struct connection *c = bpf_sk_storage_get(&connections, sk, 0, 0);
+
+	return c || !may_make ? c : make_connection(sk);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* The segments of sampled connections at the border of the host's network
+ * stack. These programs are attached only while there is room for them. */
+#ifndef LAGTRACE_WATCH_SEGMENTS_H
+#define LAGTRACE_WATCH_SEGMENTS_H
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86DD
+
+/* One frame that several devices see (a bond and its port, a bridge) is the
+ * same frame: this long after it at most, in ns. */
+#define COPY_WITHIN 1000000
+
+/* From 6.12 on for tracepoints; without it a segment's payload is kept only
+ * where it lies beside the headers. */
+extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
+
+/* Hands up the segment's first bytes, from its IP header at `offset` on. */
+static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct flow *flow,
+					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
+{
+	struct segment_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	__u32 linear;
+
+	if (!r) {
+		count(lost_records);
+		return;
+	}
+	if (wanted > len)
+		wanted = len;
+	if (wanted > MAX_CAPTURED)
+		wanted = MAX_CAPTURED;
+	r->kind = kind;
+	r->pad = 0;
+	r->len = len;
+	r->at = now;
+	r->namespace = flow->namespace;
+	r->pad2 = 0;
+	linear = skb->len - skb->data_len - offset;
+	if (wanted > linear && bpf_dynptr_from_skb) {
+		struct bpf_dynptr ptr;
+
+		if (bpf_dynptr_from_skb(skb, 0, &ptr) ||
+		    bpf_dynptr_read(r->bytes, wanted, &ptr, offset, 0))
+			wanted = 0;
+	} else {
+		if (wanted > linear)
+			wanted = linear;
+		if (wanted > MAX_CAPTURED)
+			wanted = MAX_CAPTURED;
+		if (bpf_probe_read_kernel(r->bytes, wanted, skb->data + offset))
+			wanted = 0;
+	}
+	r->captured = wanted;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* Whether another device showed the same frame just before: its memory may
+ * have become another one's, which then comes from the same device. */
+static __always_inline bool is_copy(struct sighting *last, const struct sk_buff *skb, __be32 seq, __u64 now)
+{
+	bool is_same = last->skb == (__u64)skb && last->seq == seq && last->dev != (__u64)skb->dev &&
+		       now - last->at < COPY_WITHIN;
+
+	last->at = now;
+	last->skb = (__u64)skb;
+	last->dev = (__u64)skb->dev;
+	last->seq = seq;
+	return is_same;
+}
+
+/* What is read of a TCP header. */
+struct tcp_header {
+	__be16 source;
+	__be16 dest;
+	__be32 seq;
+	__be32 ack;
+	__u8 doff;
+	__u8 flags;
+	__be16 window;
+};
+
+struct headers {
+	union {
+		struct {
+			__u8 version_ihl;
+			__u8 tos;
+			__be16 len;
+			__be16 id;
+			__be16 fragment;
+			__u8 ttl;
+			__u8 protocol;
+			__be16 check;
+			__be32 source;
+			__be32 dest;
+			struct tcp_header tcp;
+		} v4;
+		struct {
+			__be32 flow;
+			__be16 payload_len;
+			__u8 next;
+			__u8 hops;
+			__be32 source[4];
+			__be32 dest[4];
+			struct tcp_header tcp;
+		} v6;
+	};
+};
+
+/* An arriving segment to one of the watched connections. */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
+{
+	struct headers h;
+	struct tcp_header tcp;
+	struct ends ends = {};
+	struct key key = {};
+	struct flow *flow;
+	__u32 header_len, wanted, len;
+	__u64 now;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_probe_read_kernel(&h.v4, sizeof(h.v4), skb->data))
+			return 0;
+		/* Options of IPv4 are not seen in the wild. */
+		if (h.v4.version_ihl != 0x45 || h.v4.protocol != IPPROTO_TCP)
+			return 0;
+		tcp = h.v4.tcp;
+		header_len = 20;
+		len = bpf_ntohs(h.v4.len);
+		ends.family = AF_INET;
+		ends.local[0] = h.v4.dest;
+		ends.remote[0] = h.v4.source;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (bpf_probe_read_kernel(&h.v6, sizeof(h.v6), skb->data))
+			return 0;
+		if (h.v6.next != IPPROTO_TCP)
+			return 0;
+		tcp = h.v6.tcp;
+		header_len = 40;
+		len = header_len + bpf_ntohs(h.v6.payload_len);
+		ends.family = AF_INET6;
+		__builtin_memcpy(ends.local, h.v6.dest, 16);
+		__builtin_memcpy(ends.remote, h.v6.source, 16);
+	} else {
+		return 0;
+	}
+	ends.local_port = bpf_ntohs(tcp.dest);
+	ends.remote_port = bpf_ntohs(tcp.source);
+	if (!is_watched_port(ends.local_port))
+		return 0;
+	make_key(&key, (__u64)skb->dev->nd_net.net, &ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow || !is_sampled(flow->hash))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (is_copy(&flow->last_in, skb, tcp.seq, now))
+		return 0;
+
+	/* A super-segment longer than IP's length field can say. */
+	if (len <= header_len)
+		len = skb->len;
+	wanted = header_len + (tcp.doff >> 4) * 4;
+	if (len > wanted) {
+		if (flow->is_client || !flow->is_asked)
+			wanted += config.request_bytes;
+		flow->is_asked = 1;
+	}
+	hand_up_segment(skb, RECORD_SEGMENT_IN, flow, now, 0, len, wanted);
+	return 0;
+}
+
+/* A segment on its way to a device. */
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(net_dev_queue, struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	struct tcp_header tcp;
+	struct ends ends = {};
+	struct key key = {};
+	struct flow *flow;
+	__u32 offset, wanted, len;
+	__u64 now;
+	unsigned char state;
+
+	if (!sk || !is_watched_port(sk->__sk_common.skc_num))
+		return 0;
+	/* Of these there is less than a whole socket. */
+	state = sk->__sk_common.skc_state;
+	if (state == TCP_SYN_SENT || state == TCP_SYN_RECV || state == TCP_NEW_SYN_RECV || state == TCP_TIME_WAIT)
+		return 0;
+	if (sk->sk_protocol != IPPROTO_TCP || !ends_of(sk, &ends))
+		return 0;
+	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow || !is_sampled(flow->hash))
+		return 0;
+	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (is_copy(&flow->last_out, skb, tcp.seq, now))
+		return 0;
+
+	offset = skb->head + skb->network_header - skb->data;
+	if (offset > 256)
+		return 0;
+	len = skb->len - offset;
+	wanted = skb->transport_header - skb->network_header + (tcp.doff >> 4) * 4;
+	if (len > wanted) {
+		if (flow->is_client || flow->is_asked)
+			wanted += config.response_bytes;
+		flow->is_asked = 0;
+	}
+	hand_up_segment(skb, RECORD_SEGMENT_OUT, flow, now, offset, len, wanted);
+	return 0;
+}
+
+#endif

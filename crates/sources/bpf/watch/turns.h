@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* The turns of watched connections: from the first byte that arrived to the
+ * last that was sent before more arrived. */
+#ifndef LAGTRACE_WATCH_TURNS_H
+#define LAGTRACE_WATCH_TURNS_H
+
+#define FLAG_FIN 0x01
+#define MSG_PEEK 2
+
+/* No segment takes longer through the stack, in ns. */
+#define LONGEST_STAMPED 1000000000
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LATENCY_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} latencies SEC(".maps");
+
+static __always_inline __u32 slot_of(__u64 latency)
+{
+	__u64 value = latency >> 8;
+	__u32 exponent = 0;
+
+	if (value < 8)
+		return value;
+#pragma unroll
+	for (int shift = 32; shift; shift >>= 1) {
+		if (value >> shift) {
+			value >>= shift;
+			exponent += shift;
+		}
+	}
+	/* The three bits below the highest. */
+	value = (latency >> 8 >> (exponent - 3)) & 7;
+	exponent = (exponent - 2) * 8 + value;
+	return exponent < LATENCY_SLOTS ? exponent : LATENCY_SLOTS - 1;
+}
+
+static __always_inline void hand_up_turn(const struct connection *c)
+{
+	struct turn_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (!r) {
+		count(lost_records);
+		return;
+	}
+	r->kind = RECORD_TURN;
+	r->has_thread = c->look != 0;
+	r->pad = 0;
+	r->writes = c->writes;
+	r->ends = c->ends;
+	r->arrived_at = c->arrived_at;
+	r->entered_at = c->entered_at;
+	r->delivered_at = c->delivered_at;
+	r->delivered_last_at = c->delivered_last_at;
+	r->read_at = c->read_at;
+	r->written_at = c->written_at;
+	r->written_last_at = c->written_last_at;
+	r->sent_at = c->sent_at;
+	r->sent_last_at = c->sent_last_at;
+	r->held_longest = c->held_longest;
+	r->held = c->held;
+	r->holds = c->holds;
+	r->holds_acked = c->holds_acked;
+	r->queued_unread = c->queued_unread;
+	r->queued = c->queued;
+	r->slept = c->slept;
+	r->asked_for = c->asked_for;
+	r->asked = c->asked;
+	r->pid = c->pid;
+	r->tid = c->tid;
+	__builtin_memcpy(r->comm, c->comm, sizeof(r->comm));
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* The turn is over: what was asked for has been sent. */
+static __always_inline void close_turn(struct connection *c)
+{
+	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
+	__u64 latency, *seen;
+	__u32 slot;
+
+	if (!c->arrived_at || !c->sent_last_at)
+		return;
+	latency = c->sent_last_at - c->arrived_at;
+	slot = slot_of(latency);
+	seen = bpf_map_lookup_elem(&latencies, &slot);
+	if (seen)
+		*seen += 1;
+	if (is_sampled(c->hash) || (now && now->slow_from && latency >= now->slow_from))
+		hand_up_turn(c);
+	c->arrived_at = 0;
+}
+
+/* When the segment came in, where the kernel stamps that (some socket of the
+ * host asks for SO_TIMESTAMP); else now. */
+static __always_inline __u64 came_in(const struct sk_buff *skb, __u64 now)
+{
+	struct watch_control *with = bpf_map_lookup_elem(&control, &zero);
+	__u64 at;
+
+	if (!with || !with->look || !skb->tstamp)
+		return now;
+	at = skb->tstamp + with->monotonic;
+	/* Somebody may have set the clock. */
+	return at < now && now - at < LONGEST_STAMPED ? at : now;
+}
+
+/* When the network stack took the segment up; 0 where that was not looked at. */
+static __always_inline __u64 entered(const struct sock *sk, const struct connection *c, const struct sk_buff *skb)
+{
+	struct key key = {};
+	struct flow *flow;
+
+	if (!is_sampled(c->hash))
+		return 0;
+	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &c->ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	return flow && flow->last_in.skb == (__u64)skb ? flow->last_in.at : 0;
+}
+
+static __always_inline void begin_turn(struct connection *c, const struct sock *sk, const struct sk_buff *skb,
+				       __u64 now)
+{
+	c->arrived_at = came_in(skb, now);
+	c->entered_at = entered(sk, c, skb);
+	/* What came from another namespace of the host is stamped late. */
+	if (c->entered_at && c->entered_at < c->arrived_at)
+		c->arrived_at = c->entered_at;
+	c->delivered_at = now;
+	c->look = 0;
+	c->read_at = 0;
+	c->written_at = c->written_last_at = 0;
+	c->sent_at = c->sent_last_at = 0;
+	c->held_longest = c->held = 0;
+	c->holds = c->holds_acked = 0;
+	c->writes = 0;
+}
+
+/* Takes in what was sent since it was looked at last, the latest of it at `at`. */
+static __always_inline void settle(struct connection *c, const struct tcp_sock *tp, __u64 at)
+{
+	__u32 next = tp->snd_nxt;
+
+	if (next == c->sent_seq)
+		return;
+	c->sent_seq = next;
+	c->is_unsent = next != tp->write_seq;
+	/* Not before what called for it, whatever was stamped last. */
+	if (at < c->arrived_at)
+		at = c->arrived_at;
+	if (!c->sent_at)
+		c->sent_at = at;
+	c->sent_last_at = at;
+	if (c->held_since && (__s32)(next - c->held_seq) > 0) {
+		__u64 held = at > c->held_since ? at - c->held_since : 0;
+
+		c->held += held;
+		c->holds += 1;
+		if (held > c->held_longest)
+			c->held_longest = held;
+		/* What arrived since it was written let it go. */
+		if (c->last_in_at > c->held_since)
+			c->holds_acked += 1;
+		c->held_since = 0;
+	}
+}
+
+/* When TCP last sent something, as it stamped it itself; where it paces, that
+ * is when the next may go, and errs late. */
+static __always_inline __u64 departed(const struct tcp_sock *tp, __u64 now)
+{
+	return tp->tcp_wstamp_ns < now ? tp->tcp_wstamp_ns : now;
+}
+
+/* Whether the segment brings bytes that had not come. */
+static __always_inline bool brings_data(const struct sk_buff *skb, const struct tcp_sock *tp)
+{
+	const struct tcp_skb_cb *cb = (const void *)skb->cb;
+	__u32 end = cb->end_seq - !!(cb->tcp_flags & FLAG_FIN);
+
+	return end != cb->seq && (__s32)(end - tp->rcv_nxt) > 0;
+}
+
+/* A segment arrived for an established connection, and is yet to be looked at
+ * by TCP; one that came while the program held the socket had to wait for this. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
+{
+	struct connection *c;
+	struct tcp_sock *tp;
+	bool has_data;
+	__u64 now;
+
+	if (!is_watched_port(sk->__sk_common.skc_num))
+		return 0;
+	c = connection_of(sk, is_for_ports_alone());
+	if (!c || c->is_client)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	has_data = brings_data(skb, tp);
+	if (!has_data && !c->is_unsent)
+		return 0;
+	now = bpf_ktime_get_ns();
+	settle(c, tp, departed(tp, now));
+	c->last_in_at = now;
+	if (!has_data)
+		return 0;
+	if (!c->arrived_at || c->sent_last_at) {
+		close_turn(c);
+		begin_turn(c, sk, skb, now);
+	}
+	c->delivered_last_at = now;
+	return 0;
+}
+
+static __always_inline bool is_watched(struct sock *sk)
+{
+	return sk->sk_protocol == IPPROTO_TCP && is_watched_port(sk->__sk_common.skc_num) &&
+	       is_watched_program();
+}
+
+/* The program has read, `ret` bytes or an error. */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
+{
+	struct connection *c;
+	__u64 id;
+
+	/* What is only peeked at stays where it is. */
+	if (ret <= 0 || flags & MSG_PEEK)
+		return 0;
+	if (!is_watched(sk)) {
+		thread_is_answered(sk);
+		return 0;
+	}
+	c = connection_of(sk, true);
+	if (c && c->is_client)
+		thread_is_answered(sk);
+	if (!c || c->is_client || c->read_at)
+		return 0;
+	c->read_at = bpf_ktime_get_ns();
+	id = bpf_get_current_pid_tgid();
+	if (c->pid != id >> 32 || c->tid != (__u32)id) {
+		c->pid = id >> 32;
+		c->tid = id;
+		bpf_get_current_comm(c->comm, sizeof(c->comm));
+	}
+	if (c->arrived_at)
+		thread_reads(c);
+	return 0;
+}
+
+/* Whether Nagle's algorithm keeps what is unsent, as tcp_nagle_check() holds
+ * it: less than a segment, something unacknowledged, and neither window full. */
+static __always_inline bool is_held(struct tcp_sock *tp)
+{
+	__u32 unsent = tp->write_seq - tp->snd_nxt, in_flight = tp->snd_nxt - tp->snd_una;
+
+	return !BPF_CORE_READ_BITFIELD(tp, nonagle) && unsent < tp->mss_cache && tp->packets_out &&
+	       tp->packets_out < tp->snd_cwnd && in_flight + unsent <= tp->snd_wnd;
+}
+
+/* The program has written, `ret` bytes or an error. What it wrote has been
+ * sent by now, or waits for what its socket shows. */
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
+{
+	struct connection *c;
+	struct tcp_sock *tp;
+	__u64 now;
+
+	if (ret <= 0)
+		return 0;
+	if (!is_watched(sk)) {
+		thread_asks(sk);
+		return 0;
+	}
+	c = connection_of(sk, true);
+	if (c && c->is_client)
+		thread_asks(sk);
+	if (!c || c->is_client)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	c->is_unsent = tp->write_seq != tp->snd_nxt;
+	/* TCP's own stamp of what this write sent is as good as the clock. */
+	now = c->is_unsent || sk->sk_pacing_status ? bpf_ktime_get_ns() : tp->tcp_wstamp_ns;
+	settle(c, tp, departed(tp, now));
+	thread_writes(c, !c->written_at);
+	if (!c->written_at)
+		c->written_at = now;
+	c->written_last_at = now;
+	c->writes += 1;
+	if (c->is_unsent && !c->held_since && is_held(tp)) {
+		c->held_since = now;
+		c->held_seq = tp->snd_nxt;
+	}
+	return 0;
+}
+
+/* Connections begin and end. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
+{
+	struct connection *c;
+	struct tcp_sock *tp;
+	struct key key = {};
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	if (new == TCP_ESTABLISHED) {
+		if (is_for_ports_alone() && is_watched_port(sk->__sk_common.skc_num))
+			connection_of(sk, true);
+		return 0;
+	}
+	c = connection_of(sk, false);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!c || !tp)
+		return 0;
+	settle(c, tp, departed(tp, bpf_ktime_get_ns()));
+	/* What our own end of it (FIN) sends later is no answer. */
+	if (!c->is_unsent || new == TCP_CLOSE)
+		close_turn(c);
+	if (new == TCP_CLOSE) {
+		make_key(&key, (__u64)sk->__sk_common.skc_net.net, &c->ends);
+		bpf_map_delete_elem(&flows, &key);
+	}
+	return 0;
+}
+
+#endif

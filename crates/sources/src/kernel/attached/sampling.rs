@@ -1,0 +1,180 @@
+//! Of which requests everything is handed up, and when: of all of them while
+//! they are few, else of some connections for a while, again and again.
+
+use std::time::{Duration, Instant};
+
+/// More records in a second than this are more than a busy machine should
+/// spend on being watched.
+const MOST_RECORDS: f64 = 20_000.0;
+/// With fewer than this there is room for more.
+const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
+/// How often it is looked at how many there are.
+const JUDGED_EVERY: Duration = Duration::from_millis(100);
+/// How long the sample is looked at at a time; where that is many times what a
+/// slow request takes, hardly one is cut off.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
+const OF_SLOW: u32 = 20;
+/// The pause after it, in times of its length.
+const PAUSE: u32 = 9;
+/// At least one in so many connections stays in the sample.
+const LEAST_SAMPLE: u32 = 1 << 12;
+
+/// What is looked at in detail.
+#[derive(Debug)]
+pub(super) struct Sampling {
+    /// A connection is in the sample if its hash has none of these bits.
+    pub(super) mask: u32,
+    /// Turns that took this long are handed up at any time, in ns; 0: none.
+    pub(super) slow_from: u64,
+    /// Whether the sample is looked at now.
+    pub(super) is_on: bool,
+    /// How often a look began.
+    pub(super) looks: u32,
+    /// Whether there are pauses.
+    has_pauses: bool,
+    /// When the present look or pause began, and how long a look is.
+    since: Instant,
+    length: Duration,
+    judged: Instant,
+    records: u64,
+}
+
+impl Sampling {
+    pub(super) fn new(slow_from: u64, now: Instant) -> Self {
+        Self {
+            mask: 0,
+            slow_from,
+            is_on: true,
+            looks: 1,
+            has_pauses: false,
+            since: now,
+            length: SHORTEST,
+            judged: now,
+            records: 0,
+        }
+    }
+
+    /// Takes in how many records there were in all; whether anything changed.
+    /// `slow` says how long a slow request takes.
+    pub(super) fn judge(
+        &mut self,
+        records: u64,
+        now: Instant,
+        slow: impl FnOnce() -> Duration,
+    ) -> bool {
+        let passed = now - self.judged;
+        if passed < JUDGED_EVERY {
+            return false;
+        }
+        let rate = (records - self.records) as f64 / passed.as_secs_f64();
+        (self.judged, self.records) = (now, records);
+        match self.is_on {
+            true if rate > MOST_RECORDS => self.look_at_fewer(),
+            true if self.has_pauses && now - self.since >= self.length => self.end_look(rate, now),
+            false if now - self.since >= self.length * PAUSE => self.begin_look(now, slow()),
+            _ => false,
+        }
+    }
+
+    fn look_at_fewer(&mut self) -> bool {
+        self.has_pauses = true;
+        let is_least = self.mask >= LEAST_SAMPLE;
+        if !is_least {
+            self.mask = self.mask * 2 + 1;
+        }
+        !is_least
+    }
+
+    fn end_look(&mut self, rate: f64, now: Instant) -> bool {
+        self.since = now;
+        if rate < FEW_RECORDS {
+            self.has_pauses = self.mask > 0;
+            self.mask /= 2;
+        }
+        self.is_on = !self.has_pauses;
+        true
+    }
+
+    fn begin_look(&mut self, now: Instant, slow: Duration) -> bool {
+        self.is_on = true;
+        // Never 0, which is none.
+        self.looks = self.looks.wrapping_add(1).max(1);
+        self.since = now;
+        self.length = (slow * OF_SLOW).clamp(SHORTEST, LONGEST);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Duration = Duration::from_millis(10);
+
+    /// Judges each tenth of a second for `seconds`, with `per_connection`
+    /// records a second of each of 4,096 connections; the share of the time in
+    /// which it looked, and the records that came.
+    fn run(
+        sampling: &mut Sampling,
+        begin: &mut Instant,
+        per_second: f64,
+        seconds: u32,
+    ) -> (f64, u64) {
+        let (mut looked, mut records) = (0, sampling.records);
+        let before = records;
+        for _ in 0..seconds * 10 {
+            *begin += JUDGED_EVERY;
+            if sampling.is_on {
+                looked += 1;
+                records += (per_second / 10.0 / f64::from(sampling.mask + 1)) as u64;
+            }
+            sampling.judge(records, *begin, || SLOW);
+        }
+        (
+            f64::from(looked) / f64::from(seconds * 10),
+            records - before,
+        )
+    }
+
+    #[test]
+    fn few_are_all_looked_at() {
+        let mut now = Instant::now();
+        let mut sampling = Sampling::new(0, now);
+        assert_eq!(run(&mut sampling, &mut now, MOST_RECORDS * 0.9, 60).0, 1.0);
+        assert_eq!(sampling.mask, 0);
+    }
+
+    #[test]
+    fn of_many_some_are_looked_at_now_and_then() {
+        let mut now = Instant::now();
+        let mut sampling = Sampling::new(0, now);
+        run(&mut sampling, &mut now, 1e6, 60);
+        let (looked, records) = run(&mut sampling, &mut now, 1e6, 600);
+        assert!((0.05..0.15).contains(&looked), "{looked}");
+        assert!((records as f64) < 600.0 * MOST_RECORDS / 5.0, "{records}");
+        assert!(records > 100_000, "{records}");
+    }
+
+    #[test]
+    fn once_they_are_few_all_are_looked_at_again() {
+        let mut now = Instant::now();
+        let mut sampling = Sampling::new(0, now);
+        run(&mut sampling, &mut now, 1e6, 60);
+        run(&mut sampling, &mut now, 1000.0, 120);
+        assert_eq!(run(&mut sampling, &mut now, 1000.0, 10).0, 1.0);
+        assert_eq!(sampling.mask, 0);
+    }
+
+    #[test]
+    fn a_look_is_long_beside_a_slow_request() {
+        let begin = Instant::now();
+        let mut sampling = Sampling::new(0, begin);
+        sampling.begin_look(begin, Duration::from_millis(50));
+        assert_eq!(sampling.length, Duration::from_secs(1));
+        sampling.begin_look(begin, Duration::from_secs(50));
+        assert_eq!(sampling.length, LONGEST);
+        sampling.begin_look(begin, Duration::ZERO);
+        assert_eq!(sampling.length, SHORTEST);
+    }
+}
