@@ -268,6 +268,7 @@ fn weight(
         Some(load) if !has_packets && ledger.count > 0 => {
             (load.whole() as f64 / ledger.count as f64).max(1.0)
         }
+        _ if target.is_none() => evidence.facts.turns.each_for(),
         _ => 1.0,
     }
 }
@@ -376,7 +377,7 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         errors: ledger.errors,
         timeouts: ledger.timeouts,
         cut: ledger.cut,
-        rate: ledger.rate(),
+        rate: ledger.rate() * facts.turns.each_for(),
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency),
         waits: ledger.waits.shares(),

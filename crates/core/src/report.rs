@@ -38,7 +38,7 @@ pub use route::{
 };
 pub use sweep::{Sweep, SweepStep};
 pub use watch::{
-    AskedService, Disagreement, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
+    AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
 };
 
 /// Version of the report's stable part.

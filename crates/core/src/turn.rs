@@ -191,6 +191,9 @@ pub struct WatchTally {
     /// What the quotas of the watched programs' control groups did meanwhile;
     /// `None` where they have none, or that cannot be read.
     pub throttling: Option<Throttling>,
+    /// Packets of the watched ports that this host dropped, by the kernel's
+    /// reason (`enum skb_drop_reason` without its prefix).
+    pub drops: Vec<(String, u64)>,
 }
 
 /// Control groups that had used up their processor time.

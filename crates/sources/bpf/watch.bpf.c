@@ -22,5 +22,6 @@
 #include "watch/threads.h"
 #include "watch/turns.h"
 #include "watch/segments.h"
+#include "watch/drops.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -259,6 +259,7 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
         "inet_sock_set_state",
         "sched_switch",
         "sched_wakeup",
+        "kfree_skb",
     ] {
         let lacks = |port| WatchOptions {
             without: vec![name.to_owned()],
@@ -517,4 +518,25 @@ fn the_way_through_the_stack_is_seen() {
             "{turn:#?}"
         );
     }
+}
+
+#[test]
+fn what_the_host_drops_is_counted_with_the_kernels_reason() {
+    if !may_watch("what_the_host_drops_is_counted_with_the_kernels_reason") {
+        return;
+    }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Free, and nobody listens.
+    let address = listen("127.0.0.1").local_addr().unwrap();
+    let watch = Watch::start(&of_port(address.port())).unwrap();
+    for _ in 0..REQUESTS {
+        TcpStream::connect(address).unwrap_err();
+    }
+    let drops = watch.finish(|_| {}).tally.drops;
+    let refused = drops.iter().find(|(reason, _)| reason == "NO_SOCKET");
+    assert_eq!(
+        refused.map(|&(_, count)| count),
+        Some(REQUESTS as u64),
+        "{drops:?}"
+    );
 }

@@ -170,7 +170,9 @@ pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Predic
     if figures.count == 0 || is_unchanged {
         return None;
     }
-    let rate = case.ledger.rate();
+    // Our own stamps' rate is that of all requests already.
+    let each_for = if case.has_packets { case.weight } else { 1.0 };
+    let rate = case.ledger.rate() * each_for;
     // Little's law: as many requests in flight, each done sooner. The service
     // saturates before that, so it is the upper end.
     let before = case.ledger.latency.mean().unwrap_or_default().as_secs_f64();

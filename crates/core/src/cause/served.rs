@@ -115,10 +115,7 @@ fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
 impl Passed<'_> {
     /// Whether a rule of its own tells it.
     pub(super) fn is_told(&self) -> bool {
-        match self.place {
-            Place::RunQueue | Place::Asleep | Place::Program => false,
-            _ => true,
-        }
+        !matches!(self.place, Place::RunQueue | Place::Asleep | Place::Program)
     }
 
     /// What the kernel showed, as evidence.

@@ -6,7 +6,7 @@ use super::served;
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
 use crate::report::{
-    AskedService, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
+    AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
 use crate::service::Service;
 use crate::turn::{ServedTurn, WatchTally};
@@ -27,6 +27,14 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
             periods: throttling.periods,
             time_ns: u64::try_from(throttling.time.as_nanos()).unwrap_or(u64::MAX),
         }),
+        drops: tally
+            .drops
+            .iter()
+            .map(|(reason, packets)| Dropped {
+                reason: reason.clone(),
+                packets: *packets,
+            })
+            .collect(),
         services: turns
             .services
             .iter()

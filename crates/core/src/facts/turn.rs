@@ -44,6 +44,14 @@ pub(crate) struct ServiceTurns {
 }
 
 impl Turns {
+    /// How many requests one that was looked at stands for.
+    pub(crate) fn each_for(&self) -> f64 {
+        let share = self.tally.as_ref().map(|tally| tally.sampled_share);
+        share
+            .filter(|share| *share > 0.0)
+            .map_or(1.0, |share| 1.0 / share.min(1.0))
+    }
+
     pub(crate) fn take(&mut self, turn: &ServedTurn) {
         let is_known = self.services.contains_key(&turn.local);
         if !is_known && self.services.len() >= MAX_SERVICES {

@@ -27,6 +27,9 @@ pub struct Watch {
     /// What the processor quotas of the programs' control groups did meanwhile;
     /// `None` where there are none.
     pub throttling: Option<Throttled>,
+    /// Packets of the watched ports that the host dropped, by the kernel's
+    /// reason; empty where only a process or group was named.
+    pub drops: Vec<Dropped>,
     /// What was looked at turn by turn, by the service's address.
     pub services: Vec<WatchedService>,
 }
@@ -121,4 +124,13 @@ pub struct Throttled {
     pub periods: u64,
     /// For so long, summed over processors.
     pub time_ns: u64,
+}
+
+/// Packets that a host dropped for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dropped {
+    /// `SOCKET_RCVBUFF`, `NETFILTER_DROP`, … (`include/net/dropreason-core.h`).
+    pub reason: String,
+    /// How many.
+    pub packets: u64,
 }

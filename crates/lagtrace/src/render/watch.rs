@@ -22,6 +22,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(watch) = &report.watch else { return };
     page.heading("In the kernel");
     page.paragraph(2, Tone::Plain, &all(watch));
+    if !watch.drops.is_empty() {
+        page.paragraph(2, Tone::Plain, &dropped(watch));
+    }
     for service in watch.services.iter().filter(|service| service.turns > 0) {
         page.blank();
         page.paragraph(2, Tone::Plain, &one(service));
@@ -66,6 +69,17 @@ fn all(watch: &Watch) -> String {
         );
     }
     text
+}
+
+fn dropped(watch: &Watch) -> String {
+    let each = watch.drops.iter();
+    let list: Vec<String> = each
+        .map(|drop| format!("{} ({})", quantity::count(drop.packets), drop.reason))
+        .collect();
+    format!(
+        "Packets of these ports that this host dropped: {}.",
+        list.join(", ")
+    )
 }
 
 fn whom(asked: &AskedService) -> String {

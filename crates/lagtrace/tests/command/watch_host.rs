@@ -1,13 +1,13 @@
 //! Causes that only the server's own kernel can tell apart, on the lab's real
 //! servers: to packets all of them are a server that thinks.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::lab::{Lab, measured};
-use super::program::{findings, lagtrace};
+use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 
 /// A scenario's service under load, and what watching its server shows of it.
 fn watched(test: &str, scenario: &str, load: &[&str], judge: impl Fn(&Value)) {
@@ -68,4 +68,22 @@ fn a_quota_that_is_used_up_is_told_from_work() {
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
         assert!(count > Some(20) && cut < Some(5), "{count:?}, {cut:?}");
     });
+}
+
+/// In a mount namespace of its own, where the kernel's types are out of sight.
+#[test]
+fn a_kernel_that_does_not_describe_its_types_is_said() {
+    const TEST: &str = "a_kernel_that_does_not_describe_its_types_is_said";
+    if !has_root(TEST) || !has_tool(TEST, "unshare") {
+        return;
+    }
+    let hidden = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" watch -p 80 -d 1s";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", hidden]).arg(program());
+    let run = run(&mut command).expect(2);
+    assert!(
+        run.stderr.contains("does not describe its types"),
+        "{run:#?}"
+    );
+    assert!(run.stderr.contains("5.11"), "{run:#?}");
 }

@@ -291,13 +291,13 @@ fn exchange(think: i64) -> Exchange {
     let seen = Arc::new(Mutex::new(None));
     let sink = Arc::clone(&seen);
     let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
-        *sink.lock().unwrap() = Some(exchange.clone());
+        *sink.lock().expect("one thread") = Some(exchange.clone());
     }));
     for segment in &wire.list {
         analyzer.segment(segment, b"");
     }
     analyzer.finish();
-    let exchange = seen.lock().unwrap().take();
+    let exchange = seen.lock().expect("one thread").take();
     exchange.expect("an exchange")
 }
 

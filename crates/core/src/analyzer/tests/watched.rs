@@ -223,3 +223,27 @@ fn what_lay_unread_is_told_from_what_the_program_took() {
     assert_eq!(read_at_once.cause, "server-think");
     assert!(!names(&read_at_once).contains(&"socket-queue-dwell".to_owned()));
 }
+
+#[test]
+fn one_that_was_looked_at_stands_for_those_that_were_not() {
+    let report = |sampled_share| {
+        let mut analyzer = Analyzer::new(Options::default());
+        for segment in segments(true) {
+            analyzer.segment(&segment, b"");
+        }
+        let tally = WatchTally {
+            sampled_share,
+            ..WatchTally::default()
+        };
+        analyzer.observe(Event::here(
+            at(0),
+            Phase::Baseline,
+            EventBody::Watched(tally),
+        ));
+        analyzer.finish()
+    };
+    let (all, tenth) = (report(1.0), report(0.1));
+    assert!((tenth.exchanges.rate / all.exchanges.rate - 10.0).abs() < 1e-6);
+    let affected = |report: &crate::report::Report| report.findings[0].affected.exchanges;
+    assert_eq!(affected(&tenth), affected(&all) * 10);
+}

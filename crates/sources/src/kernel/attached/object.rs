@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
 /// What can be done without, and what is not seen then.
-const OPTIONAL: [(&str, &str); 5] = [
+const OPTIONAL: [(&str, &str); 6] = [
     ("sock_recv_length", "when programs read"),
     (
         "sock_send_length",
@@ -22,6 +22,7 @@ const OPTIONAL: [(&str, &str); 5] = [
     ),
     ("sched_switch", "what threads wait for"),
     ("sched_wakeup", "what threads wait for"),
+    ("kfree_skb", "which packets the host drops"),
 ];
 
 /// What shows single segments and threads; attached only while they are
@@ -45,16 +46,27 @@ pub(super) struct Attached {
 pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, KernelError> {
     // What the library would print goes into the error instead.
     libbpf_rs::set_print(None);
-    let (object, mut missing) = load(config, &lacking(without)).or_else(|error| {
-        // One that is not needed may be what it does not take.
-        load(config, &OPTIONAL.map(|(name, _)| name)).map_err(|_| error)
-    })?;
+    let lacking = lacking(without);
+    let (object, mut missing) =
+        load(config, &lacking).or_else(|error| load_less(config, &lacking).ok_or(error))?;
     let links = attach(&object, |name| !OF_LOOK.contains(&name), &mut missing)?;
     Ok(Attached {
         object,
         links,
         missing,
     })
+}
+
+/// Loads them without the one that the kernel does not take, or without all
+/// that are not needed.
+fn load_less(config: &[u8], lacking: &[&str]) -> Option<(Object, Vec<String>)> {
+    let names = OPTIONAL.map(|(name, _)| name);
+    let less = names
+        .iter()
+        .map(|name| [lacking, &[*name]].concat())
+        .chain([names.to_vec()]);
+    less.filter_map(|lacking| load(config, &lacking).ok())
+        .next()
 }
 
 fn configure(open: &mut OpenObject, config: &[u8]) -> Result<(), KernelError> {

@@ -1,10 +1,13 @@
 //! What the programs have counted, read from their maps.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::turn::WatchTally;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, Object, Program};
 
@@ -24,6 +27,7 @@ pub(super) fn tally(object: &Object) -> WatchTally {
         lost_connections: sum(2),
         cost: cost(object),
         throttling: None,
+        drops: drops(object),
     }
 }
 
@@ -42,6 +46,46 @@ fn per_processor(object: &Object, name: &str, key: u32) -> Vec<Vec<u8>> {
     let key = key.to_ne_bytes();
     let values = map.and_then(|map| map.lookup_percpu(&key, MapFlags::ANY).ok().flatten());
     values.unwrap_or_default()
+}
+
+/// Packets that the host dropped, by the names of the kernel's reasons.
+fn drops(object: &Object) -> Vec<(String, u64)> {
+    let Some(map) = object.maps().find(|map| map.name() == "drops") else {
+        return Vec::new();
+    };
+    let counts = map.keys().filter_map(|key| {
+        let counts = map.lookup_percpu(&key, MapFlags::ANY).ok().flatten()?;
+        let reason = u32::from_ne_bytes(key.try_into().ok()?);
+        Some((reason, counts.iter().map(|bytes| word(bytes, 0)).sum()))
+    });
+    let counts: BTreeMap<u32, u64> = counts.collect();
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let names = reasons();
+    let name = |reason| match names.get(&reason) {
+        Some(name) => name.clone(),
+        None => format!("reason {reason}"),
+    };
+    let named = counts
+        .into_iter()
+        .map(|(reason, count)| (name(reason), count));
+    named.collect()
+}
+
+/// `enum skb_drop_reason` of this kernel, without the prefix that all share.
+fn reasons() -> BTreeMap<u32, String> {
+    let types = Btf::from_vmlinux().ok();
+    let all = types
+        .as_ref()
+        .and_then(|types| types.type_by_name::<Enum<'_>>("skb_drop_reason"));
+    let members = all.iter().flat_map(|all| all.iter());
+    let named = members.filter_map(|member| {
+        let name = member.name?.to_string_lossy();
+        let short = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(&name);
+        Some((u32::try_from(member.value).ok()?, short.to_owned()))
+    });
+    named.collect()
 }
 
 /// What the programs took, if the kernel counts that
