@@ -27,12 +27,13 @@ use crate::event::{CaptureSummary, Event, EventBody, Note, Phase, PointId, Targe
 use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
-use crate::flow::Endpoint;
+use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::icmp::IcmpError;
 use crate::report::Report;
 use crate::segment::Segment;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
 use crate::time::Timestamp;
+use crate::turn::ServedTurn;
 use entrance::Seen;
 use shard::{Common, Shard, Sum};
 
@@ -176,7 +177,21 @@ impl Analyzer {
     pub fn observe(&mut self, event: Event) {
         match event.body {
             EventBody::FlowPhase(flow) => self.common.begin_phase(flow, event.at, event.phase),
+            EventBody::Turn(turn) => self.turn(&turn),
             _ => self.common.facts.observe(event),
+        }
+    }
+
+    /// Counts a turn, and keeps it until its exchange closes.
+    fn turn(&mut self, turn: &ServedTurn) {
+        let (counts, is_awaited) = self.common.expects(turn);
+        if counts {
+            self.common.facts.turns.take(turn);
+        }
+        let (flow, _) = FlowKey::new(Transport::Tcp, turn.remote, turn.local);
+        let share = flow.share(self.shards.len());
+        if let Some(shard) = self.shards.get_mut(share).filter(|_| is_awaited) {
+            shard.waiting.put(turn.clone());
         }
     }
 
@@ -265,6 +280,7 @@ impl SoFar {
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
+            waiting: sum.waiting,
             connections: seen.connections,
         })
     }

@@ -12,6 +12,7 @@ mod probes;
 mod queueing;
 mod quic;
 mod secured;
+mod served;
 mod sweep;
 mod tables;
 mod traced;
@@ -23,6 +24,8 @@ use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
+#[cfg(test)]
+pub(crate) use served::weigh;
 
 use crate::approach::Silent;
 use crate::cause::evidence::Measures;
@@ -41,6 +44,7 @@ use crate::report::{
     Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount,
 };
+use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::wait::WaitKind;
 
@@ -61,6 +65,8 @@ pub(crate) struct Evidence {
     pub(crate) facts: Facts,
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
+    /// Turns whose exchanges did not close among the packets.
+    pub(crate) waiting: Waiting,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
 }
@@ -68,7 +74,7 @@ pub(crate) struct Evidence {
 /// Concludes.
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
-    let (mut findings, mut notes) = weigh(&evidence, &is_from_packets);
+    let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings);
@@ -111,7 +117,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         sockets: tables::sockets(facts),
         live: live::sockets(&facts.live),
         calls: calls::calls(&facts.calls),
-        watch: watch::watch(&facts.turns),
+        watch: watch::watch(&facts.turns, &evidence.services),
         limits: limits::limits(facts),
         counters: tables::counters(facts),
         configuration: tables::configuration(facts),
@@ -183,6 +189,11 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
             for exchange in own::exchanges(&evidence.facts, target, endpoint) {
+                // Turns are taken in while we are observed only.
+                if evidence.facts.loads.is_observed(exchange.begin) {
+                    let turn = evidence.waiting.take(&exchange);
+                    service.served.take(&exchange, turn);
+                }
                 service.take(&[&exchange]);
             }
         }
@@ -190,7 +201,7 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
+fn weigh_all(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
     let mut fetches = Stretches::default();
     for service in evidence.services.values() {
@@ -229,14 +240,22 @@ fn weigh(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<R
                 from_packets.contains(&endpoint),
             ),
         };
+        notes.extend(served::remarks(&case, &service.served));
         for conclusion in service.rules.conclude(&case) {
-            match conclusion {
-                Conclusion::Nothing => {}
-                Conclusion::Note(remark) => notes.push(remark),
-                Conclusion::Finding(finding) if target == Some(TargetId::Twin) => {
-                    notes.push(twin_remark(&finding));
+            let finding = match conclusion {
+                Conclusion::Nothing => None,
+                Conclusion::Note(remark) => {
+                    notes.push(remark);
+                    None
                 }
-                Conclusion::Finding(finding) => findings.push(*finding),
+                Conclusion::Finding(finding) => {
+                    let weighed = served::weigh(*finding, &service.served);
+                    weighed.map_err(|remark| notes.push(remark)).ok()
+                }
+            };
+            match target {
+                Some(TargetId::Twin) => notes.extend(finding.as_ref().map(twin_remark)),
+                _ => findings.extend(finding),
             }
         }
     }

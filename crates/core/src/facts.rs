@@ -202,7 +202,6 @@ impl Facts {
             EventBody::Request(sample) => self.loads.sample(phase, sample),
             EventBody::Socket(sample) => self.socket(&sample),
             EventBody::LiveSocket(socket) => self.live.take(*socket),
-            EventBody::Turn(turn) => self.turns.take(&turn),
             EventBody::Watched(tally) => self.turns.tally = Some(tally),
             EventBody::SocketCall(call) => self.calls.take(&call),
             EventBody::Traced(tally) => self.calls.tally = Some(tally),
@@ -220,7 +219,7 @@ impl Facts {
                 }
             }
             // Told to the flow table.
-            EventBody::FlowPhase(_) => {}
+            EventBody::FlowPhase(_) | EventBody::Turn(_) => {}
         }
     }
 

@@ -41,6 +41,7 @@ mod quic;
 pub mod report;
 pub mod route;
 pub mod segment;
+mod served;
 mod service;
 mod slots;
 mod table;

@@ -39,7 +39,9 @@ pub use route::{
     Hop, HopAddress, HopLabel, HopState, HopTranslation, Route, RouteMtu, RouteNarrowing, RoutePath,
 };
 pub use sweep::{Sweep, SweepStep};
-pub use watch::{AskedService, Dropped, Throttled, Watch, WatchedService};
+pub use watch::{
+    AskedService, Disagreement, Dropped, JoinedTurns, Throttled, WaitSplit, Watch, WatchedService,
+};
 
 /// Version of the report's stable part.
 pub const SCHEMA: u32 = 1;

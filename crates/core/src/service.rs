@@ -13,6 +13,7 @@ use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshakes::Handshakes;
 use crate::histogram::Distribution;
 use crate::modes::Bands;
+use crate::served::Served;
 use crate::time::Timestamp;
 use crate::timeline::Timeline;
 pub(crate) use counts::{Counts, Shares};
@@ -24,6 +25,8 @@ pub(crate) struct Service {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
     pub(crate) timeline: Timeline,
+    /// Exchanges joined to what the server's kernel saw of them.
+    pub(crate) served: Served,
 }
 
 impl Service {
@@ -50,6 +53,7 @@ impl Service {
         self.ledger.merge(other.ledger);
         self.timeline.merge(other.timeline);
         self.rules.merge(other.rules);
+        self.served.merge(other.served);
     }
 }
 

@@ -26,6 +26,7 @@ Examples:
   lagtrace diagnose https://shop.example/
   lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
   lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap
+  lagtrace diagnose http://10.0.0.5/slow --server-netns shop
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
   lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
 pub(crate) struct Options {
@@ -46,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) load: Load,
     #[command(flatten)]
     pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) host: Host,
     #[command(flatten)]
     pub(crate) tls: Tls,
 }
@@ -104,6 +107,21 @@ pub(crate) struct Network {
     /// Use IPv6 only
     #[arg(short = '6', action = ArgAction::SetTrue)]
     pub(crate) ipv6: bool,
+}
+
+/// The server's host, where that is this one.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Server on this host")]
+pub(crate) struct Host {
+    /// Look for the server in this network namespace only: a name of `ip netns`, or a path
+    #[arg(long, value_name = "NAME|PATH", conflicts_with = "server_pid")]
+    pub(crate) server_netns: Option<String>,
+    /// Look for the server in the network namespace of process PID only
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) server_pid: Option<u32>,
+    /// Do not watch in the kernel what becomes of the requests at the server
+    #[arg(long)]
+    pub(crate) no_watch: bool,
 }
 
 /// Investigates and reports.

@@ -24,6 +24,7 @@ use crate::interrupt::Interrupt;
 mod configuration;
 mod experiments;
 mod feed;
+mod kernel;
 mod load;
 mod loaded_probes;
 mod observation;
@@ -47,6 +48,7 @@ use recorder::Recorder;
 /// compares with an earlier one.
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
+    server::check_place(options)?;
     let started = conclusion::now();
     let Some(mut investigation) = Investigation::begin(options, console)? else {
         return Ok(Outcome::Interrupted);

@@ -43,6 +43,7 @@ mod probes;
 mod quantity;
 mod route;
 mod score;
+mod served;
 mod sockets;
 mod stages;
 mod stream;
@@ -89,6 +90,7 @@ pub(crate) fn text(report: &Report, style: &Style) -> String {
     modes::write(&mut page, report);
     waits::write(&mut page, report);
     watch::write(&mut page, report);
+    served::write(&mut page, report);
     joined::write(&mut page, report);
     ladder::write(&mut page, report);
     experiments::write(&mut page, report);

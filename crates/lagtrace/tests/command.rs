@@ -10,6 +10,7 @@ mod command {
     mod corpus;
     mod exchanges;
     mod frames;
+    mod host_view;
     mod interrupts;
     mod lab;
     mod limits;

@@ -7,6 +7,7 @@ use hashbrown::hash_map::Entry;
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
+use crate::served::Served;
 use crate::service::Service;
 
 /// Servers with figures of their own; what is beyond counts nowhere.
@@ -55,6 +56,12 @@ impl Services {
     pub(super) fn get(&self, server: &Endpoint) -> Option<&Service> {
         let place = *self.places.get(server)?;
         self.list.get(place).map(|(_, service)| &**service)
+    }
+
+    /// What joining came to for the service at a place.
+    pub(super) fn served(&mut self, place: usize) -> Option<&mut Served> {
+        let service = self.list.get_mut(place);
+        service.map(|(_, service)| &mut service.served)
     }
 
     /// Will count the next one of the exchanges there, if it counts anywhere.

@@ -17,9 +17,11 @@ use crate::flow::{Direction, Endpoint, FlowKey, Transport};
 use crate::icmp::IcmpError;
 use crate::quic;
 use crate::segment::Segment;
+use crate::served::Waiting;
 use crate::service::Service;
 use crate::table::{Arrived, Table, Tallied};
 use crate::time::Timestamp;
+use crate::turn::ServedTurn;
 
 /// Flows whose phase is remembered.
 const MAX_FLOWS: usize = 1 << 20;
@@ -42,6 +44,8 @@ pub(super) struct Shard {
     pub(super) services: Services,
     pub(super) hosts: Hosts,
     pub(super) vantages: Vantages,
+    /// Turns of its flows whose exchanges did not close yet.
+    pub(super) waiting: Waiting,
     /// What closed and was not counted yet.
     closed: Closed,
     /// Whether somebody wants to see exchanges one by one.
@@ -58,6 +62,8 @@ pub(super) struct Sum {
     pub(super) vantages: Vantages,
     pub(super) hosts: Hosts,
     pub(super) tallied: Tallied,
+    /// Turns whose exchanges never closed: none while they may.
+    pub(super) waiting: Waiting,
 }
 
 /// Something that somebody wants to see.
@@ -165,6 +171,14 @@ impl Common {
         Some(server).filter(|_| counts && self.is_meant(server))
     }
 
+    /// Whether a turn counts, and whether its exchange is waited for: what a
+    /// target's kernel shows comes before the packets of the same time.
+    pub(super) fn expects(&self, turn: &ServedTurn) -> (bool, bool) {
+        let phase = self.phase(turn.remote, turn.local, turn.arrived);
+        let counts = phase == Phase::Baseline && self.is_meant(turn.local);
+        (counts, counts && !self.targets.is_empty())
+    }
+
     fn phase(&self, client: Endpoint, server: Endpoint, at: Timestamp) -> Phase {
         if self.phases.is_empty() {
             return Phase::Baseline;
@@ -217,6 +231,7 @@ impl Shard {
             connections: Table::new(hasher, max),
             hosts: Hosts::default(),
             vantages: Vantages::new(),
+            waiting: Waiting::default(),
             closed: Closed::default(),
             tells_exchanges: false,
             is_collecting,
@@ -283,6 +298,7 @@ impl Shard {
         let services = self.services.into_iter();
         sum.add_services(services.map(|(at, service)| (at, *service)));
         sum.add_rest(&self.vantages, self.hosts, tallied);
+        sum.waiting.merge(self.waiting);
     }
 
     pub(super) fn has_told(&self) -> bool {
@@ -322,6 +338,11 @@ impl Shard {
                 false => None,
             };
             self.services.take(place);
+            if let Some(place) = place
+                && let Some(served) = self.services.served(place)
+            {
+                served.take(exchange, self.waiting.take(exchange));
+            }
             if self.tells_exchanges {
                 let news = News::Exchange(Box::new(exchange.clone()));
                 self.told.push(Told { ordinal, news });

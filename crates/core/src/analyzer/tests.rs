@@ -1,4 +1,5 @@
 mod guessed;
+mod served;
 mod watched;
 
 use std::sync::{Arc, Mutex};

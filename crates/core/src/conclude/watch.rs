@@ -1,17 +1,21 @@
 //! What watching the kernel showed, as the report has it.
 
+use std::collections::BTreeMap;
+
+use super::served;
 use crate::facts::{ServiceTurns, Turns};
 use crate::flow::Endpoint;
 use crate::report::{
     AskedService, Dropped, Figures, Remark, Stage, Tally, Throttled, Watch, WatchedService,
 };
-use crate::turn::ServedTurn;
+use crate::service::Service;
+use crate::turn::{ServedTurn, WatchTally};
 
 /// What was watched; `None` where nothing was.
-pub(super) fn watch(turns: &Turns) -> Option<Watch> {
+pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Option<Watch> {
     let tally = turns.tally.as_ref()?;
     Some(Watch {
-        latency_ns: Figures::from(&tally.latency),
+        latency_ns: latency(turns, tally),
         connections: tally.connections,
         sampled_share: tally.sampled_share,
         lost_records: tally.lost_records,
@@ -34,12 +38,22 @@ pub(super) fn watch(turns: &Turns) -> Option<Watch> {
         services: turns
             .services
             .iter()
-            .map(|(&at, turns)| service(at, turns))
+            .map(|(&at, turns)| service(at, turns, services.get(&at)))
             .collect(),
     })
 }
 
-fn service(at: Endpoint, turns: &ServiceTurns) -> WatchedService {
+/// Of everything that was watched, or of what was told one by one.
+fn latency(turns: &Turns, tally: &WatchTally) -> Figures {
+    let mut all = tally.latency.clone();
+    if all.is_empty() {
+        let each = turns.services.values();
+        each.for_each(|service| all.merge(&service.latency));
+    }
+    Figures::from(&all)
+}
+
+fn service(at: Endpoint, turns: &ServiceTurns, whole: Option<&Service>) -> WatchedService {
     let stages = ServedTurn::STAGES.iter().zip(&turns.stages);
     WatchedService {
         service: at.to_string(),
@@ -69,6 +83,7 @@ fn service(at: Endpoint, turns: &ServiceTurns) -> WatchedService {
             count: turns.after_arrival,
             of: turns.holds,
         },
+        joined: whole.and_then(|whole| served::joined(&whole.served)),
     }
 }
 
@@ -102,14 +117,15 @@ pub(super) fn remarks(turns: &Turns) -> Vec<Remark> {
         say("watch-connections-lost", text);
     }
     if tally.sampled_share > 0.0 && tally.sampled_share < 1.0 {
-        say(
-            "watch-sampled",
-            format!(
-                "So many requests came that only {:.1} % of them were looked at one by one; the \
-                 latency of all of them is counted.",
-                tally.sampled_share * 100.0
-            ),
+        let counted = match tally.latency.is_empty() {
+            true => "",
+            false => "; the latency of all of them is counted",
+        };
+        let text = format!(
+            "So many requests came that only {:.1} % of them were looked at one by one{counted}.",
+            tally.sampled_share * 100.0
         );
+        say("watch-sampled", text);
     }
     list
 }

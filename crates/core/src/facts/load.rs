@@ -104,6 +104,12 @@ impl Loads {
             .any(|(begin, _, start)| *begin <= at && at <= start.end)
     }
 
+    /// Whether a load that was observed was running at this instant.
+    pub(crate) fn is_observed(&self, at: Timestamp) -> bool {
+        let mut observed = self.phases.iter().filter(|(_, _, start)| start.is_observed);
+        observed.any(|(begin, _, start)| *begin <= at && at <= start.end)
+    }
+
     pub(crate) fn cluster(&mut self, phase: Phase, cluster: LoadCluster) {
         let (slice, is_observed) = self.current(cluster.target, phase);
         let target = cluster.target;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, Stage, Tally};
+use crate::wait::WaitKind;
 
 /// What watching the kernel came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +59,52 @@ pub struct WatchedService {
     /// How often Nagle's algorithm held something back, and of those how often
     /// something had arrived when it let go.
     pub released_by_arrival: Tally,
+    /// The same turns beside what was measured elsewhere of the same requests;
+    /// `None` where nothing was, or none was found again.
+    #[serde(default)]
+    pub joined: Option<JoinedTurns>,
+}
+
+/// Requests that were measured elsewhere, by packets or their sender's own
+/// stamps, joined by connection and time to what the server's kernel saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedTurns {
+    /// How many of the requests that were measured there while the kernel was
+    /// watched.
+    pub exchanges: Tally,
+    /// The server's own time by packets, split by what its kernel saw of it.
+    pub waits: Vec<WaitSplit>,
+    /// Requests to which packets give more of the server's time than its host
+    /// took for all of them, by more than the error of both: it went by between
+    /// the host and where the packets were captured.
+    pub beyond: Disagreement,
+    /// Requests for which the host took longer than packets leave for it: the
+    /// path's share is overestimated.
+    pub within: Disagreement,
+}
+
+/// A kind of wait that packets give to the server, and the turns of those
+/// requests that had it for a millisecond or more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitSplit {
+    /// The kind.
+    pub wait: WaitKind,
+    /// How long by packets.
+    pub packets_ns: Figures,
+    /// How long at the host: from the whole request to the answer's first byte
+    /// for what lies before it, from there to the last one for what lies within.
+    pub host_ns: Figures,
+    /// Where the whole turn's time went, as in `WatchedService`.
+    pub stages: Vec<Stage>,
+}
+
+/// Where two views of the same requests disagree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disagreement {
+    /// How many of those that were joined.
+    pub exchanges: Tally,
+    /// By how much.
+    pub time_ns: Figures,
 }
 
 /// Another service that was asked while a request was being answered.

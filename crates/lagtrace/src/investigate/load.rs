@@ -7,6 +7,7 @@ use std::time::Duration;
 use lagtrace_core::event::{Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
 
+use super::kernel::Watching;
 use super::loaded_probes::LoadedProbes;
 use super::observation::Observation;
 use super::{Investigation, Site};
@@ -78,12 +79,16 @@ impl Investigation<'_> {
 
     fn observed_load(&mut self, plan: &mut Plan, unobserved: &Summary) -> Result<()> {
         self.start_capture();
-        plan.is_observed = self.recorder.is_some();
+        let watching = Watching::begin(self);
+        plan.is_observed = self.recorder.is_some() || watching.is_some();
         let observation = Observation::begin(self);
         let probes = LoadedProbes::begin(self.open_sites());
         let observed = self.run_load("observation", plan);
         self.feed.observe_all(probes.end());
         observation.end(self);
+        if let Some(watching) = watching {
+            watching.end(self);
+        }
         let observed = observed?;
         let text = match disturbance(unobserved, &observed) {
             Some(text) => text,

@@ -3,10 +3,12 @@
 use std::net::TcpStream;
 
 use lagtrace_core::flow::Endpoint;
-use lagtrace_sources::socket::foreign::{OwnFlow, Server, find_server};
+use lagtrace_sources::privilege::{HostError, NetworkNamespace};
+use lagtrace_sources::socket::foreign::{OwnFlow, Search, Server, find_server, find_server_in};
 
 use super::{Investigation, Site};
-use crate::failure::Result;
+use crate::diagnose::{Host, Options};
+use crate::failure::{Failure, Result};
 
 /// The step's name.
 const STEP: &str = "server";
@@ -17,12 +19,12 @@ impl Investigation<'_> {
         for index in 0..self.sites.len() {
             let site = &self.sites[index];
             let (connection, flow) = connect(site, self.options.load.timeout);
-            let search = find_server(site.target.endpoint(), flow);
+            let search = search(&self.options.host, site.target.endpoint(), flow)?;
             drop(connection);
             let id = site.target.id;
             match &search.server {
                 Some(server) => self.say(STEP, id, &describe(server)),
-                None => self.say(STEP, id, "not on this host"),
+                None => self.say(STEP, id, &nowhere(&self.options.host)),
             }
             for note in search.notes {
                 self.console.detail(&note.text);
@@ -31,6 +33,45 @@ impl Investigation<'_> {
             self.sites[index].server = search.server;
         }
         Ok(())
+    }
+}
+
+/// Fails early where the place that the user named is not there.
+pub(super) fn check_place(options: &Options) -> Result<()> {
+    named(&options.host).map(|_| ())
+}
+
+/// The namespace to look into, where one was named.
+fn named(host: &Host) -> Result<Option<NetworkNamespace>> {
+    let refused = |error: HostError, hint: &str| Failure::from(error).hint(hint);
+    if let Some(place) = &host.server_netns {
+        let hint = "`ip netns list` names them; a path is one such as /proc/PID/ns/net";
+        let namespace = NetworkNamespace::at(place);
+        return namespace.map(Some).map_err(|error| refused(error, hint));
+    }
+    let Some(pid) = host.server_pid else {
+        return Ok(None);
+    };
+    let hint = "its number in this host's own namespace: `pgrep NAME` there";
+    let namespace = NetworkNamespace::of(pid);
+    namespace.map(Some).map_err(|error| refused(error, hint))
+}
+
+fn search(host: &Host, target: Endpoint, flow: Option<OwnFlow>) -> Result<Search> {
+    Ok(match named(host)? {
+        Some(namespace) => find_server_in(namespace, target, flow),
+        None => find_server(target, flow),
+    })
+}
+
+/// That no end of our connection was found.
+fn nowhere(host: &Host) -> String {
+    match (&host.server_netns, host.server_pid) {
+        (Some(place), _) => format!("no connection of ours ends in the network namespace {place}"),
+        (_, Some(pid)) => {
+            format!("no connection of ours ends in process {pid}'s network namespace")
+        }
+        (None, None) => "not on this host".to_owned(),
     }
 }
 

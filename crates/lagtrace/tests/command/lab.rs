@@ -244,9 +244,14 @@ impl Lab {
         Some(Self { id: id.to_owned() })
     }
 
+    /// The namespace of the client or the server.
+    pub(super) fn namespace(&self, host: &str) -> String {
+        format!("lagtrace-{}-{host}", self.id)
+    }
+
     /// `lagtrace` on the client.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
-        let namespace = format!("lagtrace-{}-client", self.id);
+        let namespace = self.namespace("client");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace]);
         command.arg(program()).args(arguments);
@@ -254,7 +259,7 @@ impl Lab {
     }
 
     /// `lagtrace diagnose` on the client, as JSON.
-    fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
+    pub(super) fn diagnose(&self, url: &str, arguments: &[&str]) -> Run {
         run(self
             .command(&["diagnose", url, "--format", "json"])
             .args(arguments))

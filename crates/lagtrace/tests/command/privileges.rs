@@ -25,7 +25,11 @@ fn without_rights_the_diagnosis_goes_on() {
     assert_eq!(findings(&report), Vec::<&str>::new());
     assert!(report["exchanges"]["count"].as_u64().unwrap() > 0);
     let notes = notes(&report);
-    for id in ["not-measured-capture", "not-measured-probe"] {
+    for id in [
+        "not-measured-capture",
+        "not-measured-probe",
+        "not-measured-watch",
+    ] {
         assert!(notes.contains(&id), "{id}: {notes:?}");
     }
     assert!(run.stdout.contains("setcap"), "{run:#?}");

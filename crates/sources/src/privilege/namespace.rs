@@ -6,11 +6,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
+use rustix::fs::fstatfs;
 use rustix::thread::LinkNameSpaceType;
 
 use super::table::{self, TableFamily};
 use super::{Capability, HostError, read_bounded};
 use crate::netlink::{NetlinkProtocol, NetlinkSocket};
+
+/// Where `ip netns` binds the namespaces that it names.
+const NAMED: &str = "/run/netns";
+/// The file system of namespaces (`NSFS_MAGIC` in `include/uapi/linux/magic.h`).
+const NAMESPACES: u64 = 0x6e73_6673;
 
 /// A network namespace, held open so that it cannot be confused with a later
 /// one while this value lives.
@@ -37,6 +43,27 @@ impl NetworkNamespace {
     pub fn of(pid: u32) -> Result<Self, HostError> {
         let own = Self::own()?;
         Self::open(format!("/proc/{pid}/ns/net"), Some(own.id))
+    }
+
+    /// The namespace that `ip netns` knows by this name, or that is bound at
+    /// this path.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn at(name_or_path: &str) -> Result<Self, HostError> {
+        let path = match name_or_path.contains('/') {
+            true => name_or_path.to_owned(),
+            false => format!("{NAMED}/{name_or_path}"),
+        };
+        let own = Self::own()?;
+        let namespace = Self::open(path.clone(), Some(own.id))?;
+        let kind = fstatfs(&namespace.file).map(|system| u64::try_from(system.f_type));
+        match kind {
+            Ok(Ok(NAMESPACES)) => Ok(namespace),
+            _ => Err(HostError::Gone {
+                what: format!("a network namespace at {path}"),
+            }),
+        }
     }
 
     fn open(path: String, own: Option<u64>) -> Result<Self, HostError> {

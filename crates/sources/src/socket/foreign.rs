@@ -13,7 +13,7 @@ use crate::privilege::{HostError, NetworkNamespace};
 
 mod search;
 
-pub use search::find_server;
+pub use search::{find_server, find_server_in};
 
 /// At most this many listening sockets of one port are looked at.
 const MOST_LISTENERS: usize = 256;

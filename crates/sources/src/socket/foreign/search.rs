@@ -26,12 +26,7 @@ pub fn find_server(target: Endpoint, flow: Option<OwnFlow>) -> Search {
     for namespace in namespaces.by_ref() {
         match place(&namespace, target, flow) {
             Ok(Some(endpoint)) => {
-                let processes = owners(&namespace, endpoint, flow, &mut refusals);
-                search.server = Some(Server {
-                    namespace,
-                    endpoint,
-                    processes,
-                });
+                search.server = Some(server(namespace, endpoint, flow, &mut refusals));
                 break;
             }
             Ok(None) => {}
@@ -43,6 +38,37 @@ pub fn find_server(target: Endpoint, flow: Option<OwnFlow>) -> Search {
     refusals.entering = refusals.entering.or(namespaces.refusal);
     search.notes = refusals.notes(search.server.is_some());
     search
+}
+
+/// The same in one namespace, where somebody knows which.
+pub fn find_server_in(
+    namespace: NetworkNamespace,
+    target: Endpoint,
+    flow: Option<OwnFlow>,
+) -> Search {
+    let (mut search, mut refusals) = (Search::default(), Refusals::default());
+    match place(&namespace, target, flow) {
+        Ok(Some(endpoint)) => {
+            search.server = Some(server(namespace, endpoint, flow, &mut refusals));
+        }
+        Ok(None) => {}
+        Err(e) => refusals.entering = Some(e),
+    }
+    search.notes = refusals.notes(search.server.is_some());
+    search
+}
+
+fn server(
+    namespace: NetworkNamespace,
+    endpoint: Endpoint,
+    flow: Option<OwnFlow>,
+    refusals: &mut Refusals,
+) -> Server {
+    Server {
+        processes: owners(&namespace, endpoint, flow, refusals),
+        namespace,
+        endpoint,
+    }
 }
 
 /// What was refused on the way, each the first of its kind.

@@ -1,0 +1,369 @@
+//! What a server's kernel shows beside packets that were captured elsewhere.
+
+use core::time::Duration;
+
+use super::*;
+use crate::conclude::weigh;
+use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
+use crate::served::{Served, Waiting};
+use crate::turn::{Held, ServedTurn, Stage, WatchTally};
+use crate::wait::WaitKind;
+
+const SYN: TcpFlags = TcpFlags::SYN;
+const SYN_ACK: TcpFlags = TcpFlags::SYN.with(ACK);
+const EXCHANGES: i64 = 30;
+/// From one request to the next, in µs.
+const APART: i64 = 100_000;
+/// To the server, and the same back.
+const WAY: i64 = 4_000;
+/// The client's delayed acknowledgement.
+const DELAYED: i64 = 40_000;
+
+fn ends() -> [Endpoint; 2] {
+    [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 80)]
+        .map(|(address, port)| Endpoint::new(address.into(), port))
+}
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + micros * 1000)
+}
+
+/// Segments at the client, whose handshake shows the way.
+struct Wire {
+    list: Vec<Segment>,
+    next: [u32; 2],
+}
+
+impl Wire {
+    fn new() -> Self {
+        let mut wire = Self {
+            list: Vec::new(),
+            next: [100, 900],
+        };
+        for (micros, by_client, flags) in [
+            (-20_000, true, SYN),
+            (-20_000 + 2 * WAY, false, SYN_ACK),
+            (-19_990 + 2 * WAY, true, ACK),
+        ] {
+            wire.add(micros, by_client, flags, 0);
+        }
+        wire
+    }
+
+    fn add(&mut self, micros: i64, by_client: bool, flags: TcpFlags, payload_len: u32) {
+        let [client, server] = ends();
+        let (from, to, own) = match by_client {
+            true => (client, server, 0),
+            false => (server, client, 1),
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+        self.list.push(Segment {
+            at: at(micros),
+            number: self.list.len() as u64 + 1,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: self.next[own],
+            ack: if flags.contains(ACK) {
+                self.next[1 - own]
+            } else {
+                0
+            },
+            flags,
+            window: 60_000,
+            payload_len,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        });
+        self.next[own] += payload_len + u32::from(flags.contains(SYN));
+    }
+
+    /// A request, and its answer after `think` at the server, in one part or
+    /// in two small ones.
+    fn exchange(&mut self, begin: i64, think: i64, is_held: bool) {
+        let first = begin + 2 * WAY + think;
+        self.add(begin, true, ACK, 40);
+        self.add(first, false, ACK, 100);
+        let mut last = first;
+        if is_held {
+            self.add(first + DELAYED, true, ACK, 0);
+            last = first + DELAYED + 2 * WAY + 5;
+            self.add(last, false, ACK, 200);
+        }
+        self.add(last + 900, true, ACK, 0);
+    }
+}
+
+/// A turn that arrived at the server: when it was read, written and sent,
+/// each after `arrived`, and how long it was held.
+fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> ServedTurn {
+    let [client, server] = ends();
+    let total = Duration::from_micros(held as u64);
+    ServedTurn {
+        local: server,
+        remote: client,
+        program: None,
+        arrived: at(arrived),
+        entered: None,
+        delivered: at(arrived),
+        delivered_last: at(arrived),
+        read: Some(at(arrived + read)),
+        written: Some(at(arrived + written)),
+        written_last: Some(at(arrived + written)),
+        sent: at(arrived + sent[0]),
+        sent_last: at(arrived + sent[1]),
+        writes: 2,
+        held: Held {
+            times: u32::from(held > 0),
+            after_arrival: u32::from(held > 0),
+            total,
+            longest: total,
+        },
+        thread: None,
+        asked: None,
+    }
+}
+
+/// What comes of exchanges that took so long at the server by the packets,
+/// each with what its kernel shows.
+fn report(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn) -> Report {
+    told(think, is_held, turn, Vec::new())
+}
+
+fn told(think: i64, is_held: bool, turn: impl Fn(i64) -> ServedTurn, before: Vec<Event>) -> Report {
+    let [_, server] = ends();
+    let mut analyzer = Analyzer::new(Options {
+        targets: vec![(TargetId::Subject, server)],
+        ..Options::default()
+    });
+    before.into_iter().for_each(|event| analyzer.observe(event));
+    let mut wire = Wire::new();
+    for n in 0..EXCHANGES {
+        // As they are handed on: by when they began.
+        let turn = turn(n * APART + WAY);
+        let event = Event::here(
+            turn.arrived,
+            Phase::Baseline,
+            EventBody::Turn(Box::new(turn)),
+        );
+        analyzer.observe(event);
+        wire.exchange(n * APART, think, is_held);
+        for segment in wire.list.drain(..) {
+            analyzer.segment(&segment, b"");
+        }
+    }
+    let tally = EventBody::Watched(WatchTally::default());
+    analyzer.observe(Event::here(at(0), Phase::Baseline, tally));
+    analyzer.finish()
+}
+
+fn joined(report: &Report) -> Option<&JoinedTurns> {
+    let services = &report.watch.as_ref()?.services;
+    services.first()?.joined.as_ref()
+}
+
+fn only(report: &Report) -> &Finding {
+    assert_eq!(report.findings.len(), 1, "{:#?}", report.findings);
+    &report.findings[0]
+}
+
+fn kernel_trace(finding: &Finding) -> Vec<(bool, &str)> {
+    let traces = finding.evidence.iter();
+    let traces = traces.filter(|piece| piece.kind == EvidenceKind::KernelTrace);
+    traces
+        .map(|piece| (piece.shows_mechanism, piece.text.as_str()))
+        .collect()
+}
+
+fn notes(report: &Report) -> Vec<&str> {
+    let ids = report.notes.iter().map(|note| note.id.as_str());
+    ids.filter(|id| id.starts_with("host-")).collect()
+}
+
+/// The program thought for `think`, and its answer left at once.
+fn thought(arrived: i64, think: i64) -> ServedTurn {
+    turn(arrived, 50, think, [think, think], 0)
+}
+
+#[test]
+fn what_the_packets_call_held_the_kernel_splits_and_proves() {
+    let held = DELAYED + 2 * WAY;
+    let report = report(700, true, |arrived| {
+        turn(arrived, 50, 700, [700, 700 + held], held)
+    });
+    let finding = only(&report);
+    assert_eq!(
+        (finding.cause.as_str(), finding.verdict),
+        ("nagle-delayed-ack", Verdict::Proven)
+    );
+    let joined = joined(&report).expect("joined");
+    assert_eq!(joined.exchanges.count, EXCHANGES as u64);
+    assert_eq!(joined.waits.len(), 1, "{joined:#?}");
+    let micros = joined.waits[0].stages[Stage::Held as usize].time_ns.p50 / 1000;
+    assert!(micros.abs_diff(held as u64) < 10, "{micros}");
+    let said = kernel_trace(finding);
+    let split = said.last().expect("a split");
+    assert!(
+        split.0 && split.1.contains("48.0 ms held by Nagle's algorithm"),
+        "{said:#?}"
+    );
+    assert_eq!(notes(&report), [""; 0]);
+    // These packets are a capture's.
+    assert!(
+        finding
+            .evidence
+            .iter()
+            .any(|piece| !piece.packets.is_empty())
+    );
+}
+
+#[test]
+fn what_the_program_took_is_proven_by_its_kernel() {
+    let report = report(40_000, false, |arrived| thought(arrived, 40_000));
+    let finding = only(&report);
+    assert_eq!(
+        (finding.cause.as_str(), finding.verdict),
+        ("server-think", Verdict::Proven)
+    );
+    assert_eq!(notes(&report), [""; 0]);
+    let joined = joined(&report).expect("joined");
+    assert_eq!(
+        (joined.beyond.exchanges.count, joined.within.exchanges.count),
+        (0, 0)
+    );
+}
+
+#[test]
+fn what_the_host_did_not_take_is_not_said_of_it() {
+    let report = report(40_000, false, |arrived| thought(arrived, 100));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.cause != "server-think")
+    );
+    assert_eq!(notes(&report), ["host-answered-sooner", "host-contradicts"]);
+    let beyond = joined(&report).expect("joined").beyond;
+    assert_eq!(beyond.exchanges.count, EXCHANGES as u64);
+    assert!(
+        (39_000_000..40_000_000).contains(&beyond.time_ns.p50),
+        "{beyond:?}"
+    );
+}
+
+#[test]
+fn what_its_kernel_kept_is_not_the_programs() {
+    let report = report(40_000, false, |arrived| {
+        turn(arrived, 50, 300, [40_000, 40_000], 0)
+    });
+    let finding = only(&report);
+    assert_eq!(
+        (finding.cause.as_str(), finding.verdict),
+        ("server-think", Verdict::Possible)
+    );
+    assert_eq!(finding.candidates[0].cause, "cork-hold");
+}
+
+#[test]
+fn another_connections_turns_are_not_joined() {
+    let [client, _] = ends();
+    let report = report(40_000, false, |arrived| ServedTurn {
+        remote: Endpoint::new(client.addr, client.port + 1),
+        ..thought(arrived, 100)
+    });
+    assert_eq!(only(&report).verdict, Verdict::Strong);
+    assert_eq!(kernel_trace(only(&report)), []);
+    assert_eq!(joined(&report), None);
+    assert_eq!(notes(&report), ["host-unmatched"]);
+}
+
+#[test]
+fn another_times_turns_are_not_joined() {
+    let report = report(40_000, false, |arrived| thought(arrived + APART / 2, 100));
+    assert_eq!(only(&report).verdict, Verdict::Strong);
+    assert_eq!(joined(&report), None);
+}
+
+/// An exchange that began at 0 and took so long at the server.
+fn exchange(think: i64) -> Exchange {
+    let mut wire = Wire::new();
+    wire.exchange(0, think, false);
+    let seen = Arc::new(Mutex::new(None));
+    let sink = Arc::clone(&seen);
+    let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
+        *sink.lock().expect("one thread") = Some(exchange.clone());
+    }));
+    for segment in &wire.list {
+        analyzer.segment(segment, b"");
+    }
+    analyzer.finish();
+    let exchange = seen.lock().expect("one thread").take();
+    exchange.expect("an exchange")
+}
+
+/// Two turns within one exchange: which of them is its own cannot be told.
+#[test]
+fn turns_that_share_an_exchange_are_not_joined() {
+    let exchange = exchange(40_000);
+    let mut waiting = Waiting::default();
+    waiting.put(thought(WAY, 10_000));
+    waiting.put(thought(WAY + 20_000, 10_000));
+    assert_eq!(waiting.take(&exchange), None);
+    let mut waiting = Waiting::default();
+    waiting.put(thought(WAY, 10_000));
+    waiting.put(thought(WAY + APART, 10_000));
+    assert_eq!(waiting.take(&exchange), Some(thought(WAY, 10_000)));
+    assert_eq!(waiting.take(&exchange), None);
+}
+
+/// The server's own device is behind its network stack: what its queue takes
+/// is the server's although its kernel had sent the answer.
+#[test]
+fn what_a_device_keeps_is_not_taken_back() {
+    let thinking = report(40_000, false, |arrived| thought(arrived, 40_000));
+    let mut finding = only(&thinking).clone();
+    let mut served = Served::default();
+    for _ in 0..EXCHANGES {
+        served.take(&exchange(40_000), Some(thought(WAY, 100)));
+    }
+    assert!(weigh(finding.clone(), &served).is_err());
+    finding.waits.push(WaitKind::RoundTrip);
+    assert!(weigh(finding, &served).is_ok());
+}
+
+#[test]
+fn a_turn_outside_the_baseline_counts_nowhere() {
+    let [client, server] = ends();
+    let (flow, _) = FlowKey::new(Transport::Tcp, client, server);
+    let warm_up = Event::here(at(-50_000), Phase::WarmUp, EventBody::FlowPhase(flow));
+    let report = told(
+        40_000,
+        false,
+        |arrived| thought(arrived, 40_000),
+        vec![warm_up],
+    );
+    assert_eq!(report.findings.len(), 0, "{:#?}", report.findings);
+    assert_eq!(report.watch.expect("watched").services.len(), 0);
+}
+
+#[test]
+fn a_quick_server_and_its_kernel_agree() {
+    let report = report(300, false, |arrived| thought(arrived, 300));
+    assert_eq!(report.findings.len(), 0, "{:#?}", report.findings);
+    assert_eq!(notes(&report), [""; 0]);
+    assert_eq!(
+        joined(&report).expect("joined").exchanges.count,
+        EXCHANGES as u64
+    );
+}
+
+/// The handshake was slow: the path is given more than it takes.
+#[test]
+fn what_the_path_is_given_too_much_of_is_said() {
+    let report = report(0, false, |arrived| {
+        // It came and went sooner than half of the round trip that was measured.
+        thought(arrived - 3_000, 6_000)
+    });
+    assert_eq!(notes(&report), ["host-took-longer"]);
+    assert_eq!(report.findings.len(), 0, "{:#?}", report.findings);
+}

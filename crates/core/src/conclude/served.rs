@@ -1,0 +1,265 @@
+//! Findings held against what the server's own kernel saw of the same
+//! exchanges, and what is to be said where the two disagree.
+
+use crate::cause::Case;
+use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
+use crate::cause::tally::Tally;
+use crate::report::{
+    Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
+    Tally as Count, Verdict, WaitSplit,
+};
+use crate::served::{KINDS, Served, Split};
+use crate::turn::ServedTurn;
+use crate::wait::{Owner, WaitKind};
+
+/// Stages that make up so much of what the packets show are what it is.
+const EXPLAINED: f64 = 0.8;
+/// A host that took less than this part of what the packets give it did not
+/// take it: most of it went by elsewhere.
+const CONTRADICTED: f64 = 0.5;
+/// Stages that pass until an answer is written.
+const BEFORE_THE_ANSWER: [&str; 6] = [
+    "backlog",
+    "stack",
+    "unread",
+    "run-queue",
+    "program",
+    "waiting",
+];
+/// Smaller parts are not worth a word.
+const WORTH_SAYING: f64 = 0.02;
+
+/// What the joined exchanges are in the report; `None` where none was joined.
+pub(super) fn joined(served: &Served) -> Option<JoinedTurns> {
+    (served.exchanges > 0).then(|| JoinedTurns {
+        exchanges: Count {
+            count: served.exchanges,
+            of: served.offered,
+        },
+        waits: served.splits().map(|(kind, of)| split(kind, of)).collect(),
+        beyond: disagreement(&served.beyond, served.exchanges),
+        within: disagreement(&served.within, served.exchanges),
+    })
+}
+
+fn split(wait: WaitKind, split: &Split) -> WaitSplit {
+    let stages = ServedTurn::STAGES.iter().zip(&split.stages);
+    WaitSplit {
+        wait,
+        packets_ns: Figures::from(&split.packets),
+        host_ns: Figures::from(&split.host),
+        stages: stages
+            .map(|(name, took)| Stage {
+                name: (*name).to_owned(),
+                time_ns: Figures::from(took),
+            })
+            .collect(),
+    }
+}
+
+fn disagreement(tally: &Tally, of: u64) -> Disagreement {
+    Disagreement {
+        exchanges: Count {
+            count: tally.affected,
+            of,
+        },
+        time_ns: Figures::from(&tally.saved),
+    }
+}
+
+/// Adds to a finding what the server's kernel shows of the waits that it is
+/// about.
+///
+/// # Errors
+/// What is to be said instead, where that shows that they were not the server's.
+pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Remark> {
+    let splits = || {
+        let meant = |(kind, _): &(WaitKind, &Split)| finding.waits.contains(kind);
+        let many = |(_, split): &(WaitKind, &Split)| split.packets.count() >= REPEATS;
+        served.splits().filter(meant).filter(many)
+    };
+    // A device's queue behind its network stack is the server's too, and its
+    // finding says so: it is about the way as well.
+    let is_stacks = finding.waits.iter().all(|kind| KINDS.contains(kind));
+    let is_servers = finding.culprit == Owner::Server && is_stacks;
+    let is_contradicted = |split: &Split| split.host_share() < CONTRADICTED;
+    if is_servers && splits().all(|(_, split)| is_contradicted(split)) {
+        let said: Vec<_> = splits().map(|(kind, split)| text(kind, split)).collect();
+        if !said.is_empty() {
+            return Err(withheld(&finding, &said.join("; ")));
+        }
+    }
+    let stages = mechanism(&finding);
+    let (mut shown, mut unseen) = (Vec::new(), None);
+    for (kind, split) in splits() {
+        let is_explained = split.share(stages) >= EXPLAINED && split.host_share() >= EXPLAINED;
+        let text = text(kind, split);
+        shown.push(
+            match is_explained && !stages.is_empty() {
+                true => Evidence::mechanism(EvidenceKind::KernelTrace, text),
+                false => Evidence::circumstance(EvidenceKind::KernelTrace, text),
+            }
+            .count(split.packets.count()),
+        );
+        if finding.cause == "server-think" && split.share(stages) < CONTRADICTED {
+            unseen = unsent(split);
+        }
+    }
+    finding.evidence.extend(shown);
+    match unseen {
+        // The server's, but not its program's.
+        Some(candidate) => {
+            finding.verdict = Verdict::Possible;
+            finding.candidates.insert(0, candidate);
+        }
+        None if judge(&finding.evidence, 0, true) == Verdict::Proven => {
+            finding.verdict = Verdict::Proven;
+        }
+        None => {}
+    }
+    Ok(finding)
+}
+
+fn withheld(finding: &Finding, said: &str) -> Remark {
+    let text = format!(
+        "{}: {} is not said of it although the packets alone would show it: {said}. The rest went \
+         by between the server's network stack and where the packets were captured.",
+        finding.service, finding.cause
+    );
+    remark("host-contradicts", text)
+}
+
+/// The stages that are what a cause of the server's says; none where they
+/// would only fit.
+fn mechanism(finding: &Finding) -> &'static [&'static str] {
+    if finding.culprit != Owner::Server {
+        return &[];
+    }
+    match finding.cause.as_str() {
+        "nagle-delayed-ack" | "nagle-round-trip" => &["held"],
+        "server-think" => &BEFORE_THE_ANSWER,
+        "server-pause" => &["program", "waiting", "run-queue"],
+        "worker-saturation" | "socket-queue-dwell" => &["unread"],
+        "cpu-quota" => &["run-queue"],
+        "softirq-backlog" => &["backlog"],
+        "packet-filter-cost" => &["stack"],
+        "cork-hold" => &["sending"],
+        _ => &[],
+    }
+}
+
+/// Written answers that their kernel kept, and not by Nagle's algorithm.
+fn unsent(split: &Split) -> Option<Candidate> {
+    (split.share(&["sending"]) >= EXPLAINED).then(|| Candidate {
+        cause: "cork-hold".to_owned(),
+        because: "its program had written the answers, and its kernel kept them".to_owned(),
+        decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
+    })
+}
+
+/// What both show of one kind of wait, means over the same exchanges.
+fn text(kind: WaitKind, split: &Split) -> String {
+    let what = match kind {
+        WaitKind::ServerThink => "silent",
+        WaitKind::ServerPause => "pausing",
+        _ => "holding its answers back",
+    };
+    let packets = split.packets.mean().unwrap_or_default();
+    let named = ServedTurn::STAGES.iter().zip(&split.stages);
+    let mut parts: Vec<_> = named
+        .map(|(name, stage)| (stage.mean().unwrap_or_default(), meaning(name)))
+        .filter(|(mean, _)| mean.as_secs_f64() >= packets.as_secs_f64() * WORTH_SAYING)
+        .collect();
+    parts.sort_by_key(|(mean, _)| core::cmp::Reverse(*mean));
+    let parts: Vec<_> = parts
+        .into_iter()
+        .map(|(mean, meaning)| format!("{} {meaning}", human(mean)))
+        .collect();
+    let whole = match parts.is_empty() {
+        true => format!("{} in all", human(split.host.mean().unwrap_or_default())),
+        false => parts.join(", "),
+    };
+    format!(
+        "of {} (mean of {} requests) that the packets show the server {what}, its kernel shows \
+         {whole}",
+        human(packets),
+        split.packets.count(),
+    )
+}
+
+fn meaning(stage: &str) -> &str {
+    match stage {
+        "backlog" => "waiting for its network stack",
+        "stack" => "on the way through its network stack",
+        "unread" => "unread in the socket's queue",
+        "run-queue" => "with the program's thread ready and without a processor",
+        "program" => "in the program",
+        "waiting" => "with the program's thread asleep",
+        "held" => "held by Nagle's algorithm",
+        "sending" => "written and not sent",
+        other => other,
+    }
+}
+
+/// What packets and kernel disagree on, and exchanges that were not found.
+pub(super) fn remarks(case: &Case<'_>, served: &Served) -> Vec<Remark> {
+    let is_told =
+        |tally: &Tally| evidence::is_material(case, tally) && evidence::recurs(case, tally);
+    let mut list = Vec::new();
+    if is_told(&served.beyond) {
+        list.push(remark("host-answered-sooner", beyond(case, served)));
+    }
+    if is_told(&served.within) {
+        list.push(remark("host-took-longer", within(case, served)));
+    }
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    let turns = turns.map_or(0, |turns| turns.turns);
+    if case.target.is_some() && served.exchanges == 0 && turns >= REPEATS {
+        list.push(remark("host-unmatched", unmatched(case, turns)));
+    }
+    list
+}
+
+fn beyond(case: &Case<'_>, served: &Served) -> String {
+    let tally = &served.beyond;
+    format!(
+        "{}: packets and the server's kernel disagree in {} of {} requests. Its host had sent the \
+         whole answer {} (median) sooner than the packets have it, both by one clock. That time \
+         went by between the server's network stack and where the packets were captured (a \
+         device's queue, a virtual switch, the path), and the packets alone would call it the \
+         server's.",
+        case.endpoint,
+        tally.affected,
+        served.exchanges,
+        median(&tally.saved),
+    )
+}
+
+fn within(case: &Case<'_>, served: &Served) -> String {
+    let tally = &served.within;
+    format!(
+        "{}: packets and the server's kernel disagree in {} of {} requests. Its host took {} \
+         (median) longer than the packets leave for it, both by one clock: the round trip is \
+         overestimated, and {} of the time that goes to the path is the server's.",
+        case.endpoint,
+        tally.affected,
+        served.exchanges,
+        median(&tally.saved),
+        percent(tally.cost.likely as f64 / case.ledger.total().max(1) as f64),
+    )
+}
+
+fn unmatched(case: &Case<'_>, turns: u64) -> String {
+    format!(
+        "{}: its kernel was watched, and none of the {turns} requests that it timed could be \
+         joined to packets or stamps of the same connection and time.",
+        case.endpoint,
+    )
+}
+
+fn remark(id: &str, text: String) -> Remark {
+    Remark {
+        id: id.to_owned(),
+        text,
+    }
+}

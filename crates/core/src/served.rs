@@ -1,0 +1,182 @@
+//! Exchanges joined to their turns: the time that packets give to the server,
+//! split by what its own kernel saw of it.
+//!
+//! Packets and turns are stamped on one host's clock, at two places: where the
+//! packets were captured, and in the server's network stack. What the packets
+//! call the server's lies between a request's arrival there and its answer's
+//! leaving, which the kernel stamps too: so the two must agree, or the time
+//! went by between the two places. Only sums are kept.
+
+mod waiting;
+
+use core::time::Duration;
+
+pub(crate) use waiting::Waiting;
+
+use crate::cause::evidence::MATERIAL_TIME;
+use crate::cause::tally::{Cost, Tally};
+use crate::exchange::{Exchange, Outcome};
+use crate::histogram::Distribution;
+use crate::time::Timestamp;
+use crate::turn::ServedTurn;
+use crate::wait::{Bound, Wait, WaitKind};
+
+/// What packets show as the server's own time.
+pub(crate) const KINDS: [WaitKind; 3] = [
+    WaitKind::ServerThink,
+    WaitKind::ServerPause,
+    WaitKind::ResponseHeld,
+];
+/// Shorter waits are not worth splitting; and a request that took longer to
+/// arrive has its client's time in the turn's stages.
+const NOTABLE: Duration = Duration::from_millis(1);
+/// Less than what matters is no disagreement: a busy host may need that long
+/// from its device to its sockets. What the waits' own bounds say comes on top.
+const LEAST_DISAGREEMENT: Duration = MATERIAL_TIME;
+/// Both ends of the server's time are inferred from the round trip.
+const INFERRED_ENDS: u32 = 2;
+
+/// What joining came to for one service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served {
+    /// Exchanges that were measured while turns were taken in.
+    pub(crate) offered: u64,
+    /// Of those, the ones with exactly one turn.
+    pub(crate) exchanges: u64,
+    splits: [Split; KINDS.len()],
+    /// What packets give the server beyond the time in which its host had
+    /// answered.
+    pub(crate) beyond: Tally,
+    /// What the host took beyond all that packets leave for it.
+    pub(crate) within: Tally,
+}
+
+/// One kind of wait and the turns of those exchanges that had to wait so.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Split {
+    /// How long the packets show it.
+    pub(crate) packets: Distribution,
+    /// How long the same took at the host: until the answer's first byte left
+    /// for what lies before it, from there to its last for what lies within.
+    pub(crate) host: Distribution,
+    /// As [`ServedTurn::STAGES`] names them, of the whole turn.
+    pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+}
+
+impl Served {
+    /// An exchange, and the turn within it if that was seen; one without a
+    /// whole answer does not count.
+    pub(crate) fn take(&mut self, exchange: &Exchange, turn: Option<ServedTurn>) {
+        if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
+            return;
+        }
+        self.offered += 1;
+        if let Some(turn) = turn {
+            self.exchanges += 1;
+            self.compare(exchange, &turn);
+            self.split(exchange, &turn);
+        }
+    }
+
+    fn split(&mut self, exchange: &Exchange, turn: &ServedTurn) {
+        let Some(stages) = turn.stages() else { return };
+        if turn.delivered_last.since(turn.delivered) >= NOTABLE {
+            return;
+        }
+        for (kind, split) in KINDS.into_iter().zip(&mut self.splits) {
+            let packets = waited(exchange, |wait| wait.kind == kind);
+            if packets >= NOTABLE {
+                split.packets.record(packets);
+                split.host.record(at_host(kind, turn));
+                for (all, took) in split.stages.iter_mut().zip(stages) {
+                    all.record(took);
+                }
+            }
+        }
+    }
+
+    /// Holds the server's time by packets against the host's.
+    fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn) {
+        let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
+        let host = turn.sent_last.since(was_whole(turn));
+        let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
+        let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
+        let room = exchange.latency().saturating_sub(travel);
+        let beyond = packets.saturating_sub(host);
+        let within = host.saturating_sub(room);
+        for (excess, tally) in [(beyond, &mut self.beyond), (within, &mut self.within)] {
+            if excess > error {
+                tally.add(exchange, Cost::exactly(excess), Duration::ZERO);
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.exchanges += other.exchanges;
+        for (split, other) in self.splits.iter_mut().zip(other.splits) {
+            split.merge(other);
+        }
+        self.beyond.merge(other.beyond);
+        self.within.merge(other.within);
+    }
+
+    /// The kinds of wait that exchanges had, each with its turns.
+    pub(crate) fn splits(&self) -> impl Iterator<Item = (WaitKind, &Split)> {
+        let all = KINDS.into_iter().zip(&self.splits);
+        all.filter(|(_, split)| !split.packets.is_empty())
+    }
+}
+
+impl Split {
+    fn merge(&mut self, other: Self) {
+        self.packets.absorb(other.packets);
+        self.host.absorb(other.host);
+        for (stage, other) in self.stages.iter_mut().zip(other.stages) {
+            stage.absorb(other);
+        }
+    }
+
+    /// The part of the packets' time that these stages are; may exceed 1, as
+    /// stages are those of the whole turn.
+    pub(crate) fn share(&self, names: &[&str]) -> f64 {
+        let stages = ServedTurn::STAGES.iter().zip(&self.stages);
+        let named = stages.filter(|(name, _)| names.contains(name));
+        let sum: u128 = named.map(|(_, stage)| stage.sum_ns()).sum();
+        sum as f64 / self.packets.sum_ns().max(1) as f64
+    }
+
+    /// The part of it that the host took in all.
+    pub(crate) fn host_share(&self) -> f64 {
+        self.host.sum_ns() as f64 / self.packets.sum_ns().max(1) as f64
+    }
+}
+
+fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
+    match kind {
+        WaitKind::ServerThink => turn.sent.since(was_whole(turn)),
+        _ => turn.sent_last.since(turn.sent),
+    }
+}
+
+/// When the host had the whole request, if its last byte took as long to TCP as
+/// its first did.
+fn was_whole(turn: &ServedTurn) -> Timestamp {
+    turn.arrived + turn.delivered_last.since(turn.delivered)
+}
+
+fn waited(exchange: &Exchange, is_meant: impl Fn(&Wait) -> bool) -> Duration {
+    let meant = exchange.waits.iter().filter(|wait| is_meant(wait));
+    meant
+        .map(Wait::duration)
+        .fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// The most that an end of a wait may be off.
+fn inferred(waits: &[Wait]) -> Duration {
+    let errors = waits.iter().filter_map(|wait| match wait.bound {
+        Bound::Inferred(error) => Some(error),
+        Bound::Observed => None,
+    });
+    errors.max().unwrap_or_default()
+}

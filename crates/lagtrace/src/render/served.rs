@@ -1,0 +1,172 @@
+//! Requests as packets show them, beside what the server's kernel saw of them.
+
+use lagtrace_core::report::{Disagreement, JoinedTurns, Report, WaitSplit};
+use lagtrace_core::wait::WaitKind;
+
+use super::page::{Page, Tone};
+use super::quantity;
+use super::table::{Align, Table, plain};
+
+/// Writes it below what was watched; nothing where nothing was joined.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let services = report.watch.iter().flat_map(|watch| &watch.services);
+    for service in services {
+        if let Some(joined) = &service.joined {
+            page.blank();
+            page.paragraph(2, Tone::Plain, &what(&service.service, joined));
+            if !joined.waits.is_empty() {
+                page.table(2, &table(&joined.waits));
+            }
+        }
+    }
+}
+
+fn what(service: &str, joined: &JoinedTurns) -> String {
+    let requests = joined.exchanges;
+    format!(
+        "{service}: {} of {} requests found again in the kernel by connection and time. {}",
+        quantity::count(requests.count),
+        quantity::count(requests.of),
+        agreement(joined),
+    )
+}
+
+fn agreement(joined: &JoinedTurns) -> String {
+    let sentence = |of: &Disagreement, what: &str| {
+        (of.exchanges.count > 0).then(|| {
+            format!(
+                "In {} the host {what} ({}, median).",
+                quantity::count(of.exchanges.count),
+                quantity::duration(of.time_ns.p50)
+            )
+        })
+    };
+    let beyond = sentence(&joined.beyond, "had answered sooner than the packets say");
+    let within = sentence(&joined.within, "took longer than the packets leave for it");
+    let parts: Vec<_> = beyond.into_iter().chain(within).collect();
+    match parts.is_empty() {
+        true => "Packets and kernel agree on the server's time in all of them.".to_owned(),
+        false => parts.join(" "),
+    }
+}
+
+/// Means over the requests that had each kind of wait.
+fn table(waits: &[WaitSplit]) -> Table {
+    let names = waits.first().into_iter().flat_map(|wait| &wait.stages);
+    let mut columns = vec![
+        (Align::Left, "mean"),
+        (Align::Right, "requests"),
+        (Align::Right, "by packets"),
+        (Align::Right, "at the host"),
+    ];
+    columns.extend(names.map(|stage| (Align::Right, stage.name.as_str())));
+    let mut table = Table::new(&columns);
+    for wait in waits {
+        let mut row = vec![
+            plain(words(wait.wait)),
+            plain(quantity::count(wait.packets_ns.count)),
+            plain(quantity::duration(wait.packets_ns.mean)),
+            plain(quantity::duration(wait.host_ns.mean)),
+        ];
+        let stages = wait.stages.iter();
+        row.extend(stages.map(|stage| plain(quantity::duration(stage.time_ns.mean))));
+        table.row(row);
+    }
+    table
+}
+
+fn words(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::ServerThink => "before the response",
+        WaitKind::ServerPause => "pauses within it",
+        _ => "held for an ACK",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lagtrace_core::report::{Figures, Stage, Tally, Watch, WatchedService};
+
+    use super::*;
+    use crate::render::Style;
+
+    fn of(mean: u64, count: u64) -> Figures {
+        Figures {
+            count,
+            mean,
+            p50: mean,
+            ..Figures::default()
+        }
+    }
+
+    fn letter(beyond: u64) -> String {
+        let stages = [("unread", 200_000), ("held", 43_800_000)];
+        let wait = WaitSplit {
+            wait: WaitKind::ResponseHeld,
+            packets_ns: of(44_000_000, 480),
+            host_ns: of(43_900_000, 480),
+            stages: stages
+                .map(|(name, mean)| Stage {
+                    name: name.to_owned(),
+                    time_ns: of(mean, 480),
+                })
+                .into(),
+        };
+        let joined = JoinedTurns {
+            exchanges: Tally {
+                count: 480,
+                of: 500,
+            },
+            waits: vec![wait],
+            beyond: Disagreement {
+                exchanges: Tally {
+                    count: beyond,
+                    of: 480,
+                },
+                time_ns: of(2_000_000, beyond),
+            },
+            within: Disagreement::default(),
+        };
+        let service = WatchedService {
+            service: "10.0.0.2:80".to_owned(),
+            joined: Some(joined),
+            ..WatchedService::default()
+        };
+        let report = Report {
+            watch: Some(Watch {
+                services: vec![service],
+                ..Watch::default()
+            }),
+            ..Report::default()
+        };
+        let mut page = Page::new(&Style {
+            width: 100,
+            color: false,
+            verbose: false,
+        });
+        write(&mut page, &report);
+        page.finish()
+    }
+
+    #[test]
+    fn both_views_stand_side_by_side() {
+        let text = letter(0);
+        for part in [
+            "480 of 500 requests found again in the kernel",
+            "agree on the server's time in all of them",
+            "held for an ACK",
+            "44.0 ms",
+            "43.8 ms",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_disagreement_is_said() {
+        let text = letter(60);
+        let said = "In 60 the host had answered sooner than the packets say (2.00 ms, median).";
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(said), "{text}");
+    }
+}
