@@ -353,7 +353,9 @@ static __noinline int end(struct trace_event_raw_sys_exit *ctx)
 	socket = socket_of(call->fd);
 	/* Another thread may have closed it, and opened another one. */
 	if (socket && call->inode == BPF_CORE_READ(socket, file, f_inode, i_ino)) {
-		note_socket(call, socket);
+		/* An option changes neither its ends nor its state. */
+		if (call->kind != CALL_SETSOCKOPT)
+			note_socket(call, socket);
 		if (standing(call, BPF_CORE_READ(socket, sk), &call->after))
 			call->flags |= CALL_HAS_AFTER;
 	}

@@ -466,6 +466,16 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "live")]
+    #[test]
+    fn a_containers_own_group_stands_above_those_within() {
+        let own = format!("/system.slice/docker-{ID}.scope");
+        for path in [own.clone(), format!("{own}/init"), format!("{own}/a/b")] {
+            assert_eq!(own_part(&path, ID).as_deref(), Some(own.as_str()), "{path}");
+        }
+        assert_eq!(own_part("/system.slice", ID), None);
+    }
+
     #[test]
     fn what_begins_several_is_refused() {
         let other = format!("4fa{}", &ID[3..].replace('6', "7"));
