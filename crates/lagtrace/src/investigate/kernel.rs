@@ -135,6 +135,8 @@ impl Watching {
             .observe_now(EventBody::Watched(WatchTally {
                 // Of ours alone, which are told one by one.
                 latency: Distribution::default(),
+                // Those are of the ports in all namespaces.
+                drops: Vec::new(),
                 connections: u64::try_from(used.len()).unwrap_or(u64::MAX),
                 ..seen.standing.tally
             }));

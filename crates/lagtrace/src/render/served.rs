@@ -52,14 +52,16 @@ fn agreement(joined: &JoinedTurns) -> String {
 
 /// Means over the requests that had each kind of wait.
 fn table(waits: &[WaitSplit]) -> Table {
-    let names = waits.first().into_iter().flat_map(|wait| &wait.stages);
+    let names = || waits.first().into_iter().flat_map(|wait| &wait.stages);
+    let shown: Vec<_> = names().map(|stage| is_shown(waits, &stage.name)).collect();
     let mut columns = vec![
-        (Align::Left, "mean"),
+        (Align::Name, "mean"),
         (Align::Right, "requests"),
         (Align::Right, "by packets"),
         (Align::Right, "at the host"),
     ];
-    columns.extend(names.map(|stage| (Align::Right, stage.name.as_str())));
+    let names = names().zip(&shown).filter(|(_, shown)| **shown);
+    columns.extend(names.map(|(stage, _)| (Align::Right, stage.name.as_str())));
     let mut table = Table::new(&columns);
     for wait in waits {
         let mut row = vec![
@@ -68,11 +70,19 @@ fn table(waits: &[WaitSplit]) -> Table {
             plain(quantity::duration(wait.packets_ns.mean)),
             plain(quantity::duration(wait.host_ns.mean)),
         ];
-        let stages = wait.stages.iter();
-        row.extend(stages.map(|stage| plain(quantity::duration(stage.time_ns.mean))));
+        let stages = wait.stages.iter().zip(&shown).filter(|(_, shown)| **shown);
+        row.extend(stages.map(|(stage, _)| plain(quantity::duration(stage.time_ns.mean))));
         table.row(row);
     }
     table
+}
+
+/// Whether a stage is a hundredth of any of the waits.
+fn is_shown(waits: &[WaitSplit], name: &str) -> bool {
+    waits.iter().any(|wait| {
+        let stage = wait.stages.iter().find(|stage| stage.name == name);
+        stage.is_some_and(|stage| stage.time_ns.mean * 100 >= wait.packets_ns.mean)
+    })
 }
 
 fn words(kind: WaitKind) -> &'static str {
@@ -100,7 +110,7 @@ mod tests {
     }
 
     fn letter(beyond: u64) -> String {
-        let stages = [("unread", 200_000), ("held", 43_800_000)];
+        let stages = [("unread", 600_000), ("stack", 700), ("held", 43_300_000)];
         let wait = WaitSplit {
             wait: WaitKind::ResponseHeld,
             packets_ns: of(44_000_000, 480),
@@ -156,10 +166,11 @@ mod tests {
             "agree on the server's time in all of them",
             "held for an ACK",
             "44.0 ms",
-            "43.8 ms",
+            "43.3 ms",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!text.contains("stack"), "no part of it: {text}");
     }
 
     #[test]
