@@ -155,6 +155,7 @@ impl Connection {
             self.take_syn(segment);
             return;
         }
+        self.half_mut(segment.direction).learn_terms(segment);
         let is_set_up = !self.setup.is_open();
         if !is_set_up {
             if self.setup.is_awaited() && self.is_challenge(segment) {

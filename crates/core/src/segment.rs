@@ -106,9 +106,11 @@ impl fmt::Display for TcpFlags {
 /// The TCP options that the analysis reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Maximum segment size offered (SYN only; RFC 9293 §3.7.1).
+    /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any
+    /// segment as the kernel of one end remembers it.
     pub mss: Option<u16>,
-    /// Window shift offered (SYN only; RFC 7323 §2), at most 14.
+    /// Window shift (RFC 7323 §2), at most 14: offered by a SYN, or on any
+    /// other segment the one in force, as the kernel of one end remembers it.
     pub window_scale: Option<u8>,
     /// SACK permitted (SYN only; RFC 2018 §2).
     pub sack_permitted: bool,

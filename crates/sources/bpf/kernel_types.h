@@ -48,6 +48,13 @@ struct sock {
 	__u32 sk_pacing_status;
 };
 
+struct tcp_options_received {
+	__u16 wscale_ok : 1;
+	__u16 snd_wscale : 4;
+	__u16 rcv_wscale : 4;
+	__u16 mss_clamp;
+};
+
 struct tcp_sock {
 	__u32 write_seq;
 	__u32 snd_nxt;
@@ -58,6 +65,8 @@ struct tcp_sock {
 	__u32 mss_cache;
 	__u32 rcv_nxt;
 	__u64 tcp_wstamp_ns;
+	__u16 advmss;
+	struct tcp_options_received rx_opt;
 	__u8 nonagle : 4;
 };
 

@@ -56,6 +56,14 @@ enum record_kind {
 	RECORD_TURN = 3,
 };
 
+/* What a side offered in its SYN, as the kernel keeps it. */
+struct terms {
+	__u16 mss;
+	/* Shift of the windows that it advertises. */
+	__u8 window_scale;
+	__u8 pad;
+};
+
 /* One TCP segment at the border of the host's network stack. */
 struct segment_record {
 	__u8 kind;
@@ -66,7 +74,8 @@ struct segment_record {
 	__u64 at;
 	/* The network namespace, by its inode: addresses may be those of another. */
 	__u32 namespace;
-	__u32 pad2;
+	/* What the segment's sender had offered when the connection was made. */
+	struct terms terms;
 	__u8 bytes[MAX_CAPTURED];
 };
 

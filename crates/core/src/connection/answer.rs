@@ -29,6 +29,9 @@ impl Connection {
             self.half(segment.direction),
             self.half(segment.direction.reverse()),
         );
+        if let Some(shift) = own.told_shift {
+            return Some(u64::from(segment.window) << shift.min(14));
+        }
         if !own.has_start || !peer.has_start {
             return None;
         }

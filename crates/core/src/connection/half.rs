@@ -65,6 +65,8 @@ pub(crate) struct Half {
     pub(crate) offered_mss: Option<u16>,
     /// Window shift that this side offered; `None`: not seen, or no scaling.
     pub(crate) window_scale: Option<u8>,
+    /// Window shift in force, where it is known without the handshake.
+    pub(crate) told_shift: Option<u8>,
     /// Largest payload seen.
     largest: u32,
     has_timestamps: bool,
@@ -136,6 +138,16 @@ impl Half {
         self.window_scale = syn.options.window_scale;
         self.has_timestamps = syn.options.timestamps.is_some();
         self.numbering.meet(syn);
+    }
+
+    /// Notes what a segment besides the SYN says of what this side offered, as
+    /// the kernel of one end knows it.
+    #[inline]
+    pub(crate) fn learn_terms(&mut self, segment: &Segment) {
+        if self.told_shift.is_none() && segment.options.window_scale.is_some() {
+            self.told_shift = segment.options.window_scale;
+            self.offered_mss = self.offered_mss.or(segment.options.mss);
+        }
     }
 
     /// A router refused the packet at `seq`: what is in flight from there on

@@ -88,6 +88,8 @@ struct sighting {
 struct flow {
 	struct sighting last_in;
 	struct sighting last_out;
+	struct terms own;
+	struct terms peer;
 	__u32 hash;
 	__u32 namespace;
 	__u8 is_client;
@@ -214,7 +216,21 @@ static __always_inline bool ends_of(struct sock *sk, struct ends *ends)
 	return true;
 }
 
-static __always_inline void note_flow(const struct key *key, const struct connection *c)
+/* What both sides offered: what the peer did is the least of it and of what our
+ * own side wants. */
+static __always_inline void read_terms(struct flow *flow, struct tcp_sock *tp)
+{
+	struct tcp_options_received *options = &tp->rx_opt;
+
+	flow->own.mss = tp->advmss;
+	flow->peer.mss = tp->rx_opt.mss_clamp;
+	if (BPF_CORE_READ_BITFIELD_PROBED(options, wscale_ok)) {
+		flow->own.window_scale = BPF_CORE_READ_BITFIELD_PROBED(options, rcv_wscale);
+		flow->peer.window_scale = BPF_CORE_READ_BITFIELD_PROBED(options, snd_wscale);
+	}
+}
+
+static __always_inline void note_flow(const struct key *key, const struct connection *c, struct tcp_sock *tp)
 {
 	struct net *net = (void *)key->net;
 	struct flow flow = {
@@ -223,6 +239,7 @@ static __always_inline void note_flow(const struct key *key, const struct connec
 		.is_client = c->is_client,
 	};
 
+	read_terms(&flow, tp);
 	if (bpf_map_update_elem(&flows, key, &flow, BPF_ANY))
 		count(lost_connections);
 }
@@ -247,7 +264,7 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	/* Services' ports are the lower ones, where nobody named them. */
 	c->is_client = !config.port_count && ends.local_port > ends.remote_port;
 	c->hash = (key.remote ^ key.ports) * 0x9E3779B97F4A7C15ull >> 40;
-	note_flow(&key, c);
+	note_flow(&key, c, tp);
 	count(connections);
 	return c;
 }

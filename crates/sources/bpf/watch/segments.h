@@ -35,7 +35,7 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	r->len = len;
 	r->at = now;
 	r->namespace = flow->namespace;
-	r->pad2 = 0;
+	r->terms = kind == RECORD_SEGMENT_OUT ? flow->own : flow->peer;
 	linear = skb->len - skb->data_len - offset;
 	if (wanted > linear && bpf_dynptr_from_skb) {
 		struct bpf_dynptr ptr;

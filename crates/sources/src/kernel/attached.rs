@@ -146,11 +146,14 @@ impl Watch {
                     record,
                     is_own,
                     namespace,
+                    terms,
                 }) => {
                     let point = point_of(&mut self.namespaces, namespace);
                     let mut packet = self.decoder.packet(&record, point);
                     if let Packet::Tcp(segment, _) = &mut packet {
                         segment.ip.is_own = is_own;
+                        segment.options.mss = Some(terms.mss);
+                        segment.options.window_scale = Some(terms.window_scale);
                     }
                     visit(Sighting::Packet(&packet));
                 }

@@ -30,8 +30,17 @@ pub(super) enum Told<'a> {
         is_own: bool,
         /// Its network namespace, by its inode.
         namespace: u32,
+        /// What its sender had offered when the connection was made.
+        terms: Terms,
     },
     Turn(Box<ServedTurn>),
+}
+
+/// `struct terms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) mss: u16,
+    pub(super) window_scale: u8,
 }
 
 /// Reads a record; `None` for what is none of ours.
@@ -42,6 +51,10 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
             record: fields.segment(number)?,
             is_own: kind == SEGMENT_OUT,
             namespace: fields.u32(16)?,
+            terms: Terms {
+                mss: fields.u16(20)?,
+                window_scale: *bytes.get(22)?,
+            },
         }),
         TURN => fields.turn().map(Box::new).map(Told::Turn),
         _ => None,
@@ -187,6 +200,8 @@ mod tests {
         bytes[4..8].copy_from_slice(&1500u32.to_ne_bytes());
         bytes[8..16].copy_from_slice(&7u64.to_ne_bytes());
         bytes[16..20].copy_from_slice(&77u32.to_ne_bytes());
+        bytes[20..22].copy_from_slice(&1460u16.to_ne_bytes());
+        bytes[22] = 10;
         bytes[24..28].copy_from_slice(&[0x45, 1, 2, 3]);
         let clock = Clock::new();
         let told = read(&bytes, 9, &clock);
@@ -194,10 +209,16 @@ mod tests {
             record,
             is_own: false,
             namespace: 77,
+            terms,
         }) = told
         else {
             panic!("a segment: {told:?}");
         };
+        let offered = Terms {
+            mss: 1460,
+            window_scale: 10,
+        };
+        assert_eq!(terms, offered);
         assert_eq!(record.number, 9);
         assert_eq!(record.original_len, 1500);
         assert_eq!(record.bytes, [0x45, 1, 2, 3]);

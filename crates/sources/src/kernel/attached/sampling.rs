@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const MOST_RECORDS: f64 = 20_000.0;
 /// With fewer than this there is room for more.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
-/// How often it is looked at how many there are.
+/// How often it is looked at how many there are, unless there are more by then.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
 /// How long the sample is looked at at a time; where that is many times what a
 /// slow request takes, hardly one is cut off.
@@ -64,26 +64,31 @@ impl Sampling {
         slow: impl FnOnce() -> Duration,
     ) -> bool {
         let passed = now - self.judged;
-        if passed < JUDGED_EVERY {
+        let came = (records - self.records) as f64;
+        let is_flood = came > MOST_RECORDS * JUDGED_EVERY.as_secs_f64();
+        if passed < JUDGED_EVERY && !is_flood {
             return false;
         }
-        let rate = (records - self.records) as f64 / passed.as_secs_f64();
+        let rate = came / passed.as_secs_f64().max(f64::EPSILON);
         (self.judged, self.records) = (now, records);
+        let has_shrunk = self.is_on && rate > MOST_RECORDS && self.look_at_fewer(rate);
+        let passed = now - self.since;
         match self.is_on {
-            true if rate > MOST_RECORDS => self.look_at_fewer(),
-            true if self.has_pauses && now - self.since >= self.length => self.end_look(rate, now),
-            false if now - self.since >= self.length * PAUSE => self.begin_look(now, slow()),
-            _ => false,
+            true if self.has_pauses && passed >= self.length => self.end_look(rate, now),
+            false if passed >= self.length * PAUSE => self.begin_look(now, slow()),
+            _ => has_shrunk,
         }
     }
 
-    fn look_at_fewer(&mut self) -> bool {
+    /// As many as leave room for the rest; whether there were more.
+    fn look_at_fewer(&mut self, mut rate: f64) -> bool {
         self.has_pauses = true;
-        let is_least = self.mask >= LEAST_SAMPLE;
-        if !is_least {
+        let before = self.mask;
+        while rate > MOST_RECORDS && self.mask < LEAST_SAMPLE {
             self.mask = self.mask * 2 + 1;
+            rate /= 2.0;
         }
-        !is_least
+        self.mask != before
     }
 
     fn end_look(&mut self, rate: f64, now: Instant) -> bool {
