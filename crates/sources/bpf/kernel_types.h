@@ -49,7 +49,11 @@ struct sock {
 };
 
 struct tcp_options_received {
+	__u32 rcv_tsval;
+	__u32 rcv_tsecr;
+	__u16 tstamp_ok : 1;
 	__u16 wscale_ok : 1;
+	__u16 sack_ok : 3;
 	__u16 snd_wscale : 4;
 	__u16 rcv_wscale : 4;
 	__u16 mss_clamp;
@@ -64,6 +68,10 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 mss_cache;
 	__u32 rcv_nxt;
+	__u32 rcv_wnd;
+	__u32 srtt_us;
+	__u32 total_retrans;
+	__u32 tsoffset;
 	__u64 tcp_wstamp_ns;
 	__u16 advmss;
 	struct tcp_options_received rx_opt;

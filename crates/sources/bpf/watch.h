@@ -54,6 +54,7 @@ enum record_kind {
 	RECORD_SEGMENT_IN = 1,
 	RECORD_SEGMENT_OUT = 2,
 	RECORD_TURN = 3,
+	RECORD_OPENING = 4,
 };
 
 /* What a side offered in its SYN, as the kernel keeps it. */
@@ -87,6 +88,31 @@ struct ends {
 	__u16 remote_port;
 	__u16 family;
 	__u16 protocol;
+};
+
+/* A connection that this host accepted: its handshake, as the socket keeps it. */
+struct opening_record {
+	__u8 kind;
+	__u8 has_scaling;
+	__u8 has_sack;
+	__u8 has_timestamps;
+	__u32 namespace;
+	/* The handshake's last acknowledgement came, and how long before that the
+	 * answer to the SYN had gone, in us. */
+	__u64 at;
+	struct ends ends;
+	__u32 rtt_us;
+	/* First sequence numbers after the SYNs. */
+	__u32 own_seq;
+	__u32 peer_seq;
+	/* Windows then, in bytes. */
+	__u32 own_window;
+	__u32 peer_window;
+	struct terms own;
+	struct terms peer;
+	/* Timestamps of the last acknowledgement, as on the wire. */
+	__u32 tsval;
+	__u32 tsecr;
 };
 
 /* A turn: what came, and what was sent for it. Times are CLOCK_MONOTONIC in

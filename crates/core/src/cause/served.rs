@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::server_think::with_the_server;
+use super::tally::Tally;
 use super::thinking::Claim;
 use crate::facts::ServiceTurns;
 use crate::flow::Endpoint;
@@ -211,4 +212,17 @@ pub(super) fn finding(
         ),
     ));
     Some((finding, passed.place))
+}
+
+/// Whether the server's kernel was watched, and its program took less than half
+/// of what `tally` counts as its pauses: it had written by then.
+pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
+    let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
+        return false;
+    };
+    let inside = [Stage::RunQueue, Stage::Program, Stage::Waiting];
+    let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
+    let program: Duration = inside.map(mean).iter().sum();
+    let paused = tally.cost.likely as f64 / case.ledger.count.max(1) as f64;
+    turns.staged >= REPEATS && (program.as_nanos() as f64) < paused * MOST
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{Held, may_be_released};
+use super::served;
 use super::thinking::waited;
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
@@ -52,6 +53,10 @@ impl super::Rule for Rule {
         let has_held = case.gathered.held_responses.is_by_acknowledgement() || tried == Some(true);
         let tally = if has_held { &self.pauses } else { &self.all };
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
+            return Conclusion::Nothing;
+        }
+        // What its kernel held or paced is no pause of the program.
+        if served::had_written(case, tally) {
             return Conclusion::Nothing;
         }
         Conclusion::Finding(Box::new(self.finding(case, tally)))

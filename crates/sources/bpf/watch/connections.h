@@ -269,6 +269,43 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	return c;
 }
 
+/* Hands up how a connection was made that this host has just accepted. What was
+ * repeated, or answered by a cookie, is not known well enough. */
+static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp, const struct connection *c)
+{
+	struct tcp_options_received *options = &tp->rx_opt;
+	struct net *net = sk->__sk_common.skc_net.net;
+	struct opening_record *r;
+	struct flow terms = {};
+
+	if (!is_sampled(c->hash) || !tp->srtt_us || tp->total_retrans)
+		return;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		count(lost_records);
+		return;
+	}
+	read_terms(&terms, tp);
+	r->kind = RECORD_OPENING;
+	r->has_scaling = BPF_CORE_READ_BITFIELD_PROBED(options, wscale_ok);
+	r->has_sack = BPF_CORE_READ_BITFIELD_PROBED(options, sack_ok) != 0;
+	r->has_timestamps = BPF_CORE_READ_BITFIELD_PROBED(options, tstamp_ok);
+	r->tsval = tp->rx_opt.rcv_tsval;
+	r->tsecr = tp->rx_opt.rcv_tsecr + tp->tsoffset;
+	r->namespace = BPF_CORE_READ(net, ns.inum);
+	r->at = bpf_ktime_get_ns();
+	r->ends = c->ends;
+	/* Kept in eighths. */
+	r->rtt_us = tp->srtt_us >> 3;
+	r->own_seq = tp->snd_nxt;
+	r->peer_seq = tp->rcv_nxt;
+	r->own_window = tp->rcv_wnd;
+	r->peer_window = tp->snd_wnd;
+	r->own = terms.own;
+	r->peer = terms.peer;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
 static __always_inline struct connection *connection_of(struct sock *sk, bool may_make)
 {
 	struct connection *c = bpf_sk_storage_get(&connections, sk, 0, 0);

@@ -313,13 +313,16 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
 	if (new == TCP_ESTABLISHED) {
-		if (is_for_ports_alone() && is_watched_port(sk->__sk_common.skc_num))
-			connection_of(sk, true);
+		if (!is_for_ports_alone() || !is_watched_port(sk->__sk_common.skc_num))
+			return 0;
+		c = connection_of(sk, true);
+		if (c && tp && old == TCP_SYN_RECV)
+			hand_up_opening(sk, tp, c);
 		return 0;
 	}
 	c = connection_of(sk, false);
-	tp = bpf_skc_to_tcp_sock(sk);
 	if (!c || !tp)
 		return 0;
 	settle(c, tp, departed(tp, bpf_ktime_get_ns()));

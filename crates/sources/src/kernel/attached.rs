@@ -157,6 +157,14 @@ impl Watch {
                     }
                     visit(Sighting::Packet(&packet));
                 }
+                Some(Told::Opening(opening)) => {
+                    let point = point_of(&mut self.namespaces, opening.namespace);
+                    let segments = opening.segments(self.number, point);
+                    self.number += 2;
+                    for segment in segments {
+                        visit(Sighting::Packet(&Packet::Tcp(segment, b"")));
+                    }
+                }
                 Some(Told::Turn(turn)) => {
                     self.turns += 1;
                     if let Some(program) = &turn.program {

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use lagtrace_core::decode::{LinkType, Record};
-use lagtrace_core::flow::Endpoint;
+use lagtrace_core::event::PointId;
+use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
+use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::time::Timestamp;
 use lagtrace_core::turn::{Asked, Held, Program, ServedTurn, ThreadTimes};
 
@@ -15,6 +17,8 @@ const SEGMENT_IN: u8 = 1;
 const SEGMENT_OUT: u8 = 2;
 /// `RECORD_TURN`.
 const TURN: u8 = 3;
+/// `RECORD_OPENING`.
+const OPENING: u8 = 4;
 /// Where a segment's bytes begin.
 const BYTES: usize = 24;
 /// `LINKTYPE_RAW`: a packet begins with its IP header.
@@ -34,6 +38,92 @@ pub(super) enum Told<'a> {
         terms: Terms,
     },
     Turn(Box<ServedTurn>),
+    /// How a connection was made.
+    Opening(Box<Opening>),
+}
+
+/// A handshake that this host answered, as its socket keeps it.
+#[derive(Debug)]
+pub(super) struct Opening {
+    at: Timestamp,
+    pub(super) namespace: u32,
+    local: Endpoint,
+    remote: Endpoint,
+    rtt: Duration,
+    own_seq: u32,
+    peer_seq: u32,
+    own: Offer,
+    peer: Offer,
+    /// TSval and TSecr of the last acknowledgement.
+    timestamps: Option<(u32, u32)>,
+}
+
+/// What one side's SYN said.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    window: u32,
+    options: TcpOptions,
+}
+
+impl Opening {
+    /// Its three segments, the first of them numbered `number`. When the SYN
+    /// came is not kept: as its answer went, so up to some microseconds late;
+    /// nor is its timestamp: that of the acknowledgement less the round trip,
+    /// for a clock that counts milliseconds.
+    pub(super) fn segments(&self, number: u64, point: PointId) -> [Segment; 3] {
+        let asked = self.at - self.rtt;
+        let make = |place: u64, at, is_own, flags| {
+            let (from, to) = match is_own {
+                true => (self.local, self.remote),
+                false => (self.remote, self.local),
+            };
+            let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+            let is_syn = flags != TcpFlags::ACK;
+            let (offer, seq, ack) = match is_own {
+                true => (self.own, self.own_seq, self.peer_seq),
+                false => (self.peer, self.peer_seq, self.own_seq),
+            };
+            let shift = offer.options.window_scale.filter(|_| !is_syn);
+            let window = offer.window >> shift.unwrap_or_default();
+            let millis = u32::try_from(self.rtt.as_millis()).unwrap_or_default();
+            let timestamps = self.timestamps.map(|(peer, own)| match (is_own, is_syn) {
+                (true, _) => (own, peer.wrapping_sub(millis)),
+                (false, true) => (peer.wrapping_sub(millis), 0),
+                (false, false) => (peer, own),
+            });
+            let offered = if is_syn {
+                offer.options
+            } else {
+                TcpOptions::default()
+            };
+            Segment {
+                at,
+                number: number + place,
+                point,
+                flow,
+                direction,
+                seq: seq.wrapping_sub(u32::from(is_syn)),
+                ack: if flags == TcpFlags::SYN { 0 } else { ack },
+                flags,
+                window: u16::try_from(window).unwrap_or(u16::MAX),
+                payload_len: 0,
+                options: TcpOptions {
+                    timestamps,
+                    ..offered
+                },
+                ip: IpFacts {
+                    is_own,
+                    ..IpFacts::default()
+                },
+            }
+        };
+        let answer = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
+        [
+            make(0, asked, false, TcpFlags::SYN),
+            make(1, asked, true, answer),
+            make(2, self.at, false, TcpFlags::ACK),
+        ]
+    }
 }
 
 /// `struct terms`.
@@ -57,6 +147,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], number: u64, clock: &'a Clock) -> Option
             },
         }),
         TURN => fields.turn().map(Box::new).map(Told::Turn),
+        OPENING => fields.opening().map(Box::new).map(Told::Opening),
         _ => None,
     }
 }
@@ -99,6 +190,38 @@ impl<'a> Fields<'a> {
             interface: 0,
             original_len: self.u32(4)?.max(u32::from(self.u16(2)?)),
             bytes,
+        })
+    }
+
+    fn opening(&self) -> Option<Opening> {
+        let flags: [u8; 3] = self.array(1)?;
+        let [has_scaling, has_sack, has_timestamps] = flags.map(|flag| flag > 0);
+        let offer = |window, terms| {
+            let shift = *self.bytes.get(terms + 2)?;
+            Some(Offer {
+                window: self.u32(window)?,
+                options: TcpOptions {
+                    mss: Some(self.u16(terms)?),
+                    window_scale: has_scaling.then_some(shift),
+                    sack_permitted: has_sack,
+                    ..TcpOptions::default()
+                },
+            })
+        };
+        Some(Opening {
+            namespace: self.u32(4)?,
+            at: self.moment(8)??,
+            local: self.end(16, Side::Local)?,
+            remote: self.end(16, Side::Remote)?,
+            rtt: Duration::from_micros(u64::from(self.u32(56)?)),
+            own_seq: self.u32(60)?,
+            peer_seq: self.u32(64)?,
+            own: offer(68, 76)?,
+            peer: offer(72, 80)?,
+            timestamps: match has_timestamps {
+                true => Some((self.u32(84)?, self.u32(88)?)),
+                false => None,
+            },
         })
     }
 
@@ -177,7 +300,7 @@ mod tests {
     #[test]
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
-        for kind in 0..=4 {
+        for kind in 0..=5 {
             for len in 0..250 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
