@@ -540,3 +540,39 @@ fn what_the_host_drops_is_counted_with_the_kernels_reason() {
         "{drops:?}"
     );
 }
+
+#[test]
+fn how_a_connection_was_made_is_told_from_its_socket() {
+    if !may_watch("how_a_connection_was_made_is_told_from_its_socket") {
+        return;
+    }
+    let seen = watched(of_port, &[b"answer"], Duration::ZERO);
+    let segments: Vec<&Segment> = seen.segments.iter().map(|(segment, _)| segment).collect();
+    let [syn, answer, ack, ..] = segments[..] else {
+        panic!("{segments:#?}");
+    };
+    let flags = [syn, answer, ack].map(|segment| segment.flags.0);
+    assert_eq!(flags, [0x02, 0x12, 0x10], "SYN, SYN and ACK, ACK");
+    assert_eq!((answer.ack, ack.ack), (syn.seq + 1, answer.seq + 1));
+    assert!(syn.at <= answer.at && answer.at <= ack.at);
+    let first = |is_own| {
+        let of = segments.iter().skip(3);
+        of.filter(|segment| segment.ip.is_own == is_own && segment.payload_len > 0)
+            .min_by_key(|segment| segment.at)
+            .unwrap()
+    };
+    assert_eq!(first(false).seq, syn.seq + 1, "the request follows the SYN");
+    assert_eq!(
+        first(true).seq,
+        answer.seq + 1,
+        "and the answer that of the server"
+    );
+    // Both ends are of one kernel, and each segment bears what its SYN offered.
+    assert!(syn.options.window_scale.is_some());
+    assert_eq!(first(false).options.window_scale, syn.options.window_scale);
+    assert_eq!(
+        first(true).options.window_scale,
+        answer.options.window_scale
+    );
+    assert!(syn.options.timestamps.is_some() && syn.options.sack_permitted);
+}
