@@ -59,7 +59,17 @@ struct tcp_options_received {
 	__u16 mss_clamp;
 };
 
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u32 icsk_pmtu_cookie;
+};
+
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	__u32 write_seq;
 	__u32 snd_nxt;
 	__u32 snd_una;

@@ -13,6 +13,8 @@
 #define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
 #define TCP_NEW_SYN_RECV 12
+/* Of the option with its padding (TCPOLEN_TSTAMP_ALIGNED in include/net/tcp.h). */
+#define TIMESTAMP_BYTES 12
 
 const volatile struct watch_config config SEC(".rodata.config") = {};
 
@@ -216,13 +218,32 @@ static __always_inline bool ends_of(struct sock *sk, struct ends *ends)
 	return true;
 }
 
+/* What our own side's SYN offered. What timestamps take is gone from the socket's
+ * number once a connection is established, with some kernels just before
+ * inet_sock_set_state and with others just after it (tcp_rcv_state_process() in
+ * net/ipv4/tcp_input.c): then it is gone where the number with it still fits the
+ * path. */
+static __always_inline __u16 offered_mss(const struct connection *c, const struct tcp_sock *tp)
+{
+	const struct tcp_options_received *options = &tp->rx_opt;
+	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	__u16 headers = c->ends.family == AF_INET6 ? 60 : 40;
+	__u32 restored = tp->advmss + TIMESTAMP_BYTES;
+
+	if (!BPF_CORE_READ_BITFIELD_PROBED(options, tstamp_ok))
+		return tp->advmss;
+	if (sk->__sk_common.skc_state == TCP_SYN_RECV && restored + headers > tp->inet_conn.icsk_pmtu_cookie)
+		return tp->advmss;
+	return restored;
+}
+
 /* What both sides offered: what the peer did is the least of it and of what our
  * own side wants. */
-static __always_inline void read_terms(struct flow *flow, struct tcp_sock *tp)
+static __always_inline void read_terms(struct flow *flow, const struct connection *c, struct tcp_sock *tp)
 {
 	struct tcp_options_received *options = &tp->rx_opt;
 
-	flow->own.mss = tp->advmss;
+	flow->own.mss = offered_mss(c, tp);
 	flow->peer.mss = tp->rx_opt.mss_clamp;
 	if (BPF_CORE_READ_BITFIELD_PROBED(options, wscale_ok)) {
 		flow->own.window_scale = BPF_CORE_READ_BITFIELD_PROBED(options, rcv_wscale);
@@ -239,7 +260,7 @@ static __always_inline void note_flow(const struct key *key, const struct connec
 		.is_client = c->is_client,
 	};
 
-	read_terms(&flow, tp);
+	read_terms(&flow, c, tp);
 	if (bpf_map_update_elem(&flows, key, &flow, BPF_ANY))
 		count(lost_connections);
 }
@@ -285,7 +306,7 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 		count(lost_records);
 		return;
 	}
-	read_terms(&terms, tp);
+	read_terms(&terms, c, tp);
 	r->kind = RECORD_OPENING;
 	r->has_scaling = BPF_CORE_READ_BITFIELD_PROBED(options, wscale_ok);
 	r->has_sack = BPF_CORE_READ_BITFIELD_PROBED(options, sack_ok) != 0;
