@@ -387,6 +387,7 @@ fn exchanges(ledger: &Ledger, facts: &Facts, target: TargetId) -> Exchanges {
         measured_by: "packets".to_owned(),
         latency_ns: Figures::from(&ledger.latency),
         waits: ledger.waits.shares(),
+        waits_of: ledger.latency.count(),
         slowest: ledger.slowest.exemplars(),
         statuses: statuses(&ledger.outcomes),
         modes: Vec::new(),

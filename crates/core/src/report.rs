@@ -213,6 +213,11 @@ pub struct Exchanges {
     pub latency_ns: Figures,
     /// What the time went to; shares add up to 1.
     pub waits: Vec<WaitShare>,
+    /// How many exchanges that is of, timeouts included: those whose packets were
+    /// seen, which need not be the ones that `count` and the latency speak of.
+    /// 0: not said (reports of older versions), about as many as `count`.
+    #[serde(default)]
+    pub waits_of: u64,
     /// The slowest, worst first.
     pub slowest: Vec<Exemplar>,
     /// Responses by status or failure.

@@ -266,6 +266,7 @@ fn slow_exchanges() -> Exchanges {
             share(WaitKind::ServerThink, Owner::Server, 5_400_000_000, 0.005_4),
             share(WaitKind::Unknown, Owner::Unknown, 400_000_000, 0.000_4),
         ],
+        waits_of: 22_738,
         slowest: vec![exemplar()],
         statuses: vec![StatusCount {
             status: "200".to_owned(),

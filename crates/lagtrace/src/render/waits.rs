@@ -16,7 +16,14 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.waits.is_empty() {
         return;
     }
-    page.heading("Where the time went");
+    let of = exchanges_of(exchanges);
+    page.heading(&match of == exchanges.count + exchanges.timeouts {
+        true => "Where the time went".to_owned(),
+        false => format!(
+            "Where the time went ({} requests whose packets were seen)",
+            quantity::count(of)
+        ),
+    });
     let twin = report.twin.as_ref().filter(|twin| twin.count > 0);
     let mut columns = vec![
         (Align::Left, "owner and wait"),
@@ -69,7 +76,7 @@ fn row(
     let is_owner = name.0 == Tone::Strong;
     let each = |side: &Exchanges| match total(side) {
         0 => "–".to_owned(),
-        total => quantity::duration(total / side.count.max(1)),
+        total => quantity::duration(total / exchanges_of(side)),
     };
     let mut cells = vec![name, plain(each(subject))];
     cells.extend(twin.map(|twin| dim(each(twin))));
@@ -80,6 +87,14 @@ fn row(
         (Tone::Plain, Content::Share(part))
     });
     cells
+}
+
+/// How many exchanges the waits are of; at least 1.
+fn exchanges_of(side: &Exchanges) -> u64 {
+    match side.waits_of {
+        0 => (side.count + side.timeouts).max(1),
+        of => of,
+    }
 }
 
 fn sum(side: &Exchanges, is_wanted: impl Fn(&WaitShare) -> bool) -> u64 {
@@ -106,4 +121,30 @@ fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
     };
     owners.sort_by_key(|(_, group)| std::cmp::Reverse(total(group)));
     owners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{Style, samples};
+
+    /// The load says how many requests it made; packets may have been seen of
+    /// fewer, or of the experiments' too.
+    #[test]
+    fn waits_are_divided_among_the_requests_that_they_are_of() {
+        let mut report = samples::faulty();
+        report.exchanges.waits_of = report.exchanges.count * 2;
+        let mut page = Page::new(&Style {
+            width: 100,
+            color: false,
+            verbose: false,
+        });
+        write(&mut page, &report);
+        let text = page.finish();
+        assert!(
+            text.contains("45,476 requests whose packets were seen"),
+            "{text}"
+        );
+        assert!(text.contains("21.5 ms"), "{text}");
+    }
 }
