@@ -188,11 +188,11 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     for &(target, endpoint) in &evidence.targets {
         let service = evidence.services.entry(endpoint).or_default();
         if !service.ledger.has_exchanges() {
-            for exchange in own::exchanges(&evidence.facts, target, endpoint) {
+            for mut exchange in own::exchanges(&evidence.facts, target, endpoint) {
                 // Turns are taken in while we are observed only.
                 if evidence.facts.loads.is_observed(exchange.begin) {
                     let turn = evidence.waiting.take(&exchange);
-                    service.served.take(&exchange, turn);
+                    service.served.take(&mut exchange, turn);
                 }
                 service.take(&[&exchange]);
             }

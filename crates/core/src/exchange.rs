@@ -16,6 +16,7 @@ pub use drops::{DropSlot, Drops};
 pub use packing::{Gathered, Packing};
 pub(crate) use signs::{Foreign, Signs, Staleness};
 
+use crate::turn::ServedTurn;
 use crate::wait::{Owner, Wait, WaitKind};
 
 /// A request and its response at one observation point.
@@ -87,6 +88,8 @@ pub struct Exchange {
     pub particulars: Particulars,
     /// What tells why it came to nothing.
     pub(crate) signs: Signs,
+    /// What its server's kernel saw of it, by [`ServedTurn::STAGES`].
+    pub(crate) at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
 }
 
 impl Exchange {

@@ -86,6 +86,7 @@ fn exchange(
         closing: Closing::default(),
         particulars: Particulars::default(),
         signs: Signs::default(),
+        at_host: None,
     }
 }
 

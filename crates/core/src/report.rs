@@ -271,6 +271,20 @@ pub struct Exemplar {
     pub last_packet: Option<u64>,
     /// Its waits, in order, tiling it.
     pub waits: Vec<WaitSpan>,
+    /// Where its time at the server's host went, as that kernel saw it, in
+    /// order; empty where that was not seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_host: Vec<HostStage>,
+}
+
+/// A part of an exchange's time at its server's host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostStage {
+    /// `backlog`, `stack`, `unread`, `run-queue`, `program`, `waiting`, `held`,
+    /// `sending`.
+    pub stage: String,
+    /// How long.
+    pub duration_ns: u64,
 }
 
 impl Exemplar {

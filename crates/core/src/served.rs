@@ -64,9 +64,9 @@ pub(crate) struct Split {
 }
 
 impl Served {
-    /// An exchange, and the turn within it if that was seen; one without a
-    /// whole answer does not count.
-    pub(crate) fn take(&mut self, exchange: &Exchange, turn: Option<ServedTurn>) {
+    /// An exchange, and the turn within it if that was seen, which the exchange
+    /// keeps the stages of; one without a whole answer does not count.
+    pub(crate) fn take(&mut self, exchange: &mut Exchange, turn: Option<ServedTurn>) {
         if !matches!(exchange.outcome, Outcome::Complete(_) | Outcome::Failed) {
             return;
         }
@@ -75,6 +75,7 @@ impl Served {
             self.exchanges += 1;
             self.compare(exchange, &turn);
             self.split(exchange, &turn);
+            exchange.at_host = turn.stages().map(Box::new);
         }
     }
 

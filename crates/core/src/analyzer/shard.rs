@@ -330,7 +330,7 @@ impl Shard {
 
     fn fold_exchanges(&mut self, common: &Common, ordinal: u64) {
         let (taken, _) = self.services.taken();
-        for exchange in self.closed.exchanges.iter().skip(taken) {
+        for exchange in self.closed.exchanges.iter_mut().skip(taken) {
             let phase = common.phase(exchange.client, exchange.server, exchange.begin);
             let counts = phase == Phase::Baseline && common.is_meant(exchange.server);
             let place = match counts {

@@ -6,8 +6,9 @@ use core::time::Duration;
 use super::tally::nanos;
 use crate::exchange::{Exchange, Outcome};
 use crate::flow::Endpoint;
-use crate::report::{Exemplar, WaitSpan};
+use crate::report::{Exemplar, HostStage, WaitSpan};
 use crate::time::Timestamp;
+use crate::turn::ServedTurn;
 use crate::wait::{Bound, Wait};
 
 /// Exemplars kept for one finding.
@@ -65,6 +66,7 @@ pub(crate) struct Example {
     /// Numbers of its first packet and of its last one; 0: unknown.
     packets: [u64; 2],
     waits: Vec<Wait>,
+    at_host: Option<Box<[Duration; ServedTurn::STAGES.len()]>>,
 }
 
 impl Example {
@@ -78,6 +80,7 @@ impl Example {
             latency: exchange.latency(),
             packets: [exchange.first_packet, exchange.last_packet],
             waits: exchange.waits.clone(),
+            at_host: exchange.at_host.clone(),
         }
     }
 
@@ -104,6 +107,19 @@ impl Example {
             first_packet: first,
             last_packet: last,
             waits: waits.collect(),
+            at_host: self.at_host(),
         }
+    }
+
+    fn at_host(&self) -> Vec<HostStage> {
+        let stages = self.at_host.iter().flat_map(|stages| stages.iter());
+        let named = ServedTurn::STAGES.iter().zip(stages);
+        let spent = named.filter(|(_, took)| !took.is_zero());
+        spent
+            .map(|(name, took)| HostStage {
+                stage: (*name).to_owned(),
+                duration_ns: nanos(*took),
+            })
+            .collect()
     }
 }

@@ -35,6 +35,31 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let shows = finding.filter(|_| report.findings.len() > 1);
     page.paragraph(2, Tone::Dim, &title(exemplar, shows));
     page.table(2, &ladder(exemplar, finding));
+    if let Some(line) = at_host(exemplar) {
+        page.paragraph(2, Tone::Plain, &line);
+    }
+}
+
+/// What the server's kernel saw of it: each stage that is a hundredth of what it
+/// saw in all.
+fn at_host(exemplar: &Exemplar) -> Option<String> {
+    let stages = &exemplar.at_host;
+    let whole = stages
+        .iter()
+        .fold(0_u64, |sum, stage| sum.saturating_add(stage.duration_ns));
+    let shown = stages
+        .iter()
+        .filter(|stage| stage.duration_ns >= whole / 100);
+    let shown: Vec<_> = shown
+        .map(|stage| format!("{} {}", quantity::duration(stage.duration_ns), stage.stage))
+        .collect();
+    let whole = quantity::duration(whole);
+    (!shown.is_empty()).then(|| {
+        format!(
+            "The server's kernel saw {whole} of it: {}",
+            shown.join(", ")
+        )
+    })
 }
 
 fn title(exemplar: &Exemplar, shows: Option<&Finding>) -> String {

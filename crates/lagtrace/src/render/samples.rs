@@ -4,10 +4,10 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::report::{
     Affected, Capture, CapturePoint, Cluster, Counter, Details, Evidence, EvidenceKind, Exchanges,
-    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, HopState, LatencyMode, Layer,
-    LayerState, PhaseSpan, PredictedLatency, Prediction, Probe, ProbeFigures, Remark, Report,
-    RuledOut, SCHEMA, Setting, SetupOutcome, Setups, SocketGroup, StatusCount, Tally, Verdict,
-    WaitShare, WaitSpan,
+    Exemplar, ExperimentOutcome, Figures, Finding, Fix, Hop, HopState, HostStage, LatencyMode,
+    Layer, LayerState, PhaseSpan, PredictedLatency, Prediction, Probe, ProbeFigures, Remark,
+    Report, RuledOut, SCHEMA, Setting, SetupOutcome, Setups, SocketGroup, StatusCount, Tally,
+    Verdict, WaitShare, WaitSpan,
 };
 use lagtrace_core::wait::{Owner, WaitKind};
 
@@ -344,6 +344,16 @@ fn exemplar() -> Exemplar {
             span(WaitKind::ResponseHeld, Owner::Server, 43_130, 1_206, 0),
             span(WaitKind::ResponseTransfer, Owner::Path, 85, 1_207, 0),
         ],
+        at_host: [
+            ("unread", 20_000),
+            ("program", 440_000),
+            ("held", 43_130_000),
+        ]
+        .map(|(stage, duration_ns)| HostStage {
+            stage: stage.to_owned(),
+            duration_ns,
+        })
+        .into(),
     }
 }
 

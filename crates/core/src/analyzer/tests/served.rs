@@ -208,6 +208,21 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
         "{said:#?}"
     );
     assert_eq!(notes(&report), [""; 0]);
+    // The request that is shown is shown from both sides.
+    let at_host = |exemplar: &crate::report::Exemplar| {
+        let stages = exemplar.at_host.iter();
+        let each = stages.map(|stage| (stage.stage.clone(), stage.duration_ns as i64 / 1000));
+        each.collect::<Vec<_>>()
+    };
+    let expected = [("unread", 50), ("program", 650), ("held", held)];
+    let expected = expected.map(|(stage, micros)| (stage.to_owned(), micros));
+    assert!(!finding.exemplars.is_empty());
+    assert!(
+        finding
+            .exemplars
+            .iter()
+            .all(|shown| at_host(shown) == expected)
+    );
     // These packets are a capture's.
     assert!(
         finding
@@ -324,7 +339,7 @@ fn what_a_device_keeps_is_not_taken_back() {
     let mut finding = only(&thinking).clone();
     let mut served = Served::default();
     for _ in 0..EXCHANGES {
-        served.take(&exchange(40_000), Some(thought(WAY, 100)));
+        served.take(&mut exchange(40_000), Some(thought(WAY, 100)));
     }
     assert!(weigh(finding.clone(), &served).is_err());
     finding.waits.push(WaitKind::RoundTrip);

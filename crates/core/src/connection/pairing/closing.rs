@@ -186,6 +186,7 @@ impl Draft {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || view.is_left_by_server(),
             },
+            at_host: None,
             signs: Signs {
                 idle: around.before.ended.map(|end| trace.begin.since(end)),
                 is_request_acked: around.request_acked >= self.request.end,

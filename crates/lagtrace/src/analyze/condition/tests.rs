@@ -33,6 +33,7 @@ fn record() -> ExchangeRecord {
                 wait(WaitKind::RoundTrip, Owner::Path, 19),
                 wait(WaitKind::ResponseHeld, Owner::Server, 41),
             ],
+            at_host: Vec::new(),
         },
         recoveries: Vec::new(),
     }
