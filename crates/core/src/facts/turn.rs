@@ -31,6 +31,9 @@ pub(crate) struct ServiceTurns {
     pub(crate) threaded: u64,
     /// As [`ServedTurn::STAGES`] names them.
     pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// How long their answers' first segments lay in queueing disciplines, where
+    /// that was looked at.
+    pub(crate) first_queued: Distribution,
     /// Who was asked for them, and how long that took.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
     /// Turns of which something was held by Nagle's algorithm, by how long.
@@ -77,6 +80,9 @@ impl ServiceTurns {
             for (all, took) in self.stages.iter_mut().zip(stages) {
                 all.record(took);
             }
+        }
+        if let Some(departure) = turn.departure {
+            self.first_queued.record(departure.first_queued);
         }
         self.threaded += u64::from(turn.thread.is_some());
         if let Some(asked) = &turn.asked {

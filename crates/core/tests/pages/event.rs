@@ -11,7 +11,9 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{Asked, Held, ServedTurn, ThreadTimes, Throttling, WatchTally};
+use lagtrace_core::turn::{
+    Asked, Departure, Held, ServedTurn, ThreadTimes, Throttling, WatchTally,
+};
 
 use crate::script::number_of;
 use crate::sum::{Sum, Values};
@@ -375,7 +377,7 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
 /// A turn as the server's kernel saw it, and what its group's quota did.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling, mut asked) = (ThreadTimes::default(), None, None);
-    let [mut backlog, mut stack, mut unread, mut program] = [Duration::ZERO; 4];
+    let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
         match word {
             "backlog" => backlog = words.duration(word)?,
@@ -383,6 +385,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             "unread" => unread = words.duration(word)?,
             "run-queue" => thread.queued_unread = words.duration(word)?,
             "program" => program = words.duration(word)?,
+            "qdisc" => qdisc = words.duration(word)?,
             "slept" => thread.slept = words.duration(word)?,
             "asked" => asked = Some(words.duration(word)?),
             "throttled" => {
@@ -412,6 +415,11 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         written_last: Some(sent),
         sent,
         sent_last: sent,
+        departure: Some(Departure {
+            at: sent + qdisc,
+            first_queued: qdisc,
+            queued: qdisc,
+        }),
         writes: 1,
         held: Held::default(),
         thread: Some(thread),
