@@ -39,6 +39,9 @@ pub struct ServedTurn {
     /// How the answer got through the queueing disciplines behind TCP; `None`
     /// where that was not looked at.
     pub departure: Option<Departure>,
+    /// When the kernel last dropped something of the request for want of memory
+    /// in its socket; `None` where it did not, or nobody looked.
+    pub refused: Option<Timestamp>,
     /// How often the program wrote.
     pub writes: u32,
     /// What Nagle's algorithm held back of the answer.
@@ -265,6 +268,7 @@ mod tests {
                 first_queued: Duration::ZERO,
                 queued: Duration::from_micros(450),
             }),
+            refused: None,
             writes: 2,
             held: Held {
                 times: 1,

@@ -146,6 +146,9 @@ struct turn_record {
 	__u64 left_at;
 	__u64 first_queued_out;
 	__u64 queued_out;
+	/* Something of what was asked was dropped last for want of memory in its
+	 * socket; 0: nothing was. */
+	__u64 refused_at;
 	/* The longest time that written bytes stayed unsent by Nagle's
 	 * algorithm, and how long they did in all. */
 	__u64 held_longest;

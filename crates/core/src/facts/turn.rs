@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cause::tally::Tally;
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::turn::{ServedTurn, Stage, WatchTally};
@@ -34,6 +35,9 @@ pub(crate) struct ServiceTurns {
     /// How long their answers' first segments lay in queueing disciplines, where
     /// that was looked at.
     pub(crate) first_queued: Distribution,
+    /// Those of which the kernel had dropped something for want of memory in
+    /// the socket.
+    pub(crate) refused: Tally,
     /// Who was asked for them, and how long that took.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
     /// Turns of which something was held by Nagle's algorithm, by how long.
@@ -83,6 +87,9 @@ impl ServiceTurns {
         }
         if let Some(departure) = turn.departure {
             self.first_queued.record(departure.first_queued);
+        }
+        if let Some(at) = turn.refused {
+            self.refused.add_turn(turn, turn.delivered_last.since(at));
         }
         self.threaded += u64::from(turn.thread.is_some());
         if let Some(asked) = &turn.asked {

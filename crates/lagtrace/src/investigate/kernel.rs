@@ -308,6 +308,7 @@ mod tests {
             sent: at,
             sent_last: at,
             departure: None,
+            refused: None,
             writes: 0,
             held: Held::default(),
             thread: None,

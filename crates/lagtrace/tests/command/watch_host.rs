@@ -118,6 +118,39 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
     });
 }
 
+/// The same uploads into buffers that were small from the beginning on are held
+/// back by their windows, and nothing of them is dropped.
+#[test]
+fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
+    const TEST: &str = "what_a_socket_has_no_memory_for_is_told_from_a_closed_window";
+    let Some(lab) = Lab::up(TEST, "socket-memory-pressure") else {
+        return;
+    };
+    let body = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&body, vec![b'x'; 60_000]).unwrap();
+    let body = body.path().to_str().unwrap();
+    let upload = ["-c", "2", "--fresh", "-X", "POST", "--body", body];
+    measured(|| {
+        let report = watch_under_load(&lab, "8080", &upload);
+        let shown = proven(&report, "socket-memory-pressure");
+        assert!(shown.contains("for want of memory"), "{shown}");
+        let drops = report["watch"]["drops"].as_array().unwrap();
+        assert!(
+            drops.iter().any(|drop| drop["reason"] == "PROTO_MEM"),
+            "{drops:?}"
+        );
+    });
+    measured(|| {
+        let report = watch_under_load(&lab, "8081", &upload);
+        let causes = findings(&report);
+        assert!(!causes.contains(&"socket-memory-pressure"), "{report:#}");
+        assert!(
+            report["watch"]["services"][0]["turns"].as_u64() > Some(0),
+            "{report:#}"
+        );
+    });
+}
+
 #[test]
 fn equal_addresses_in_two_namespaces_are_told_apart() {
     const TEST: &str = "equal_addresses_in_two_namespaces_are_told_apart";

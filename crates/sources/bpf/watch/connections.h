@@ -132,6 +132,18 @@ struct {
 	__type(value, struct watch_tally);
 } tallies SEC(".maps");
 
+/* When something was last dropped for want of memory in its socket. Which
+ * namespace it was in is not known by then: their `net` is 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct key);
+	__type(value, __u64);
+} refusals SEC(".maps");
+
+/* Whether there are any. */
+__u32 has_refusals = 0;
+
 static const __u32 zero = 0;
 
 /* Adds one to what this processor has counted. */

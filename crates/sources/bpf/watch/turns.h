@@ -55,6 +55,19 @@ static __always_inline void note_leaving(struct turn_record *r, const struct con
 	r->queued_out = flow->queued;
 }
 
+/* When its socket last had no room for what was asked. */
+static __always_inline __u64 refused(const struct connection *c)
+{
+	struct key key = {};
+	__u64 *at;
+
+	if (!has_refusals)
+		return 0;
+	make_key(&key, 0, &c->ends);
+	at = bpf_map_lookup_elem(&refusals, &key);
+	return at && *at >= c->arrived_at ? *at : 0;
+}
+
 static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 {
 	struct turn_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
@@ -78,6 +91,7 @@ static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 	r->sent_at = c->sent_at;
 	r->sent_last_at = c->sent_last_at;
 	note_leaving(r, c, net);
+	r->refused_at = refused(c);
 	r->held_longest = c->held_longest;
 	r->held = c->held;
 	r->holds = c->holds;

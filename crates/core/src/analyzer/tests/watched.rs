@@ -97,6 +97,7 @@ fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
             sent: at(begin + PROGRAM),
             sent_last: at(begin + PROGRAM + DELAYED + 3),
             departure: None,
+            refused: None,
             writes: 2,
             held: Held {
                 times: holds,
@@ -182,14 +183,18 @@ const LATE: i64 = 30_000;
 
 /// The first finding about it, if its program read after `unread` µs.
 fn late(unread: i64) -> Finding {
-    late_by(|begin, turn| ServedTurn {
+    late_by(|begin, turn| answered_late(begin, unread, turn))
+}
+
+fn answered_late(begin: i64, unread: i64, turn: ServedTurn) -> ServedTurn {
+    ServedTurn {
         read: Some(at(begin + unread)),
         written: Some(at(begin + LATE)),
         written_last: Some(at(begin + LATE)),
         sent: at(begin + LATE),
         sent_last: at(begin + LATE),
         ..turn
-    })
+    }
 }
 
 /// The same if its kernel sent the answer at once, and a device got its first
@@ -263,6 +268,20 @@ fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_leng
         "qdisc-dwell",
         "behind its own"
     );
+}
+
+#[test]
+fn what_the_kernel_dropped_is_told_from_work() {
+    // Dropped as it came, and whole again so much later.
+    let refused = |whole: i64| {
+        late_by(|begin, turn| ServedTurn {
+            refused: Some(at(begin)),
+            delivered_last: at(begin + whole),
+            ..answered_late(begin, 50, turn)
+        })
+    };
+    assert_eq!(refused(29_000).cause, "socket-memory-pressure");
+    assert_eq!(refused(200).cause, "server-think");
 }
 
 #[test]

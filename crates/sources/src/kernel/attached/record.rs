@@ -227,12 +227,12 @@ impl<'a> Fields<'a> {
 
     fn turn(&self) -> Option<ServedTurn> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
-        let asked = nanos(192)?;
+        let asked = nanos(200)?;
         let (first_queued, queued) = (nanos(128)?, nanos(136)?);
         Some(ServedTurn {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(240)?,
+            program: self.program(248)?,
             arrived: self.moment(48)??,
             entered: self.moment(56)?,
             delivered: self.moment(64)??,
@@ -247,20 +247,21 @@ impl<'a> Fields<'a> {
                 first_queued,
                 queued,
             }),
+            refused: self.moment(144)?,
             writes: self.u32(4)?,
             held: Held {
-                longest: nanos(144)?,
-                total: nanos(152)?,
-                times: self.u32(160)?,
-                after_arrival: self.u32(164)?,
+                longest: nanos(152)?,
+                total: nanos(160)?,
+                times: self.u32(168)?,
+                after_arrival: self.u32(172)?,
             },
             thread: (self.bytes.get(1)? > &0).then_some(ThreadTimes {
-                queued_unread: nanos(168)?,
-                queued: nanos(176)?,
-                slept: nanos(184)?,
+                queued_unread: nanos(176)?,
+                queued: nanos(184)?,
+                slept: nanos(192)?,
             }),
             asked: (!asked.is_zero()).then(|| Asked {
-                whom: self.end(200, Side::Remote).filter(|end| end.port > 0),
+                whom: self.end(208, Side::Remote).filter(|end| end.port > 0),
                 time: asked,
             }),
         })
@@ -314,7 +315,7 @@ mod tests {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 264;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 272;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }
