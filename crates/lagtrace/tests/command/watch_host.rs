@@ -151,6 +151,20 @@ fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
     });
 }
 
+/// All of nginx is stopped at times; the threads of a used-up quota wait.
+#[test]
+fn a_server_that_is_stopped_is_told_from_one_that_works() {
+    const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
+    let load = ["-c", "6", "--rate", "150"];
+    watched(TEST, "stop-the-world-nginx", &load, |report| {
+        let shown = proven(report, "stop-the-world");
+        assert!(shown.contains("lie unread"), "{shown}");
+    });
+    watched(TEST, "cpu-quota", &["-c", "4"], |report| {
+        assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
+    });
+}
+
 #[test]
 fn equal_addresses_in_two_namespaces_are_told_apart() {
     const TEST: &str = "equal_addresses_in_two_namespaces_are_told_apart";
