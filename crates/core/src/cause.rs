@@ -219,6 +219,7 @@ causes! {
     redirect_chain "redirect-chain" "Redirects lead to redirects";
     path_distance "path-distance" "The distance between the ends";
     path_queueing "path-queueing" "Packets queue on the path";
+    socket_memory_pressure "socket-memory-pressure" "The receiver's kernel drops what its socket has no memory for";
     qdisc_dwell "qdisc-dwell" "Responses wait in the queue of the server's own device";
     packet_loss "packet-loss" "The path loses packets";
     policer "policer" "Something on the path drops what exceeds an allowance";

@@ -19,7 +19,7 @@ pub(crate) use live::{LiveSockets, SeenSocket};
 pub(crate) use load::{Loads, Outcome as ExperimentResult};
 pub(crate) use socket::SocketFacts;
 pub(crate) use sweep::{StepTally, Sweep};
-pub(crate) use turn::{ServiceTurns, Turns};
+pub(crate) use turn::{Act, ServiceTurns, Turns};
 
 use crate::event::{
     CaptureSummary, Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody,

@@ -99,7 +99,7 @@ impl Served {
     /// Holds the server's time by packets against the host's.
     fn compare(&mut self, exchange: &Exchange, turn: &ServedTurn) {
         let error = LEAST_DISAGREEMENT.max(inferred(&exchange.waits) * INFERRED_ENDS);
-        let host = turn.sent_last.since(was_whole(turn));
+        let host = turn.left().since(was_whole(turn));
         let packets = waited(exchange, |wait| KINDS.contains(&wait.kind));
         let travel = waited(exchange, |wait| wait.kind == WaitKind::RoundTrip);
         let room = exchange.latency().saturating_sub(travel);
@@ -155,9 +155,14 @@ impl Split {
 
 fn at_host(kind: WaitKind, turn: &ServedTurn) -> Duration {
     match kind {
-        WaitKind::ServerThink => turn.sent.since(was_whole(turn)),
-        _ => turn.sent_last.since(turn.sent),
+        WaitKind::ServerThink => turn.sent.since(was_whole(turn)) + first_queued(turn),
+        _ => turn.left().since(turn.sent + first_queued(turn)),
     }
+}
+
+/// How long the answer's first segment lay in queueing disciplines.
+fn first_queued(turn: &ServedTurn) -> Duration {
+    turn.departure.unwrap_or_default().first_queued
 }
 
 /// When the host had the whole request, if its last byte took as long to TCP as

@@ -36,6 +36,12 @@ pub struct ServedTurn {
     pub sent: Timestamp,
     /// When it sent the last one.
     pub sent_last: Timestamp,
+    /// How the answer got through the queueing disciplines behind TCP; `None`
+    /// where that was not looked at.
+    pub departure: Option<Departure>,
+    /// When the kernel last dropped something of the request for want of memory
+    /// in its socket; `None` where it did not, or nobody looked.
+    pub refused: Option<Timestamp>,
     /// How often the program wrote.
     pub writes: u32,
     /// What Nagle's algorithm held back of the answer.
@@ -58,6 +64,20 @@ pub struct ThreadTimes {
     pub queued: Duration,
     /// Asleep from its first read to its last write.
     pub slept: Duration,
+}
+
+/// How an answer left its host. What a container's own interface hands on to
+/// the host's is not followed there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// When the device's driver got the last of it.
+    pub at: Timestamp,
+    /// How long its first segment lay in queueing disciplines, beyond the time
+    /// until which the socket's pacing kept it (`skb->tstamp`). Nothing of the
+    /// same answer was before it.
+    pub first_queued: Duration,
+    /// The same of its last segment.
+    pub queued: Duration,
 }
 
 /// Another service that was asked for a request.
@@ -90,6 +110,8 @@ pub enum Stage {
     Held,
     /// Waiting for windows, pacing and the rest.
     Sending,
+    /// Sent by TCP, and in the queueing disciplines before the device's driver.
+    Qdisc,
 }
 
 /// Written bytes that stayed unsent although windows had room: less than a
@@ -120,7 +142,7 @@ pub struct Program {
 
 impl ServedTurn {
     /// The names of each [`Stage`], in their order.
-    pub const STAGES: [&'static str; 8] = [
+    pub const STAGES: [&'static str; 9] = [
         "backlog",
         "stack",
         "unread",
@@ -129,11 +151,18 @@ impl ServedTurn {
         "waiting",
         "held",
         "sending",
+        "qdisc",
     ];
 
-    /// From the first byte that came to the last that was sent.
+    /// From the first byte that came to the last that left.
     pub fn duration(&self) -> Duration {
-        self.sent_last.since(self.arrived)
+        self.left().since(self.arrived)
+    }
+
+    /// When the last of the answer left the host, as far as that was looked at.
+    pub fn left(&self) -> Timestamp {
+        let departure = self.departure.map(|departure| departure.at);
+        departure.map_or(self.sent_last, |at| at.max(self.sent_last))
     }
 
     /// Where that time went, as [`Stage`] orders it; these add up to it.
@@ -142,7 +171,7 @@ impl ServedTurn {
     ///
     /// What went to the device while the program was still writing counts as
     /// the program's time but for what Nagle's algorithm held.
-    pub fn stages(&self) -> Option<[Duration; 8]> {
+    pub fn stages(&self) -> Option<[Duration; 9]> {
         let delivered = self.delivered.max(self.arrived).min(self.sent_last);
         let read = self.read?.max(delivered).min(self.sent_last);
         let written = self.written_last?.max(read).min(self.sent_last);
@@ -153,6 +182,9 @@ impl ServedTurn {
         let after_writing = self.sent_last.since(written);
         let sending = after_writing.saturating_sub(held);
         let inside = rest.saturating_sub(held).saturating_sub(sending);
+        let leaving = self.left().since(self.sent_last.max(self.arrived));
+        let queued = self.departure.map(|departure| departure.queued);
+        let in_qdisc = queued.unwrap_or_default().min(leaving);
         let thread = self.thread.unwrap_or_default();
         let queued_unread = thread.queued_unread.min(lying);
         let queued = thread.queued.min(inside);
@@ -167,7 +199,8 @@ impl ServedTurn {
             inside - queued - slept,
             slept,
             held,
-            sending,
+            sending + leaving - in_qdisc,
+            in_qdisc,
         ])
     }
 }
@@ -230,6 +263,12 @@ mod tests {
             written_last: Some(at(400)),
             sent: at(310),
             sent_last: at(40_400),
+            departure: Some(Departure {
+                at: at(41_000),
+                first_queued: Duration::ZERO,
+                queued: Duration::from_micros(450),
+            }),
+            refused: None,
             writes: 2,
             held: Held {
                 times: 1,
@@ -248,11 +287,11 @@ mod tests {
 
     #[test]
     fn stages_tile_the_turn() {
-        let micros = |stages: [Duration; 8]| stages.map(|stage| stage.as_micros());
+        let micros = |stages: [Duration; 9]| stages.map(|stage| stage.as_micros());
         let turn = turn();
         assert_eq!(
             turn.stages().map(micros),
-            Some([5, 15, 50, 80, 50, 200, 39_900, 100])
+            Some([5, 15, 50, 80, 50, 200, 39_900, 250, 450])
         );
         assert_eq!(
             turn.stages().unwrap_or_default().iter().sum::<Duration>(),
@@ -272,8 +311,15 @@ mod tests {
                     turn.held.total = Duration::from_micros(held);
                     for delivered in stamps {
                         turn.delivered = at(delivered);
-                        let stages = turn.stages().unwrap_or_default();
-                        assert_eq!(stages.iter().sum::<Duration>(), turn.duration());
+                        for left in stamps {
+                            turn.departure = Some(Departure {
+                                at: at(left),
+                                first_queued: Duration::ZERO,
+                                queued: Duration::from_micros(held),
+                            });
+                            let stages = turn.stages().unwrap_or_default();
+                            assert_eq!(stages.iter().sum::<Duration>(), turn.duration());
+                        }
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! `lagtrace watch`: live requests from the kernel's view.
 
 mod live;
+mod place;
 
 use std::path::PathBuf;
 use std::thread;
@@ -12,6 +13,7 @@ use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Phase};
 use lagtrace_core::report::Report;
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
+use lagtrace_sources::privilege::NetworkNamespace;
 
 use crate::analyze::listing::Listing;
 use crate::analyze::show;
@@ -51,6 +53,7 @@ Examples:
   sudo lagtrace watch --pid 4711 -d 3s --format json
   sudo lagtrace watch -p 8080 --format ndjson | jq 'select(.status == 500)'
   sudo lagtrace watch --cgroup /system.slice/nginx.service -p 80
+  sudo lagtrace watch -p 80 --netns shop      where several have the same address
 
 Coming from other tools:
   strace -f -tt -e network -p PID      watch --pid PID
@@ -70,6 +73,9 @@ pub(crate) struct Options {
     /// Only connections that processes of this cgroup (version 2) read or write
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
+    /// Only connections in this network namespace: a name of `ip netns`, a path, or of process PID
+    #[arg(long, value_name = "NAME|PATH|PID")]
+    netns: Option<String>,
     /// End after this long
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_positive)]
     duration: Option<Duration>,
@@ -85,7 +91,13 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let interrupt = Interrupt::listen()?;
     let started = conclusion::now();
-    let watch = Watch::start(&options.wanted()).map_err(refused)?;
+    // Held open, so that no later one gets its number.
+    let place = options.netns.as_deref().map(place::named).transpose()?;
+    let wanted = WatchOptions {
+        namespace: place.as_ref().map(NetworkNamespace::id),
+        ..options.wanted()
+    };
+    let watch = Watch::start(&wanted).map_err(refused)?;
     let lines = match console.output().format {
         Format::Ndjson => Some(Listing::of_watch(delivery::open(console)?)),
         Format::Text | Format::Json => None,
@@ -126,7 +138,7 @@ impl Options {
             cgroup: self.cgroup.clone(),
             keeps_payload: !self.no_payload,
             slow_from: self.slow,
-            without: Vec::new(),
+            ..WatchOptions::default()
         }
     }
 
@@ -148,7 +160,8 @@ impl Options {
         let words = ports
             .map(|port| format!(":{port}"))
             .chain(self.pid.map(|pid| format!("[{pid}]")))
-            .chain(self.cgroup.iter().map(|path| path.display().to_string()));
+            .chain(self.cgroup.iter().map(|path| path.display().to_string()))
+            .chain(self.netns.iter().map(|place| format!("in {place}")));
         words.collect::<Vec<_>>().join(" ")
     }
 }

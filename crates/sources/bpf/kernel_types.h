@@ -118,6 +118,14 @@ struct task_struct {
 	int tgid;
 };
 
+/* Their numbers are those of the kernel that runs. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_SOCKET_RCVBUFF = 1,
+	SKB_DROP_REASON_SOCKET_BACKLOG,
+	SKB_DROP_REASON_PROTO_MEM,
+	SKB_DROP_REASON_TCP_OFO_QUEUE_PRUNE,
+};
+
 #pragma clang attribute pop
 
 #endif

@@ -28,6 +28,8 @@ struct watch_config {
 	/* Payload kept of a turn's first segment each way, in bytes. */
 	__u32 request_bytes;
 	__u32 response_bytes;
+	/* Only connections of this network namespace, by its inode; 0: any. */
+	__u32 namespace;
 };
 
 /* What may be changed while the programs run. */
@@ -138,6 +140,15 @@ struct turn_record {
 	/* TCP sent the first and last bytes of its answer. */
 	__u64 sent_at;
 	__u64 sent_last_at;
+	/* The device's driver got the last of it (0: not seen), and how long the
+	 * first and the last segment had lain in queueing disciplines by then,
+	 * beyond what pacing wanted. */
+	__u64 left_at;
+	__u64 first_queued_out;
+	__u64 queued_out;
+	/* Something of what was asked was dropped last for want of memory in its
+	 * socket; 0: nothing was. */
+	__u64 refused_at;
 	/* The longest time that written bytes stayed unsent by Nagle's
 	 * algorithm, and how long they did in all. */
 	__u64 held_longest;

@@ -51,6 +51,9 @@ pub struct WatchOptions {
     /// Only connections that processes of this cgroup (version 2) read or
     /// write; as a path below its mount, `/system.slice/nginx.service`.
     pub cgroup: Option<PathBuf>,
+    /// Only connections of the network namespace with this inode: equal
+    /// addresses in others are other services.
+    pub namespace: Option<u64>,
     /// Whether the first bytes of requests and responses are handed up, so
     /// that HTTP can be read: at most 64 and 16 of them.
     pub keeps_payload: bool,

@@ -127,6 +127,13 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
         "close-delimited-body" => vec![WaitKind::ServerPause],
         "head-of-line-blocking" => vec![WaitKind::Behind],
+        "socket-memory-pressure" => {
+            vec![
+                WaitKind::Recovery,
+                WaitKind::WindowFull,
+                WaitKind::ServerThink,
+            ]
+        }
         "receive-window" | "zero-window" => vec![WaitKind::WindowFull],
         "send-buffer" => vec![WaitKind::SendBuffer],
         "slow-start" | "slow-start-after-idle" | "low-congestion-window" | "tiny-writes" => {

@@ -3,14 +3,20 @@
 //! kernel stamps a segment (TSval) before it hands it to the device's queue,
 //! and a capture at the host sees it behind that (`dev_queue_xmit_nit()` in
 //! `net/core/dev.c`). A program that is late writes later, and is stamped later.
+//!
+//! Where the server's kernel is watched it says so itself, also of a queue that
+//! is never empty: how long after TCP's own stamp, which bears its pacing, the
+//! device's driver got the answer's first segment. What is behind that one of
+//! the same answer is the answer's own length.
 
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::served::{self, Place};
 use super::tally::{Cost, Tally};
 use super::{Case, Conclusion};
 use crate::exchange::Exchange;
-use crate::report::{Evidence, EvidenceKind};
+use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
 
 /// A kernel answers a capture at its own host in microseconds; a switch and a
@@ -42,6 +48,26 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let watched = served::finding("qdisc-dwell", case, |place| place == Place::Qdisc);
+        watched.map_or_else(|| self.lagging(case), |(finding, _)| Conclusion::Finding(Box::new(told(finding))))
+    }
+}
+
+/// What is said of one whose own kernel was watched.
+fn told(mut finding: Finding) -> Finding {
+    finding.summary += " in the queueing disciplines of its own device, behind what else it sends: \
+                        TCP has sent the answer, and the network has not had it yet.";
+    finding.ruled_out.push(ruled_out(
+        "pacing",
+        "the time until which pacing keeps a segment is not counted",
+    ));
+    finding.overturned_by = OVERTURNED_BY.to_owned();
+    finding.fix = changes();
+    finding
+}
+
+impl Rule {
+    fn lagging(&self, case: &Case<'_>) -> Conclusion {
         let tally = &self.0;
         let at = |part| tally.saved.quantile(part).unwrap_or_default();
         let is_steady = at(0.9).saturating_sub(at(0.1)) < STEADY;
@@ -73,13 +99,18 @@ impl super::Rule for Rule {
             ruled_out("server-think", "the responses were made, and stamped, before that time"),
             ruled_out("path-queueing", "the packets were seen as they left the host"),
         ];
-        finding.overturned_by =
-            "`tc -s qdisc` on the server without a backlog while it happens".to_owned();
-        finding.fix = vec![
-            fix("server", "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)"),
-            fix("server", "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over"),
-            fix("server", "pace the bulk below the device's or the shaper's rate (fq, BBR)"),
-        ];
+        finding.overturned_by = OVERTURNED_BY.to_owned();
+        finding.fix = changes();
         Conclusion::Finding(Box::new(finding))
     }
+}
+
+const OVERTURNED_BY: &str = "`tc -s qdisc` on the server without a backlog while it happens";
+
+fn changes() -> Vec<Fix> {
+    vec![
+        fix("server", "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)"),
+        fix("server", "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over"),
+        fix("server", "pace the bulk below the device's or the shaper's rate (fq, BBR)"),
+    ]
 }

@@ -7,10 +7,12 @@
 
 mod gate;
 mod stall;
+mod stood;
 mod timer;
 
 pub(super) use gate::Gate;
 pub(super) use stall::Stall;
+pub(super) use stood::Stood;
 pub(super) use timer::Ticks;
 
 use core::cell::OnceCell;
@@ -131,11 +133,23 @@ impl Rhythm {
     /// What it cost, where that is worth a finding of its own.
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
+        if let Nature::Stops(stalls) = nature
+            && self.stood(stalls, case).is_some_and(Stood::is_contradicted)
+        {
+            return None;
+        }
         let tally = self.claimed.get_or_init(|| {
             let tally = self.tally(|moment| self.saved(nature, moment));
             evidence::is_material(case, &tally).then_some(tally)
         });
         Some((nature, tally.as_ref()?))
+    }
+
+    /// What the server's own kernel saw of stand-stills; `None` where it was not
+    /// watched.
+    pub(super) fn stood(&self, stalls: &[Stall], case: &Case<'_>) -> Option<Stood> {
+        let turns = case.facts.turns.services.get(&case.endpoint)?;
+        Some(stood::stood(stalls, self.ordinary, turns))
     }
 
     /// The think time that is left when what [`Rhythm::claim`] names is gone.

@@ -45,6 +45,8 @@ pub(super) enum Place {
     Asleep,
     /// They were at work, as far as is known.
     Program,
+    /// In the queueing disciplines behind TCP.
+    Qdisc,
 }
 
 /// How much of it did.
@@ -62,7 +64,8 @@ pub(super) struct Passed<'a> {
 pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     let turns = case.facts.turns.services.get(&case.endpoint)?;
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
-    let all: Duration = BEFORE_THE_ANSWER.map(mean).iter().sum();
+    let queued = turns.first_queued.mean().unwrap_or_default();
+    let all = BEFORE_THE_ANSWER.map(mean).iter().sum::<Duration>() + queued;
     let think = case.gathered.thinking.mean();
     if turns.staged < REPEATS || all.as_secs_f64() < think.as_secs_f64() * MOST {
         return None;
@@ -76,6 +79,9 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
     };
     if let Some((whom, there)) = asked_most(turns).filter(|(_, there)| is_most(there)) {
         return Some(passed(Place::Asked(whom), there));
+    }
+    if is_most(&queued) {
+        return Some(passed(Place::Qdisc, queued));
     }
     let stage = BEFORE_THE_ANSWER
         .into_iter()
@@ -141,6 +147,9 @@ impl Passed<'_> {
                 "between what its threads wrote to another socket and the answer that they read"
                     .to_owned()
             }
+            Place::Qdisc => "between TCP and the device's driver, in queueing disciplines: more \
+                             than pacing asked for, and with nothing of the same answer before it"
+                .to_owned(),
             Place::Asleep => "with the program's threads asleep after they had read".to_owned(),
             Place::Program => match self.turns.threaded {
                 0 => "from the program's first read to its last write".to_owned(),

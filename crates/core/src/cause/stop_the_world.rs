@@ -1,7 +1,7 @@
 //! `stop-the-world`.
 
 use super::evidence::{self, fix, human, percent, ruled_out};
-use super::rhythm::{Nature, Stall, quantile};
+use super::rhythm::{Nature, Stall, Stood, quantile};
 use super::tally::Tally;
 use super::{Case, Conclusion};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -29,6 +29,16 @@ impl super::Rule for Rule {
     }
 }
 
+/// What the server's own kernel saw.
+fn shown(stood: Stood) -> Evidence {
+    let text = format!(
+        "its kernel saw {} requests lie unread in {} of these times, although no other was being \
+         answered and their threads asked for no processor; nobody read or wrote anything",
+        stood.unread, stood.still,
+    );
+    Evidence::mechanism(EvidenceKind::KernelTrace, text).count(stood.unread)
+}
+
 fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
     let mut finding = evidence::finding("stop-the-world", Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
@@ -48,6 +58,8 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
+    let stood = case.rhythm.stood(stalls, case).filter(|stood| stood.is_shown());
+    finding.evidence.extend(stood.map(shown));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
         "The server as a whole stands still for {length} (median) at times, {} times in what was \

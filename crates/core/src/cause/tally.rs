@@ -8,6 +8,7 @@ use crate::histogram::Distribution;
 use crate::report::Exemplar;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
+use crate::turn::ServedTurn;
 
 /// Disjoint intervals kept; beyond that the nearest are joined.
 const MAX_INTERVALS: usize = 4096;
@@ -94,6 +95,18 @@ impl Tally {
         self.after.record_many(moment.latency() - saved, count);
         self.saved.record_many(saved, count);
         self.wall.add(moment.begin, moment.end);
+    }
+
+    /// The cause touched a turn, by its server's kernel alone.
+    pub(crate) fn add_turn(&mut self, turn: &ServedTurn, saved: Duration) {
+        let latency = turn.duration();
+        let saved = saved.min(latency);
+        self.cost.add(Cost::exactly(saved));
+        self.affected += 1;
+        self.before.record(latency);
+        self.after.record(latency - saved);
+        self.saved.record(saved);
+        self.wall.add(turn.arrived, turn.left());
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

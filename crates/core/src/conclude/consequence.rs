@@ -87,6 +87,35 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
         Time::Within,
     ),
     ("path-jitter", &["qdisc-dwell"], Time::Within),
+    // What a socket has no room for comes again by a timer, at a window that is
+    // closed by then; the request had been seen whole before it.
+    ("server-think", &["socket-memory-pressure"], Time::Within),
+    ("cork-hold", &["socket-memory-pressure"], Time::Within),
+    ("zero-window", &["socket-memory-pressure"], Time::Within),
+    ("receive-window", &["socket-memory-pressure"], Time::Within),
+    (
+        "slow-request-upload",
+        &["socket-memory-pressure"],
+        Time::Within,
+    ),
+    ("packet-loss", &["socket-memory-pressure"], Time::Within),
+    ("fast-retransmit", &["socket-memory-pressure"], Time::Within),
+    ("tail-loss-probe", &["socket-memory-pressure"], Time::Within),
+    (
+        "lost-retransmission",
+        &["socket-memory-pressure"],
+        Time::Within,
+    ),
+    (
+        "retransmission-timeout",
+        &["socket-memory-pressure"],
+        Time::Within,
+    ),
+    (
+        "spurious-retransmission",
+        &["socket-memory-pressure"],
+        Time::Within,
+    ),
     // Connections that are not kept because the server closes them too soon.
     ("connection-not-reused", &["stale-keep-alive"], Time::Within),
     // Connections that wait to be accepted repeat their requests and look like

@@ -143,6 +143,7 @@ fn mechanism(finding: &Finding) -> &'static [&'static str] {
         "cpu-quota" => &["run-queue"],
         "softirq-backlog" => &["backlog"],
         "packet-filter-cost" => &["stack"],
+        "qdisc-dwell" => &["qdisc"],
         "cork-hold" => &["sending"],
         _ => &[],
     }
@@ -197,6 +198,7 @@ fn meaning(stage: &str) -> &str {
         "waiting" => "with the program's thread asleep",
         "held" => "held by Nagle's algorithm",
         "sending" => "written and not sent",
+        "qdisc" => "in the queue of its own device",
         other => other,
     }
 }

@@ -1,9 +1,12 @@
 //! Turns as the kernel timed them, folded by service.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cause::tally::Tally;
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
+use crate::time::Timestamp;
 use crate::turn::{ServedTurn, Stage, WatchTally};
 
 /// Services told apart.
@@ -12,6 +15,35 @@ const MAX_SERVICES: usize = 512;
 const MAX_PROGRAMS: usize = 16;
 /// Services that they asked, told apart.
 const MAX_ASKED: usize = 32;
+
+/// Turns of one service kept to be looked at side by side.
+const MAX_ACTS: usize = 8192;
+
+/// When a thread did what with one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Act {
+    pub(crate) delivered: Timestamp,
+    pub(crate) read: Timestamp,
+    pub(crate) written: Timestamp,
+    pub(crate) written_last: Timestamp,
+    pub(crate) tid: u32,
+    /// Ready and without a processor before it read; `None`: not looked at.
+    pub(crate) queued_unread: Option<Duration>,
+}
+
+impl Act {
+    fn of(turn: &ServedTurn) -> Option<Self> {
+        let written = turn.written?;
+        Some(Self {
+            delivered: turn.delivered,
+            read: turn.read?,
+            written,
+            written_last: turn.written_last.unwrap_or(written),
+            tid: turn.program.as_ref()?.tid,
+            queued_unread: turn.thread.map(|thread| thread.queued_unread),
+        })
+    }
+}
 
 /// What watching the kernel showed.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +63,14 @@ pub(crate) struct ServiceTurns {
     pub(crate) threaded: u64,
     /// As [`ServedTurn::STAGES`] names them.
     pub(crate) stages: [Distribution; ServedTurn::STAGES.len()],
+    /// How long their answers' first segments lay in queueing disciplines, where
+    /// that was looked at.
+    pub(crate) first_queued: Distribution,
+    /// Those of which the kernel had dropped something for want of memory in
+    /// the socket.
+    pub(crate) refused: Tally,
+    /// The first of them, as they were told.
+    pub(crate) acts: Vec<Act>,
     /// Who was asked for them, and how long that took.
     pub(crate) asked: BTreeMap<Option<Endpoint>, Distribution>,
     /// Turns of which something was held by Nagle's algorithm, by how long.
@@ -77,6 +117,15 @@ impl ServiceTurns {
             for (all, took) in self.stages.iter_mut().zip(stages) {
                 all.record(took);
             }
+        }
+        if let Some(departure) = turn.departure {
+            self.first_queued.record(departure.first_queued);
+        }
+        if self.acts.len() < MAX_ACTS {
+            self.acts.extend(Act::of(turn));
+        }
+        if let Some(at) = turn.refused {
+            self.refused.add_turn(turn, turn.delivered_last.since(at));
         }
         self.threaded += u64::from(turn.thread.is_some());
         if let Some(asked) = &turn.asked {

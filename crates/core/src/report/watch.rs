@@ -10,7 +10,7 @@ use crate::wait::WaitKind;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Watch {
     /// Every turn of every connection that was watched, from the first byte
-    /// that arrived to the last that was given to the device; at most an
+    /// that arrived to the last that TCP sent; at most an
     /// eighth too long, as the kernel counts them in steps.
     pub latency_ns: Figures,
     /// Connections met.
@@ -49,7 +49,8 @@ pub struct WatchedService {
     /// the network stack took them up, `stack` until TCP had them, `unread` in the socket's queue, `run-queue` with the program's
     /// thread ready and without a processor, `program` from the first read to
     /// the last write, `waiting` with the thread asleep there, `held` by
-    /// Nagle's algorithm, `sending` for windows, pacing and the rest.
+    /// Nagle's algorithm, `sending` for windows, pacing and the rest, `qdisc` in
+    /// the queueing disciplines before the device, where that was looked at.
     pub stages: Vec<Stage>,
     /// Of the turns, those whose thread was looked at: without that `run-queue`
     /// counts as `unread` or `program`, and `waiting` as `program`.

@@ -11,7 +11,9 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
 use lagtrace_core::histogram::Distribution;
 use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{Asked, Held, ServedTurn, ThreadTimes, Throttling, WatchTally};
+use lagtrace_core::turn::{
+    Asked, Departure, Held, ServedTurn, ThreadTimes, Throttling, WatchTally,
+};
 
 use crate::script::number_of;
 use crate::sum::{Sum, Values};
@@ -374,8 +376,9 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
 
 /// A turn as the server's kernel saw it, and what its group's quota did.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
-    let (mut thread, mut throttling, mut asked) = (ThreadTimes::default(), None, None);
-    let [mut backlog, mut stack, mut unread, mut program] = [Duration::ZERO; 4];
+    let (mut thread, mut throttling) = (ThreadTimes::default(), None);
+    let (mut asked, mut refused) = (None, None);
+    let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
         match word {
             "backlog" => backlog = words.duration(word)?,
@@ -383,6 +386,8 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
             "unread" => unread = words.duration(word)?,
             "run-queue" => thread.queued_unread = words.duration(word)?,
             "program" => program = words.duration(word)?,
+            "refused" => refused = Some(words.duration(word)?),
+            "qdisc" => qdisc = words.duration(word)?,
             "slept" => thread.slept = words.duration(word)?,
             "asked" => asked = Some(words.duration(word)?),
             "throttled" => {
@@ -395,7 +400,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
     }
     let delivered = at + backlog + stack;
-    let read = delivered + unread + thread.queued_unread;
+    let read = delivered + refused.unwrap_or_default() + unread + thread.queued_unread;
     let sent = read + program + thread.slept;
     let peer = core::net::IpAddr::from([10, 77, 0, 1]);
     let behind = core::net::IpAddr::from([10, 77, 0, 9]);
@@ -406,12 +411,18 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         arrived: at,
         entered: Some(at + backlog),
         delivered,
-        delivered_last: delivered,
+        delivered_last: delivered + refused.unwrap_or_default(),
         read: Some(read),
         written: Some(sent),
         written_last: Some(sent),
         sent,
         sent_last: sent,
+        departure: Some(Departure {
+            at: sent + qdisc,
+            first_queued: qdisc,
+            queued: qdisc,
+        }),
+        refused: refused.map(|_| at),
         writes: 1,
         held: Held::default(),
         thread: Some(thread),

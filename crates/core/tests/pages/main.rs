@@ -89,10 +89,11 @@
 //! socket server [nodelay on|off] [x N] [holding N]
 //! setting tcp_nodelay off at FILE:LINE
 //! counter NAME N
-//! kernel [backlog SUM] [stack SUM] [unread SUM] [run-queue SUM] [program SUM] [slept SUM] [asked SUM] [throttled N SUM]
+//! kernel [backlog SUM] [stack SUM] [unread SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM]
 //! ```
 //! `kernel` is a turn that came at that time, by the server's own kernel; what it
-//! asked is at 10.77.0.9:5432, and its group was throttled in N periods.
+//! asked is at 10.77.0.9:5432, `refused` says how long
+//! after its first segment was dropped the request had come whole, and its group was throttled in N periods.
 //! `loaded` probes are sent while the load above them runs, others before it.
 //! `ANSWER` is `open`, `refused`, `silence`, `closed`, `not-http`, `status N`
 //! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,

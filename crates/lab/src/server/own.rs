@@ -209,6 +209,10 @@ fn set_options(connection: &TcpStream, options: &SocketOptions) -> io::Result<()
     if options.hold == Some(options::Hold::Cork) {
         SockRef::from(connection).set_tcp_cork(true)?;
     }
+    if let Some(size) = options.shrunk_receive_buffer {
+        let size = usize::try_from(size.bytes()).unwrap_or(usize::MAX);
+        SockRef::from(connection).set_recv_buffer_size(size)?;
+    }
     options.pacing.map_or(Ok(()), |rate| {
         pacing::pace(connection, rate.bits_per_second() / 8)
     })

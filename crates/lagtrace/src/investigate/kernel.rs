@@ -307,6 +307,8 @@ mod tests {
             written_last: None,
             sent: at,
             sent_last: at,
+            departure: None,
+            refused: None,
             writes: 0,
             held: Held::default(),
             thread: None,

@@ -7,7 +7,7 @@ use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
 /// What each stage is, by its name.
-const MEANINGS: [(&str, &str); 8] = [
+const MEANINGS: [(&str, &str); 9] = [
     ("backlog", "arrived, and waiting for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
     ("unread", "in the socket's queue, not yet read"),
@@ -16,6 +16,7 @@ const MEANINGS: [(&str, &str); 8] = [
     ("waiting", "there, with its thread asleep"),
     ("held", "written, and held by Nagle's algorithm"),
     ("sending", "written, and waiting for windows or pacing"),
+    ("qdisc", "sent by TCP, and queueing before the device"),
 ];
 
 /// What a stage is; nothing for one that is not known.

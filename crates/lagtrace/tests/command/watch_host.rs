@@ -14,15 +14,22 @@ fn watched(test: &str, scenario: &str, load: &[&str], judge: impl Fn(&Value)) {
     let Some(lab) = Lab::up(test, scenario) else {
         return;
     };
-    measured(|| {
-        let url = "http://10.77.0.2:8080/";
-        let mut command = lab.command(&["load", url, "-d", "5s", "-q"]);
-        let mut load = command.args(load).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(1));
-        let report = lagtrace(["watch", "-p", "8080", "-d", "3s", "--format", "json"]);
-        load.wait().unwrap();
-        judge(&report.json());
-    });
+    measured(|| judge(&watch_under_load(&lab, "8080", load)));
+}
+
+/// What watching a service's namespace shows while it is asked by `load`.
+fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
+    let url = format!("http://10.77.0.2:{port}/");
+    let mut command = lab.command(&["load", &url, "-d", "5s", "-q"]);
+    let mut load = command.args(load).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let server = lab.namespace("server");
+    let watched = [
+        "-p", port, "--netns", &server, "-d", "3s", "--format", "json",
+    ];
+    let report = lagtrace(["watch"].iter().chain(&watched));
+    load.wait().unwrap();
+    report.json()
 }
 
 /// The first finding, which is proven by packets and the kernel's trace.
@@ -68,6 +75,126 @@ fn a_quota_that_is_used_up_is_told_from_work() {
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
         assert!(count > Some(20) && cut < Some(5), "{count:?}, {cut:?}");
     });
+}
+
+/// Four downloads fill the queue of the server's own device.
+#[test]
+fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
+    const TEST: &str = "answers_in_the_queue_of_the_servers_device_are_told_from_work";
+    let Some(lab) = Lab::up(TEST, "qdisc-dwell") else {
+        return;
+    };
+    measured(|| {
+        let bulk = [
+            "load",
+            "http://10.77.0.2:8081/",
+            "-c",
+            "4",
+            "-d",
+            "6s",
+            "-q",
+        ];
+        let mut bulk = lab.command(&bulk).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let report = watch_under_load(&lab, "8080", &["-c", "2"]);
+        bulk.wait().unwrap();
+        let shown = proven(&report, "qdisc-dwell");
+        assert!(shown.contains("the device's driver"), "{shown}");
+    });
+    // Alone in the queue they wait for nobody, and a download only behind itself.
+    measured(|| {
+        for (port, load) in [
+            ("8080", ["-c", "1", "--rate", "20"]),
+            ("8081", ["-c", "1", "--rate", "1"]),
+        ] {
+            let report = watch_under_load(&lab, port, &load);
+            let causes = findings(&report);
+            assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
+            assert!(
+                report["watch"]["services"][0]["turns"].as_u64() > Some(0),
+                "{report:#}"
+            );
+        }
+    });
+}
+
+/// The same uploads into buffers that were small from the beginning on are held
+/// back by their windows, and nothing of them is dropped.
+#[test]
+fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
+    const TEST: &str = "what_a_socket_has_no_memory_for_is_told_from_a_closed_window";
+    let Some(lab) = Lab::up(TEST, "socket-memory-pressure") else {
+        return;
+    };
+    let body = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&body, vec![b'x'; 60_000]).unwrap();
+    let body = body.path().to_str().unwrap();
+    let upload = ["-c", "2", "--fresh", "-X", "POST", "--body", body];
+    measured(|| {
+        let report = watch_under_load(&lab, "8080", &upload);
+        let shown = proven(&report, "socket-memory-pressure");
+        assert!(shown.contains("for want of memory"), "{shown}");
+        let drops = report["watch"]["drops"].as_array().unwrap();
+        assert!(
+            drops.iter().any(|drop| drop["reason"] == "PROTO_MEM"),
+            "{drops:?}"
+        );
+    });
+    measured(|| {
+        let report = watch_under_load(&lab, "8081", &upload);
+        let causes = findings(&report);
+        assert!(!causes.contains(&"socket-memory-pressure"), "{report:#}");
+        assert!(
+            report["watch"]["services"][0]["turns"].as_u64() > Some(0),
+            "{report:#}"
+        );
+    });
+}
+
+/// All of nginx is stopped at times; the threads of a used-up quota wait.
+#[test]
+fn a_server_that_is_stopped_is_told_from_one_that_works() {
+    const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
+    let load = ["-c", "6", "--rate", "150"];
+    watched(TEST, "stop-the-world-nginx", &load, |report| {
+        let shown = proven(report, "stop-the-world");
+        assert!(shown.contains("lie unread"), "{shown}");
+    });
+    watched(TEST, "cpu-quota", &["-c", "4"], |report| {
+        assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
+    });
+}
+
+#[test]
+fn equal_addresses_in_two_namespaces_are_told_apart() {
+    const TEST: &str = "equal_addresses_in_two_namespaces_are_told_apart";
+    let Some(lab) = Lab::up(TEST, "socket-queue-dwell") else {
+        return;
+    };
+    let Some(other) = Lab::up(TEST, "nagle-delayed-ack") else {
+        return;
+    };
+    let load = [
+        "load",
+        "http://10.77.0.2:8080/",
+        "-c",
+        "4",
+        "-d",
+        "6s",
+        "-q",
+    ];
+    let mut load = other.command(&load).stdout(Stdio::null()).spawn().unwrap();
+    let report = watch_under_load(&lab, "8080", &["-c", "4"]);
+    load.wait().unwrap();
+    let services = report["watch"]["services"].as_array().unwrap();
+    assert_eq!(services.len(), 1, "{report:#}");
+    let programs = services[0]["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), 1, "{programs:?}");
+    assert_eq!(findings(&report)[0], "socket-queue-dwell");
+    for place in ["no-such-place", "/dev/null", "4194305"] {
+        let run = lagtrace(["watch", "-p", "8080", "--netns", place]).expect(2);
+        assert!(run.stderr.contains("hint"), "{run:#?}");
+    }
 }
 
 /// In a mount namespace of its own, where the kernel's types are out of sight.

@@ -92,6 +92,15 @@ struct flow {
 	struct sighting last_out;
 	struct terms own;
 	struct terms peer;
+	/* When a device's driver got the first and the last segment of the latest
+	 * answer, and how long each had lain in queueing disciplines, in ns. */
+	__u64 first_left_at;
+	__u64 first_queued;
+	__u64 left_at;
+	__u64 queued;
+	__u32 first_seq;
+	/* Behind the last byte that left. */
+	__u32 left_seq;
 	__u32 hash;
 	__u32 namespace;
 	__u8 is_client;
@@ -124,6 +133,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct watch_tally);
 } tallies SEC(".maps");
+
+/* When something was last dropped for want of memory in its socket. Which
+ * namespace it was in is not known by then: their `net` is 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct key);
+	__type(value, __u64);
+} refusals SEC(".maps");
+
+/* Whether there are any. */
+__u32 has_refusals = 0;
 
 static const __u32 zero = 0;
 
@@ -158,6 +179,11 @@ static __always_inline bool is_watched_program(void)
 	if (config.tgid && bpf_get_current_pid_tgid() >> 32 != config.tgid)
 		return false;
 	return !config.cgroup || bpf_get_current_cgroup_id() == config.cgroup;
+}
+
+static __always_inline bool is_watched_namespace(struct net *net)
+{
+	return !config.namespace || BPF_CORE_READ(net, ns.inum) == config.namespace;
 }
 
 /* Whether the connection with this hash is looked at in detail now. */
@@ -272,7 +298,7 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	struct key key = {};
 	struct connection *c;
 
-	if (!tp || !ends_of(sk, &ends))
+	if (!tp || !is_watched_namespace(sk->__sk_common.skc_net.net) || !ends_of(sk, &ends))
 		return 0;
 	c = bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!c) {

@@ -170,16 +170,41 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* A segment on its way to a device. */
-SEC("tp_btf/net_dev_queue")
-int BPF_PROG(net_dev_queue, struct sk_buff *skb)
+/* Notes that a segment of an answer leaves its queues, and how long it lay
+ * there. TCP stamps each with the time from which on it may leave, by its
+ * pacing (`skb->tstamp` in __tcp_transmit_skb()); queueing disciplines keep
+ * that. Of stacked devices, each with a queue, the last one counts. */
+static __always_inline void note_departure(struct flow *flow, const struct sk_buff *skb, __u32 seq, __u32 end,
+					   __u64 now)
+{
+	__u64 due = skb->tstamp;
+	__u64 queued = due && due < now ? now - due : 0;
+
+	if (flow->is_asked)
+		flow->first_seq = seq;
+	if (flow->is_asked || flow->first_seq == seq) {
+		flow->first_left_at = now;
+		flow->first_queued = queued;
+	}
+	/* What is sent again says nothing of when it first left. */
+	if (flow->left_at && (__s32)(end - flow->left_seq) < 0)
+		return;
+	flow->left_seq = end;
+	flow->left_at = now;
+	flow->queued = queued;
+}
+
+/* A device's driver gets a segment: it is behind all queues, as what a capture
+ * shows. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 	struct tcp_header tcp;
 	struct ends ends = {};
 	struct key key = {};
 	struct flow *flow;
-	__u32 offset, wanted, len;
+	__u32 offset, wanted, len, seq;
 	__u64 now;
 	unsigned char state;
 
@@ -197,15 +222,19 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 		return 0;
 	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
 		return 0;
-	now = bpf_ktime_get_ns();
-	if (is_copy(&flow->last_out, skb, tcp.seq, now))
-		return 0;
-
 	offset = skb->head + skb->network_header - skb->data;
 	if (offset > 256)
 		return 0;
+	now = bpf_ktime_get_ns();
 	len = skb->len - offset;
 	wanted = skb->transport_header - skb->network_header + (tcp.doff >> 4) * 4;
+	if (len > wanted) {
+		seq = bpf_ntohl(tcp.seq);
+		note_departure(flow, skb, seq, seq + (len - wanted), now);
+	}
+	if (is_copy(&flow->last_out, skb, tcp.seq, now))
+		return 0;
+
 	if (len > wanted) {
 		if (flow->is_client || flow->is_asked)
 			wanted += config.response_bytes;

@@ -37,7 +37,38 @@ static __always_inline __u32 slot_of(__u64 latency)
 	return exponent < LATENCY_SLOTS ? exponent : LATENCY_SLOTS - 1;
 }
 
-static __always_inline void hand_up_turn(const struct connection *c)
+/* When the turn's answer left, where that was looked at. */
+static __always_inline void note_leaving(struct turn_record *r, const struct connection *c, __u64 net)
+{
+	struct key key = {};
+	struct flow *flow;
+
+	r->left_at = r->first_queued_out = r->queued_out = 0;
+	if (!is_sampled(c->hash))
+		return;
+	make_key(&key, net, &c->ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow || flow->left_seq != c->sent_seq || flow->first_left_at < c->arrived_at)
+		return;
+	r->left_at = flow->left_at;
+	r->first_queued_out = flow->first_queued;
+	r->queued_out = flow->queued;
+}
+
+/* When its socket last had no room for what was asked. */
+static __always_inline __u64 refused(const struct connection *c)
+{
+	struct key key = {};
+	__u64 *at;
+
+	if (!has_refusals)
+		return 0;
+	make_key(&key, 0, &c->ends);
+	at = bpf_map_lookup_elem(&refusals, &key);
+	return at && *at >= c->arrived_at ? *at : 0;
+}
+
+static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 {
 	struct turn_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 
@@ -59,6 +90,8 @@ static __always_inline void hand_up_turn(const struct connection *c)
 	r->written_last_at = c->written_last_at;
 	r->sent_at = c->sent_at;
 	r->sent_last_at = c->sent_last_at;
+	note_leaving(r, c, net);
+	r->refused_at = refused(c);
 	r->held_longest = c->held_longest;
 	r->held = c->held;
 	r->holds = c->holds;
@@ -75,7 +108,7 @@ static __always_inline void hand_up_turn(const struct connection *c)
 }
 
 /* The turn is over: what was asked for has been sent. */
-static __always_inline void close_turn(struct connection *c)
+static __always_inline void close_turn(struct connection *c, const struct sock *sk)
 {
 	struct watch_control *now = bpf_map_lookup_elem(&control, &zero);
 	__u64 latency, *seen;
@@ -89,7 +122,7 @@ static __always_inline void close_turn(struct connection *c)
 	if (seen)
 		*seen += 1;
 	if (is_sampled(c->hash) || (now && now->slow_from && latency >= now->slow_from))
-		hand_up_turn(c);
+		hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
 	c->arrived_at = 0;
 }
 
@@ -210,7 +243,7 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (!has_data)
 		return 0;
 	if (!c->arrived_at || c->sent_last_at) {
-		close_turn(c);
+		close_turn(c, sk);
 		begin_turn(c, sk, skb, now);
 	}
 	c->delivered_last_at = now;
@@ -328,7 +361,7 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 	settle(c, tp, departed(tp, bpf_ktime_get_ns()));
 	/* What our own end of it (FIN) sends later is no answer. */
 	if (!c->is_unsent || new == TCP_CLOSE)
-		close_turn(c);
+		close_turn(c, sk);
 	if (new == TCP_CLOSE) {
 		make_key(&key, (__u64)sk->__sk_common.skc_net.net, &c->ends);
 		bpf_map_delete_elem(&flows, &key);

@@ -112,6 +112,8 @@ fn turn(arrived: i64, read: i64, written: i64, sent: [i64; 2], held: i64) -> Ser
         written_last: Some(at(arrived + written)),
         sent: at(arrived + sent[0]),
         sent_last: at(arrived + sent[1]),
+        departure: None,
+        refused: None,
         writes: 2,
         held: Held {
             times: u32::from(held > 0),

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::report::{EvidenceKind, Finding, Verdict};
-use crate::turn::{Held, ServedTurn, WatchTally};
+use crate::turn::{Departure, Held, ServedTurn, WatchTally};
 
 const EXCHANGES: i64 = 30;
 /// From one request to the next, in µs.
@@ -96,6 +96,8 @@ fn turns(holds: u32) -> impl Iterator<Item = ServedTurn> {
             written_last: Some(at(begin + PROGRAM + 1)),
             sent: at(begin + PROGRAM),
             sent_last: at(begin + PROGRAM + DELAYED + 3),
+            departure: None,
+            refused: None,
             writes: 2,
             held: Held {
                 times: holds,
@@ -176,10 +178,44 @@ fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so(
     assert_eq!(found[0].cause, "nagle-delayed-ack", "{found:#?}");
 }
 
-/// A server that answers each request 30 ms late, which its program read after
-/// `unread` µs.
+/// By packets a server answers each request so late, in µs.
+const LATE: i64 = 30_000;
+
+/// The first finding about it, if its program read after `unread` µs.
 fn late(unread: i64) -> Finding {
-    const LATE: i64 = 30_000;
+    late_by(|begin, turn| answered_late(begin, unread, turn))
+}
+
+fn answered_late(begin: i64, unread: i64, turn: ServedTurn) -> ServedTurn {
+    ServedTurn {
+        read: Some(at(begin + unread)),
+        written: Some(at(begin + LATE)),
+        written_last: Some(at(begin + LATE)),
+        sent: at(begin + LATE),
+        sent_last: at(begin + LATE),
+        ..turn
+    }
+}
+
+/// The same if its kernel sent the answer at once, and a device got its first
+/// segment after it had lain in queues for `first` µs, its last one for `last`.
+fn late_to_leave(first: i64, last: i64) -> Finding {
+    let micros = |time: i64| Duration::from_micros(time as u64);
+    late_by(|begin, turn| ServedTurn {
+        written_last: turn.written,
+        sent_last: turn.sent,
+        departure: Some(Departure {
+            at: at(begin + LATE),
+            first_queued: micros(first),
+            queued: micros(last),
+        }),
+        ..turn
+    })
+}
+
+/// The first finding, where `told` says what the kernel shows of the turn that
+/// begins then.
+fn late_by(told: impl Fn(i64, ServedTurn) -> ServedTurn) -> Finding {
     let mut analyzer = Analyzer::new(Options::default());
     let all = segments(true);
     let mut number = 0;
@@ -198,16 +234,7 @@ fn late(unread: i64) -> Finding {
         }
     }
     for (n, turn) in (0..).zip(turns(0)) {
-        let begin = n * APART;
-        let turn = ServedTurn {
-            read: Some(at(begin + unread)),
-            written: Some(at(begin + LATE)),
-            written_last: Some(at(begin + LATE)),
-            sent: at(begin + LATE),
-            sent_last: at(begin + LATE),
-            ..turn
-        };
-        let body = EventBody::Turn(Box::new(turn));
+        let body = EventBody::Turn(Box::new(told(n * APART, turn)));
         analyzer.observe(Event::here(at(0), Phase::Baseline, body));
     }
     analyzer.finish().findings.remove(0)
@@ -228,6 +255,33 @@ fn what_lay_unread_is_told_from_what_the_program_took() {
     let read_at_once = late(50);
     assert_eq!(read_at_once.cause, "server-think");
     assert!(!names(&read_at_once).contains(&"socket-queue-dwell".to_owned()));
+}
+
+#[test]
+fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_length() {
+    let queued = late_to_leave(29_000, 29_000);
+    assert_eq!(queued.cause, "qdisc-dwell");
+    assert_eq!(queued.verdict, Verdict::Proven, "{queued:#?}");
+    assert_ne!(late_to_leave(0, 0).cause, "qdisc-dwell", "paced");
+    assert_ne!(
+        late_to_leave(0, 29_000).cause,
+        "qdisc-dwell",
+        "behind its own"
+    );
+}
+
+#[test]
+fn what_the_kernel_dropped_is_told_from_work() {
+    // Dropped as it came, and whole again so much later.
+    let refused = |whole: i64| {
+        late_by(|begin, turn| ServedTurn {
+            refused: Some(at(begin)),
+            delivered_last: at(begin + whole),
+            ..answered_late(begin, 50, turn)
+        })
+    };
+    assert_eq!(refused(29_000).cause, "socket-memory-pressure");
+    assert_eq!(refused(200).cause, "server-think");
 }
 
 #[test]

@@ -48,6 +48,19 @@ pub(in crate::cause) struct Stall {
 }
 
 impl Stall {
+    /// One of no particular requests.
+    #[cfg(test)]
+    pub(super) fn between(begin: Timestamp, release: Timestamp) -> Self {
+        Self {
+            begin,
+            release,
+            last: release,
+            asked_over: Duration::ZERO,
+            connections: LEAST_CONNECTIONS,
+            requests: LEAST_CONNECTIONS,
+        }
+    }
+
     /// How long it was at least.
     pub(in crate::cause) fn duration(&self) -> Duration {
         self.release.since(self.begin)

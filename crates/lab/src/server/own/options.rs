@@ -106,6 +106,9 @@ pub struct SocketOptions {
     /// `SO_RCVBUF`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
+    /// `SO_RCVBUF` of each accepted connection: by then it has advertised more than that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shrunk_receive_buffer: Option<Size>,
     /// `SO_MAX_PACING_RATE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Rate>,

@@ -29,7 +29,7 @@ const OPTIONAL: [(&str, &str); 6] = [
 /// looked at.
 const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
-    "net_dev_queue",
+    "net_dev_start_xmit",
     "sched_switch",
     "sched_wakeup",
 ];

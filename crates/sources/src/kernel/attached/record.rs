@@ -8,7 +8,7 @@ use lagtrace_core::event::PointId;
 use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
 use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::time::Timestamp;
-use lagtrace_core::turn::{Asked, Held, Program, ServedTurn, ThreadTimes};
+use lagtrace_core::turn::{Asked, Departure, Held, Program, ServedTurn, ThreadTimes};
 
 use crate::clock::Clock;
 
@@ -227,11 +227,12 @@ impl<'a> Fields<'a> {
 
     fn turn(&self) -> Option<ServedTurn> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
-        let asked = nanos(168)?;
+        let asked = nanos(200)?;
+        let (first_queued, queued) = (nanos(128)?, nanos(136)?);
         Some(ServedTurn {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(216)?,
+            program: self.program(248)?,
             arrived: self.moment(48)??,
             entered: self.moment(56)?,
             delivered: self.moment(64)??,
@@ -241,20 +242,26 @@ impl<'a> Fields<'a> {
             written_last: self.moment(96)?,
             sent: self.moment(104)??,
             sent_last: self.moment(112)??,
+            departure: self.moment(120)?.map(|at| Departure {
+                at,
+                first_queued,
+                queued,
+            }),
+            refused: self.moment(144)?,
             writes: self.u32(4)?,
             held: Held {
-                longest: nanos(120)?,
-                total: nanos(128)?,
-                times: self.u32(136)?,
-                after_arrival: self.u32(140)?,
+                longest: nanos(152)?,
+                total: nanos(160)?,
+                times: self.u32(168)?,
+                after_arrival: self.u32(172)?,
             },
             thread: (self.bytes.get(1)? > &0).then_some(ThreadTimes {
-                queued_unread: nanos(144)?,
-                queued: nanos(152)?,
-                slept: nanos(160)?,
+                queued_unread: nanos(176)?,
+                queued: nanos(184)?,
+                slept: nanos(192)?,
             }),
             asked: (!asked.is_zero()).then(|| Asked {
-                whom: self.end(176, Side::Remote).filter(|end| end.port > 0),
+                whom: self.end(208, Side::Remote).filter(|end| end.port > 0),
                 time: asked,
             }),
         })
@@ -301,14 +308,14 @@ mod tests {
     fn no_cut_and_no_byte_makes_it_panic() {
         let clock = Clock::new();
         for kind in 0..=5 {
-            for len in 0..250 {
+            for len in 0..280 {
                 for fill in [0, 1, 2, 10, 0xff] {
                     let mut bytes = vec![fill; len];
                     if let Some(first) = bytes.first_mut() {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 240;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 272;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }

@@ -39,6 +39,13 @@ pub(super) fn config(options: &WatchOptions) -> Result<Vec<u8>, KernelError> {
     bytes.extend(cgroup.unwrap_or_default().to_ne_bytes());
     bytes.extend(request.to_ne_bytes());
     bytes.extend(response.to_ne_bytes());
+    // The kernel counts them in 32 bits (`struct ns_common`).
+    let namespace = options.namespace.map(u32::try_from);
+    bytes.extend(
+        namespace
+            .map_or(0, |inode| inode.unwrap_or(u32::MAX))
+            .to_ne_bytes(),
+    );
     Ok(bytes)
 }
 

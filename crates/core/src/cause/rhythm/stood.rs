@@ -1,0 +1,174 @@
+//! Stand-stills as the server's own kernel saw them: what its threads did
+//! meanwhile.
+//!
+//! Packets show that nothing was answered. If the server as a whole stood
+//! still, its kernel shows requests that lie unread although the thread that
+//! will read them asks for no processor, and no request is being answered. One
+//! that is may be what holds up all others; a thread that waits for a processor
+//! is held up by that; and one that reads meanwhile has not stopped.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::Stall;
+use crate::facts::{Act, ServiceTurns};
+use crate::time::Timestamp;
+
+/// What was under way when a stand-still began goes on for so long, and as long
+/// before its end it may have begun again.
+const EDGE: Duration = Duration::from_millis(5);
+
+/// What the kernel showed of the stand-stills.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cause) struct Stood {
+    /// Those in which nothing was read or written, and requests lay unread for
+    /// threads that could have run.
+    pub(in crate::cause) still: usize,
+    /// Those in which threads read, or had other requests, or no processor.
+    pub(in crate::cause) busy: usize,
+    /// Requests that lay unread in the former.
+    pub(in crate::cause) unread: u64,
+}
+
+impl Stood {
+    /// Whether its kernel says that it did not stand still.
+    pub(super) fn is_contradicted(self) -> bool {
+        self.busy > self.still
+    }
+
+    /// Whether it says that it did.
+    pub(in crate::cause) fn is_shown(self) -> bool {
+        self.still > 0 && self.still >= self.busy * 2
+    }
+}
+
+/// What `turns` show of `stalls`, where requests take `ordinary` else.
+pub(super) fn stood(stalls: &[Stall], ordinary: Duration, turns: &ServiceTurns) -> Stood {
+    let mut all = Stood::default();
+    let edge = EDGE + ordinary;
+    for stall in stalls.iter().filter(|stall| stall.duration() > edge * 2) {
+        let (from, to) = (stall.begin + edge, stall.release - edge);
+        match lying(from, to, &turns.acts) {
+            Some(Lying::Left(count)) => {
+                all.still += 1;
+                all.unread += count;
+            }
+            Some(Lying::Busy) => all.busy += 1,
+            None => {}
+        }
+    }
+    all
+}
+
+/// How requests lay between two instants.
+enum Lying {
+    /// So many although their threads could have run.
+    Left(u64),
+    Busy,
+}
+
+/// `None` where nothing lay there.
+fn lying(from: Timestamp, to: Timestamp, acts: &[Act]) -> Option<Lying> {
+    let is_within = |at: Timestamp| at > from && at < to;
+    let has_acted = |act: &Act| {
+        [act.read, act.written, act.written_last]
+            .into_iter()
+            .any(is_within)
+    };
+    if acts.iter().any(has_acted) {
+        return Some(Lying::Busy);
+    }
+    let has_another = |act: &&Act| act.read <= from && act.written >= to;
+    let busy: BTreeSet<u32> = acts.iter().filter(has_another).map(|act| act.tid).collect();
+    let lying = || {
+        acts.iter()
+            .filter(|act| act.delivered < to && act.read >= to)
+    };
+    let waits = |act: &&Act| {
+        let lay = act.read.since(act.delivered);
+        act.queued_unread.is_none_or(|queued| queued * 2 > lay)
+    };
+    let (lay, queued) = (lying().count(), lying().filter(waits).count());
+    match busy.len() {
+        0 if lay == 0 => None,
+        0 if queued * 2 <= lay => Some(Lying::Left(lay as u64)),
+        0 | 1 => Some(Lying::Busy),
+        // Stopped in the midst of their requests, or one behind the other.
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALL: i64 = 200;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    /// A request that thread `tid` got, read and answered at these milliseconds.
+    fn act(tid: u32, [delivered, read, written]: [i64; 3], queued: Option<u64>) -> Act {
+        Act {
+            delivered: at(delivered),
+            read: at(read),
+            written: at(written),
+            written_last: at(written),
+            tid,
+            queued_unread: queued.map(Duration::from_millis),
+        }
+    }
+
+    /// What requests show of a stand-still from 0 to 200 ms.
+    fn seen(acts: &[Act]) -> Stood {
+        let turns = ServiceTurns {
+            acts: acts.to_vec(),
+            ..ServiceTurns::default()
+        };
+        let stall = Stall::between(at(0), at(STALL));
+        stood(&[stall], Duration::from_millis(1), &turns)
+    }
+
+    #[test]
+    fn requests_that_idle_threads_leave_lying_are_a_stand_still() {
+        let lie = |queued| {
+            [
+                act(1, [1, STALL, STALL + 1], queued),
+                act(2, [60, STALL, STALL + 1], queued),
+                act(1, [90, STALL + 1, STALL + 2], queued),
+            ]
+        };
+        assert!(seen(&lie(Some(0))).is_shown());
+        assert_eq!(seen(&lie(Some(0))).unread, 3);
+        assert!(seen(&lie(Some(180))).is_contradicted(), "no processor");
+        assert!(!seen(&lie(None)).is_shown(), "not looked at");
+    }
+
+    #[test]
+    fn a_worker_in_the_midst_of_a_request_is_no_stand_still() {
+        let acts = [
+            act(1, [0, 0, STALL], Some(0)),
+            act(1, [50, STALL, STALL + 1], Some(0)),
+            act(1, [90, STALL, STALL + 1], Some(0)),
+        ];
+        assert!(seen(&acts).is_contradicted());
+        // Another thread that waits for the first one's lock.
+        let acts = [acts[0], act(2, [50, STALL, STALL + 1], Some(0))];
+        assert!(seen(&acts).is_contradicted());
+        let all = [acts[0], act(2, [0, 0, STALL], Some(0))];
+        assert_eq!(seen(&all), Stood::default(), "cannot be told");
+    }
+
+    #[test]
+    fn who_reads_meanwhile_has_not_stopped() {
+        let lie = act(1, [1, STALL, STALL + 1], Some(0));
+        let read = act(2, [90, 91, STALL + 1], Some(0));
+        assert!(seen(&[lie, read]).is_contradicted());
+        assert_eq!(
+            seen(&[act(1, [400, 401, 402], Some(0))]),
+            Stood::default(),
+            "idle"
+        );
+    }
+}

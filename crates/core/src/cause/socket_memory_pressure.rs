@@ -1,0 +1,89 @@
+//! `socket-memory-pressure`: packets show that it came, and that it came again;
+//! that its receiver threw it away only that one's kernel tells.
+
+use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::tally::Tally;
+use super::{Case, Conclusion};
+use crate::exchange::Exchange;
+use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::wait::Owner;
+
+/// Watches requests of which parts came again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule {
+    repeated: u64,
+}
+
+impl super::Rule for Rule {
+    fn observe(&mut self, exchange: &Exchange) {
+        self.repeated += u64::from(exchange.signs.request_repeats > 0);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.repeated += other.repeated;
+    }
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
+            return Conclusion::Nothing;
+        };
+        let tally = &turns.refused;
+        if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Finding(Box::new(self.finding(case, tally, turns.turns)))
+    }
+}
+
+impl Rule {
+    fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Finding {
+        let mut finding = evidence::finding("socket-memory-pressure", Owner::Server, case, tally);
+        finding.exemplars = case.ledger.slowest.exemplars();
+        let seen = format!(
+            "its kernel dropped parts of {} of {watched} requests for want of memory in their \
+             sockets, after its device had brought them; they were whole {} (median) after that",
+            tally.affected,
+            median(&tally.saved),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::KernelTrace, seen)
+                .count(tally.affected)
+                .median(&tally.saved),
+        );
+        if self.repeated > 0 {
+            let again = format!("parts of {} requests were sent again", self.repeated);
+            let again = match self.repeated >= tally.affected / 2 {
+                true => Evidence::mechanism(EvidenceKind::Wire, again),
+                false => Evidence::circumstance(EvidenceKind::Wire, again),
+            };
+            finding.evidence.push(again.count(self.repeated));
+        }
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.summary = format!(
+            "The server's kernel throws away parts of requests that have come, because their \
+             sockets have no memory for them; the client sends them again when its timer expires, \
+             {} (median) later, {} of all request time.",
+            median(&tally.saved),
+            percent(finding.share),
+        );
+        let mean = tally.saved.mean().unwrap_or_default();
+        finding.ruled_out = vec![
+            ruled_out("packet-loss", "what was sent again had come: the path lost nothing of it"),
+            ruled_out(
+                "zero-window",
+                format!("the window had room for what was dropped; {} (mean) went by until it came again", human(mean)),
+            ),
+        ];
+        finding.overturned_by =
+            "`TcpExtRcvPruned`, `TcpExtTCPRcvQDrop` and `TcpExtTCPBacklogDrop` (nstat) standing still \
+             on the server while it happens"
+                .to_owned();
+        finding.fix = vec![
+            fix("server", "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()"),
+            fix("server", "a higher `net.ipv4.tcp_rmem` maximum, and `net.ipv4.tcp_mem` where `TCPMemoryPressures` grows"),
+            fix("server", "read requests sooner: what is read needs no memory of the socket"),
+            fix("client", "fewer and larger writes: a segment of a few bytes takes as much memory as a full one"),
+        ];
+        finding
+    }
+}

@@ -1,0 +1,21 @@
+//! Which network namespace is meant.
+
+use lagtrace_sources::privilege::{HostError, NetworkNamespace};
+
+use crate::failure::{Failure, Result};
+
+/// The namespace of a process, or the one with this name or path. A name that
+/// is a number is a process.
+pub(super) fn named(place: &str) -> Result<NetworkNamespace> {
+    let (found, hint) = match place.parse::<u32>() {
+        Ok(pid) => (
+            NetworkNamespace::of(pid),
+            "its number in this host's own namespace: `pgrep NAME` there",
+        ),
+        Err(_) => (
+            NetworkNamespace::at(place),
+            "`ip netns list` names them; a path is one such as /proc/PID/ns/net",
+        ),
+    };
+    found.map_err(|error: HostError| Failure::from(error).hint(hint))
+}
