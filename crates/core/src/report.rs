@@ -281,7 +281,7 @@ pub struct Exemplar {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStage {
     /// `backlog`, `stack`, `unread`, `run-queue`, `program`, `waiting`, `held`,
-    /// `sending`.
+    /// `sending`, `qdisc`.
     pub stage: String,
     /// How long.
     pub duration_ns: u64,

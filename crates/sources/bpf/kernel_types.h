@@ -118,6 +118,12 @@ struct task_struct {
 	int tgid;
 };
 
+/* What an iterator of sockets that carry something is called with. */
+struct bpf_iter__bpf_sk_storage_map {
+	struct sock *sk;
+	void *value;
+};
+
 /* Their numbers are those of the kernel that runs. */
 enum skb_drop_reason {
 	SKB_DROP_REASON_SOCKET_RCVBUFF = 1,

@@ -157,7 +157,7 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
     assert_eq!(seen.standing.tally.lost_records, 0);
     assert_eq!(seen.missing, Vec::<String>::new());
     for turn in &seen.turns {
-        let [_, _, _, _, program, waiting, held, _] = turn.stages().unwrap();
+        let [_, _, _, _, program, waiting, held, ..] = turn.stages().unwrap();
         assert!(waiting >= pause, "the program slept: {turn:#?}");
         assert!(program < waiting, "{turn:#?}");
         assert_eq!(held, Duration::ZERO, "{turn:#?}");
@@ -279,6 +279,43 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
         let is_staged = seen.turns.iter().any(|turn| turn.stages().is_some());
         assert_eq!(is_staged, !name.contains("length"), "{name}");
     }
+}
+
+/// A connection that goes on has its last answer behind it.
+#[test]
+fn the_last_request_of_a_connection_that_goes_on_counts() {
+    if !may_watch("the_last_request_of_a_connection_that_goes_on_counts") {
+        return;
+    }
+    let turns_of = |without: &[&str]| {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = listen("127.0.0.1");
+        let address = listener.local_addr().unwrap();
+        serve(listener, &[b"answer"], Duration::ZERO);
+        let without = without.iter().map(|&name| name.to_owned()).collect();
+        let watch = Watch::start(&WatchOptions {
+            without,
+            ..of_port(address.port())
+        });
+        let watch = watch.unwrap();
+        let missing = watch.missing().to_vec();
+        let mut client = TcpStream::connect(address).unwrap();
+        let mut answer = [0; b"answer".len()];
+        for _ in 0..REQUESTS {
+            client.write_all(REQUEST).unwrap();
+            client.read_exact(&mut answer).unwrap();
+        }
+        let mut turns = 0;
+        let standing = watch.finish(|sighting| {
+            turns += usize::from(matches!(sighting, Sighting::Turn(_)));
+        });
+        assert_eq!(standing.tally.latency.count(), turns as u64);
+        (turns, missing)
+    };
+    assert_eq!(turns_of(&[]), (REQUESTS, Vec::new()));
+    let (turns, missing) = turns_of(&["open_turns"]);
+    assert_eq!((turns, missing.len()), (REQUESTS - 1, 1));
+    assert!(missing[0].contains("go on"), "{missing:?}");
 }
 
 #[test]

@@ -336,6 +336,26 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
+/* The last turn of each connection that goes on, when watching ends: nothing
+ * comes that would close it. */
+SEC("iter/bpf_sk_storage_map")
+int open_turns(struct bpf_iter__bpf_sk_storage_map *context)
+{
+	struct connection *c = context->value;
+	struct sock *sk = context->sk;
+	struct tcp_sock *tp;
+
+	if (!sk || !c)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	settle(c, tp, departed(tp, bpf_ktime_get_ns()));
+	if (!c->is_unsent)
+		close_turn(c, sk);
+	return 0;
+}
+
 /* Connections begin and end. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)

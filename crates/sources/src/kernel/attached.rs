@@ -21,7 +21,7 @@ use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, attached, of_look, what_is_missing};
+use self::object::{Attached, attached, close_open_turns, of_look, what_is_missing};
 pub(super) use self::object::{configure, refused};
 use self::quota::Quotas;
 use self::record::{Told, read};
@@ -190,6 +190,7 @@ impl Watch {
     pub fn finish(mut self, mut visit: impl FnMut(Sighting<'_>)) -> Standing {
         self.links.clear();
         self.of_look.clear();
+        close_open_turns(&self.object);
         let mut before = self.number;
         loop {
             self.take(&mut visit);

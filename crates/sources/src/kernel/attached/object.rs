@@ -1,16 +1,17 @@
 //! The programs for the kernel: loaded, and attached to their tracepoints.
 
 use std::io;
+use std::os::fd::AsFd as _;
 
 use libbpf_rs::btf::{Btf, BtfType};
-use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Iter, Link, MapCore as _, Object, ObjectBuilder, OpenObject};
 
 use crate::kernel::KernelError;
 
 /// The programs, built from `bpf/watch.bpf.c` by `scripts/build-bpf`.
 const OBJECT: &[u8] = include_bytes!("../../../bpf/watch.bpf.o");
 /// What can be done without, and what is not seen then.
-const OPTIONAL: [(&str, &str); 6] = [
+const OPTIONAL: [(&str, &str); 7] = [
     ("sock_recv_length", "when programs read"),
     (
         "sock_send_length",
@@ -23,7 +24,11 @@ const OPTIONAL: [(&str, &str); 6] = [
     ("sched_switch", "what threads wait for"),
     ("sched_wakeup", "what threads wait for"),
     ("kfree_skb", "which packets the host drops"),
+    (OPEN_TURNS, "the last request of connections that go on"),
 ];
+
+/// Run once, over what all sockets carry, when watching ends.
+const OPEN_TURNS: &str = "open_turns";
 
 /// What shows single segments and threads; attached only while they are
 /// looked at.
@@ -49,7 +54,8 @@ pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, Ke
     let lacking = lacking(without);
     let (object, mut missing) =
         load(config, &lacking).or_else(|error| load_less(config, &lacking).ok_or(error))?;
-    let links = attach(&object, |name| !OF_LOOK.contains(&name), &mut missing)?;
+    let is_lasting = |name: &str| !OF_LOOK.contains(&name) && name != OPEN_TURNS;
+    let links = attach(&object, is_lasting, &mut missing)?;
     Ok(Attached {
         object,
         links,
@@ -96,7 +102,10 @@ pub(in crate::kernel) fn configure(
 fn lacking(without: &[String]) -> Vec<&'static str> {
     let types = Btf::from_vmlinux().ok();
     let is_there = |name: &str| {
-        let hook = format!("btf_trace_{name}");
+        let hook = match name {
+            OPEN_TURNS => "bpf_iter__bpf_sk_storage_map".to_owned(),
+            tracepoint => format!("btf_trace_{tracepoint}"),
+        };
         let found = types
             .as_ref()
             .map(|types| types.type_by_name::<BtfType<'_>>(&hook).is_some());
@@ -129,6 +138,9 @@ fn load(config: &[u8], lacking: &[&str]) -> Result<(Object, Vec<String>), Kernel
 /// A tracepoint that is missing, with what is not seen without it.
 pub(super) fn what_is_missing(name: &str) -> String {
     match OPTIONAL.iter().find(|(other, _)| *other == name) {
+        Some((_, unseen)) if name == OPEN_TURNS => {
+            format!("the iterator of sockets: {unseen} is not seen")
+        }
         Some((_, unseen)) => format!("the tracepoint {name}: {unseen} is not seen"),
         None => format!("the tracepoint {name}"),
     }
@@ -142,6 +154,23 @@ pub(super) fn of_look(object: &Object, lacking: &[String]) -> Result<Vec<Link>, 
         |name| OF_LOOK.contains(&name),
         &mut lacking.to_vec(),
     )
+}
+
+/// Closes the last turn of each connection that goes on. Where the kernel
+/// cannot, they stay open.
+pub(super) fn close_open_turns(object: &Object) {
+    let program = object
+        .progs_mut()
+        .find(|program| program.name() == OPEN_TURNS);
+    let connections = object.maps().find(|map| map.name() == "connections");
+    let (Some(program), Some(connections)) = (program, connections) else {
+        return;
+    };
+    let link = program.attach_iter(connections.as_fd());
+    if let Ok(mut turns) = link.and_then(|link| Iter::new(&link)) {
+        // It says nothing: the turns go the way of all others.
+        let _ = io::copy(&mut turns, &mut io::sink());
+    }
 }
 
 /// Attaches the programs that are wanted; what is not needed may be missing.
