@@ -157,16 +157,22 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
     assert_eq!(seen.standing.tally.lost_records, 0);
     assert_eq!(seen.missing, Vec::<String>::new());
     for turn in &seen.turns {
-        let [_, _, _, _, program, waiting, held, ..] = turn.stages().unwrap();
+        let [_, _, _, _, program, waiting, held, _, _] = turn.stages().unwrap();
         assert!(waiting >= pause, "the program slept: {turn:#?}");
         assert!(program < waiting, "{turn:#?}");
         assert_eq!(held, Duration::ZERO, "{turn:#?}");
         let reader = turn.program.as_ref().unwrap();
         assert_eq!(reader.pid, std::process::id());
         assert_eq!(turn.writes, 1);
+        let departure = turn.departure.expect("its answer was seen to leave");
+        assert!(departure.at >= turn.sent, "{turn:#?}");
+        // One segment, which is the first and the last.
+        assert_eq!(departure.first_queued, departure.queued, "{turn:#?}");
+        assert_eq!(turn.refused, None);
     }
     // The kernel's steps are at most an eighth too long.
-    let longest = seen.turns.iter().map(ServedTurn::duration).max().unwrap();
+    let sending = |turn: &ServedTurn| turn.sent_last.since(turn.arrived);
+    let longest = seen.turns.iter().map(sending).max().unwrap();
     let told = seen.standing.tally.latency.max().unwrap();
     assert!(told >= longest && told <= longest * 9 / 8 + Duration::from_micros(1));
 }

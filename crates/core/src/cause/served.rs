@@ -114,7 +114,8 @@ fn asked_most(turns: &ServiceTurns) -> Option<(Option<Endpoint>, Duration)> {
 /// The quota's part, if it was used up for about as long as threads waited.
 fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     let throttling = case.facts.turns.tally.as_ref()?.throttling?;
-    let queued = turns.stage(Stage::RunQueue).sum_ns() as f64;
+    // A thread's wait counts for each of the requests that it has.
+    let queued = turns.stage(Stage::RunQueue).sum_ns() as f64 / turns.side_by_side().max(1.0);
     let is_so_long = throttling.time.as_nanos() as f64 >= queued * MOST;
     (throttling.periods > 0 && is_so_long).then_some(throttling)
 }

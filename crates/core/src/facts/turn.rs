@@ -109,6 +109,24 @@ impl ServiceTurns {
         &self.stages[stage as usize]
     }
 
+    /// How many requests were with the server side by side while any was; at
+    /// least 1.
+    pub(crate) fn side_by_side(&self) -> f64 {
+        let mut spans: Vec<_> = self
+            .acts
+            .iter()
+            .map(|act| (act.delivered, act.written_last))
+            .collect();
+        spans.sort_unstable();
+        let (mut sum, mut any, mut until) = (Duration::ZERO, Duration::ZERO, None);
+        for (begin, end) in spans {
+            sum += end.since(begin);
+            any += end.since(until.map_or(begin, |until: Timestamp| until.max(begin)));
+            until = until.max(Some(end));
+        }
+        sum.as_secs_f64().max(f64::EPSILON) / any.as_secs_f64().max(f64::EPSILON)
+    }
+
     fn take(&mut self, turn: &ServedTurn) {
         self.turns += 1;
         self.latency.record(turn.duration());
@@ -144,5 +162,36 @@ impl ServiceTurns {
         {
             self.programs.insert((program.name.clone(), program.pid));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_side_by_side_are_counted_while_there_are_any() {
+        let act = |from: i64, to: i64| {
+            let at = |millis: i64| Timestamp::from_nanos(millis * 1_000_000);
+            Act {
+                delivered: at(from),
+                read: at(from),
+                written: at(to),
+                written_last: at(to),
+                tid: 1,
+                queued_unread: None,
+            }
+        };
+        let side_by_side = |acts: &[Act]| {
+            let turns = ServiceTurns {
+                acts: acts.to_vec(),
+                ..ServiceTurns::default()
+            };
+            (turns.side_by_side() * 100.0).round() as u32
+        };
+        assert_eq!(side_by_side(&[act(0, 10), act(50, 60)]), 100);
+        assert_eq!(side_by_side(&[act(50, 60), act(0, 40), act(0, 30)]), 160);
+        assert_eq!(side_by_side(&[act(0, 10), act(2, 8), act(8, 12)]), 167);
+        assert_eq!(side_by_side(&[]), 100);
     }
 }
