@@ -36,7 +36,7 @@ use crate::event::PointId;
 use crate::exchange::Side;
 use crate::flow::{Direction, Endpoint, FlowKey};
 use crate::icmp::{IcmpError, IcmpKind};
-use crate::mark::{Data, Mark};
+use crate::mark::{Brief, Data, Mark};
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 
@@ -212,7 +212,9 @@ impl Connection {
                 skipped,
             };
             self.pairing.mark(mark, &mut closed.scratch);
-            self.pair(&mark, payload, closed);
+        }
+        if let Some(data) = data {
+            self.pair((segment, by, ack), data, payload, closed);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -223,17 +225,29 @@ impl Connection {
         self.collect(closed);
     }
 
-    /// Hands the segment's payload, if it has any, to what pairs messages.
+    /// Hands the segment's payload to what pairs messages.
     #[inline]
-    fn pair(&mut self, mark: &Mark, payload: &[u8], closed: &mut Closed) {
-        let Some(data) = mark.data else { return };
-        if mark.by == Side::Server {
-            self.server_ttl = mark.ttl;
+    fn pair(
+        &mut self,
+        (segment, by, ack): (&Segment, Side, u64),
+        data: Data,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) {
+        if by == Side::Server {
+            self.server_ttl = segment.ip.ttl;
         }
+        let mark = Brief {
+            at: segment.at,
+            number: segment.number,
+            by,
+            ack,
+            start: data.span.start,
+        };
         let halves = [&self.forward, &self.backward];
         let view = View::of(&self.flow, self.point, self.client, halves);
         let scratch = &mut closed.scratch;
-        self.pairing.data(mark, data, payload, &view, scratch);
+        self.pairing.data(&mark, data, payload, &view, scratch);
     }
 
     /// Takes in what a router says about one of its packets.

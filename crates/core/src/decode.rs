@@ -148,7 +148,10 @@ impl Decoder {
         let network = link::network(record);
         let plain = network.and_then(|(bytes, _)| Plain::of(bytes));
         match (plain, record.at) {
-            (Some(plain), Some(at)) => Packet::Tcp(plain.segment(record, at, point), plain.payload),
+            (Some(plain), Some(at)) => match plain.usual_segment(record, at, point) {
+                Some(segment) => Packet::Tcp(segment, plain.payload),
+                None => Packet::Tcp(plain.segment(record, at, point), plain.payload),
+            },
             _ => self.read(record, point, network).unwrap_or(Packet::Other),
         }
     }

@@ -51,6 +51,19 @@ pub(crate) struct Mark {
     pub(crate) skipped: u16,
 }
 
+/// What reading a payload asks of its segment's mark. It is not lent the mark
+/// itself, which so is written where it stays, once: a copy of what was just
+/// written waits for that, as no load is served from several stores under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    pub(crate) at: Timestamp,
+    pub(crate) number: u64,
+    pub(crate) by: Side,
+    pub(crate) ack: u64,
+    /// Where the payload begins.
+    pub(crate) start: u64,
+}
+
 /// A segment's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
@@ -127,7 +140,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, mark: Mark, spare: &mut SpareMarks) {
         if self.list.len() == self.list.capacity() {
             self.make_room(spare);

@@ -25,7 +25,7 @@ use super::stream::Stream;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshake::Handshake;
 use crate::http::Role;
-use crate::mark::{Data, Mark, Marks, SpareMarks};
+use crate::mark::{Brief, Data, Mark, Marks, SpareMarks};
 use crate::protocol::Protocol;
 use crate::tile::Spare;
 use crate::time::Timestamp;
@@ -136,7 +136,7 @@ impl Pairing {
     }
 
     /// Remembers a segment for tiling.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark(&mut self, mark: Mark, scratch: &mut Scratch) {
         self.marks.push(mark, &mut scratch.marks);
     }
@@ -149,7 +149,7 @@ impl Pairing {
     /// Takes in a data segment that was just marked.
     pub(crate) fn data(
         &mut self,
-        mark: &Mark,
+        mark: &Brief,
         data: Data,
         payload: &[u8],
         view: &View<'_>,

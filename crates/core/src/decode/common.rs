@@ -7,7 +7,7 @@ use super::ip::protocol;
 use super::tcp;
 use crate::event::PointId;
 use crate::flow::{FlowKey, Transport};
-use crate::segment::{IpFacts, Segment, TcpFlags};
+use crate::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use crate::time::Timestamp;
 
 /// Version 4 and a header of five words: no options.
@@ -50,8 +50,41 @@ impl<'a> Plain<'a> {
         })
     }
 
+    /// The segment, if its options are the usual ones. It is told apart here,
+    /// not where options are read: what either of two branches writes is put
+    /// down in small pieces and copied in large ones, and a load of what several
+    /// stores have just written waits for all of them.
     #[inline]
+    pub(super) fn usual_segment(
+        &self,
+        record: &Record<'_>,
+        at: Timestamp,
+        point: PointId,
+    ) -> Option<Segment> {
+        let options = tcp::usual_options(self.options, self.is_syn())?;
+        Some(self.segment_with(options, record, at, point))
+    }
+
+    /// The segment, whatever its options.
+    #[inline(never)]
     pub(super) fn segment(&self, record: &Record<'_>, at: Timestamp, point: PointId) -> Segment {
+        let options = tcp::read_options(self.options, self.is_syn());
+        self.segment_with(options, record, at, point)
+    }
+
+    #[inline]
+    fn is_syn(&self) -> bool {
+        TcpFlags(self.tcp[13]).contains(TcpFlags::SYN)
+    }
+
+    #[inline(always)]
+    fn segment_with(
+        &self,
+        options: TcpOptions,
+        record: &Record<'_>,
+        at: Timestamp,
+        point: PointId,
+    ) -> Segment {
         #[rustfmt::skip]
         let [_, service, _, _, i0, i1, _, _, ttl, _, _, _,
             s0, s1, s2, s3, d0, d1, d2, d3] = *self.ip;
@@ -63,7 +96,6 @@ impl<'a> Plain<'a> {
             (Ipv4Addr::new(s0, s1, s2, s3), u16::from_be_bytes([p0, p1])),
             (Ipv4Addr::new(d0, d1, d2, d3), u16::from_be_bytes([q0, q1])),
         );
-        let flags = TcpFlags(bits);
         Segment {
             at,
             number: record.number,
@@ -72,10 +104,10 @@ impl<'a> Plain<'a> {
             direction,
             seq: u32::from_be_bytes([n0, n1, n2, n3]),
             ack: u32::from_be_bytes([a0, a1, a2, a3]),
-            flags,
+            flags: TcpFlags(bits),
             window: u16::from_be_bytes([w0, w1]),
             payload_len: self.payload_len,
-            options: tcp::options(self.options, flags.contains(TcpFlags::SYN)),
+            options,
             ip: IpFacts {
                 ttl,
                 id: Some(u16::from_be_bytes([i0, i1])),

@@ -101,14 +101,29 @@ impl Container {
     /// bytes consumed so far ended.
     #[inline]
     pub fn next<'a>(&mut self, buffer: &'a [u8]) -> Step<'a> {
-        if let (Format::Pcap(pcap), None) = (&self.format, self.damage) {
-            if let Advance::Frame(consumed, frame) = pcap.advance(buffer) {
-                self.offset += consumed as u64;
-                let found = Found::Record(self.number(frame));
-                return Step { consumed, found };
-            }
+        match self.next_plain(buffer) {
+            Some((consumed, record)) => Step {
+                consumed,
+                found: Found::Record(record),
+            },
+            None => self.seek(buffer),
         }
-        self.seek(buffer)
+    }
+
+    /// The record that the begin of `buffer` is, and how many bytes it takes, if
+    /// that can be told at once; else [`next`](Self::next) says what is there.
+    /// Who reads many asks for this first: an outcome that has one place, not
+    /// several, need not be copied there.
+    #[inline(always)]
+    pub fn next_plain<'a>(&mut self, buffer: &'a [u8]) -> Option<(usize, Record<'a>)> {
+        let (Format::Pcap(pcap), None) = (&self.format, self.damage) else {
+            return None;
+        };
+        let Advance::Frame(consumed, frame) = pcap.advance(buffer) else {
+            return None;
+        };
+        self.offset += consumed as u64;
+        Some((consumed, self.number(frame)))
     }
 
     /// Finds what stands at the begin of `buffer`, whatever it is.

@@ -56,6 +56,7 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
     let rest = datagram.payload.get(20..).unwrap_or_default();
     let (options, payload) = rest.split_at_checked(options_len).unwrap_or((rest, &[]));
     let flags = TcpFlags(bits);
+    let is_syn = flags.contains(TcpFlags::SYN);
     let header = Header {
         source_port: half(0)?,
         destination_port: half(2)?,
@@ -64,31 +65,33 @@ pub(super) fn read<'a>(datagram: &Datagram<'a>) -> Option<(Header, &'a [u8])> {
         flags,
         window: half(14)?,
         payload_len,
-        options: self::options(options, flags.contains(TcpFlags::SYN)),
+        options: usual_options(options, is_syn).unwrap_or_else(|| read_options(options, is_syn)),
     };
     Some((header, payload))
 }
 
-/// Options that belong into a SYN count only there, as in every kernel.
+/// The options that nearly every segment of an established connection has:
+/// timestamps and nothing else; `None` where there are others, or in a SYN.
 #[inline]
-pub(super) fn options(bytes: &[u8], is_syn: bool) -> TcpOptions {
-    match *bytes {
-        // What nearly every segment of an established connection has, and only that.
-        #[rustfmt::skip]
-        [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10,
-            v0, v1, v2, v3, e0, e1, e2, e3] if !is_syn => {
-            let value = u32::from_be_bytes([v0, v1, v2, v3]);
-            TcpOptions {
-                timestamps: Some((value, u32::from_be_bytes([e0, e1, e2, e3]))),
-                ..TcpOptions::default()
-            }
-        }
-        _ => read_options(bytes, is_syn),
+pub(super) fn usual_options(bytes: &[u8], is_syn: bool) -> Option<TcpOptions> {
+    #[rustfmt::skip]
+    let [kind::NO_OPERATION, kind::NO_OPERATION, kind::TIMESTAMPS, 10,
+        v0, v1, v2, v3, e0, e1, e2, e3] = *bytes else {
+        return None;
+    };
+    if is_syn {
+        return None;
     }
+    let value = u32::from_be_bytes([v0, v1, v2, v3]);
+    Some(TcpOptions {
+        timestamps: Some((value, u32::from_be_bytes([e0, e1, e2, e3]))),
+        ..TcpOptions::default()
+    })
 }
 
+/// Options that belong into a SYN count only there, as in every kernel.
 #[inline(never)]
-fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
+pub(super) fn read_options(mut bytes: &[u8], is_syn: bool) -> TcpOptions {
     let mut options = TcpOptions::default();
     let mut order = 0;
     while let Some((kind, rest)) = bytes.split_first() {

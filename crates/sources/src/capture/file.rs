@@ -155,16 +155,22 @@ impl FileCapture {
         let mut rest = self.buffer.get(self.unread.clone()).unwrap_or_default();
         let mut damage = None;
         while *segments < limit {
-            let step = self.container.next(rest);
-            rest = rest.get(step.consumed..).unwrap_or_default();
-            let record = match step.found {
-                Found::Record(record) => record,
-                Found::NeedMore(_) => break,
-                Found::Damaged(met) => {
-                    damage = Some(met);
-                    break;
-                }
-            };
+            let record;
+            if let Some((consumed, plain)) = self.container.next_plain(rest) {
+                rest = rest.get(consumed..).unwrap_or_default();
+                record = plain;
+            } else {
+                let step = self.container.next(rest);
+                rest = rest.get(step.consumed..).unwrap_or_default();
+                record = match step.found {
+                    Found::Record(record) => record,
+                    Found::NeedMore(_) => break,
+                    Found::Damaged(met) => {
+                        damage = Some(met);
+                        break;
+                    }
+                };
+            }
             count(&mut self.summary, &record);
             let point = self.point.0.saturating_add(record.interface);
             let packet = self.decoder.packet(&record, PointId(point));

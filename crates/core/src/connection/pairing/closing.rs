@@ -239,7 +239,12 @@ pub(super) struct Around<'a> {
 
 impl<'a> Around<'a> {
     fn marks_from(&self, begin: Timestamp) -> &'a [Mark] {
-        let first = self.marks.partition_point(|mark| mark.at < begin);
+        let is_before = |mark: &Mark| mark.at < begin;
+        // Mostly they begin with its own: nothing open is older.
+        let first = match self.marks.first().is_some_and(is_before) {
+            true => self.marks.partition_point(is_before),
+            false => 0,
+        };
         self.marks.get(first..).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ use super::http2::Multiplexed;
 use crate::connection::half::Span;
 use crate::exchange::{Outcome, Side, Signs};
 use crate::http::{Fields, RequestLine};
-use crate::mark::Mark;
+use crate::mark::Brief;
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -94,7 +94,7 @@ impl Draft {
     }
 
     /// The server's bytes up to `end` are no response, unless nothing else comes.
-    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: &Mark) {
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: &Brief) {
         let start = match (self.aside, self.response.end > self.response.start) {
             (Some((span, ..)), _) => span.start,
             (None, true) => self.response.start.min(start),

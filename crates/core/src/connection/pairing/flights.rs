@@ -6,7 +6,7 @@ use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::{Recovery, Side};
 use crate::handshake::{Handshake, Leg};
-use crate::mark::{Mark, Pace};
+use crate::mark::{Brief, Mark, Pace};
 use crate::protocol::tls::{
     CERTIFICATE, CLIENT_HELLO, Content, Hello, Message, SERVER_HELLO, TLS_1_3,
 };
@@ -106,7 +106,7 @@ impl Flights {
     }
 
     /// A record ended.
-    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Mark) {
+    pub(super) fn ended(&mut self, by: Side, content: Content, end: u64, mark: &Brief) {
         let side = usize::from(by == Side::Server);
         let has_changed = self.changed.get(side).copied().unwrap_or_default();
         match content {

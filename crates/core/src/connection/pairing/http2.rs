@@ -8,7 +8,7 @@ use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::http::{RequestLine, Role, fingerprint};
-use crate::mark::Mark;
+use crate::mark::Brief;
 use crate::protocol::http2::{Event, Fields, Frame, HEADER, Meaning};
 use crate::protocol::{Protocol, Step};
 pub(super) use flow_control::{Multiplex, Multiplexed};
@@ -49,7 +49,7 @@ impl Pairing {
         }
     }
 
-    pub(super) fn http2_step(&mut self, offset: u64, step: Step, mark: &Mark, view: &View<'_>) {
+    pub(super) fn http2_step(&mut self, offset: u64, step: Step, mark: &Brief, view: &View<'_>) {
         let by = mark.by;
         match step {
             Step::Lost => self.lose_streams(),
@@ -69,7 +69,7 @@ impl Pairing {
         open.find(|draft| draft.is_of(id) && draft.is_awaited())
     }
 
-    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: &Mark) {
+    fn frame_began(&mut self, by: Side, frame: Frame, start: u64, mark: &Brief) {
         // Streams that a client opens have odd numbers (RFC 9113 §5.1.1).
         let opens = by == Side::Client && frame.is_headers() && frame.stream % 2 == 1;
         if opens && self.stream(frame.stream).is_none() {
@@ -106,7 +106,7 @@ impl Pairing {
         frame: Frame,
         meaning: Meaning,
         offset: u64,
-        mark: &Mark,
+        mark: &Brief,
         view: &View<'_>,
     ) {
         match meaning {
@@ -163,7 +163,7 @@ impl Pairing {
     }
 
     /// The stream's message has come so far.
-    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Mark) {
+    fn message_went_on(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let Some(draft) = self.stream(frame.stream).filter(|_| by == Side::Server) else {
             return;
         };

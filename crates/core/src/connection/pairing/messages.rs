@@ -6,7 +6,7 @@ use crate::connection::stream::Stream;
 use crate::connection::{View, empty_span};
 use crate::exchange::{Foreign, Side};
 use crate::http::{self, Role};
-use crate::mark::{Data, Mark};
+use crate::mark::{Brief, Data};
 use crate::protocol::{Parser, Protocol, Step, http2, tls};
 use crate::time::Timestamp;
 
@@ -18,7 +18,7 @@ impl Pairing {
     /// others like it.
     pub(super) fn message_data(
         &mut self,
-        mark: &Mark,
+        mark: &Brief,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -41,7 +41,7 @@ impl Pairing {
     /// Data in frames or records that say where they end.
     pub(super) fn framed_data(
         &mut self,
-        mark: &Mark,
+        mark: &Brief,
         data: Data,
         payload: &[u8],
         view: &View<'_>,
@@ -63,7 +63,7 @@ impl Pairing {
     /// apart: what the capture cut off its payload may have been their heads.
     fn read_on(
         &mut self,
-        mark: &Mark,
+        mark: &Brief,
         data: Data,
         payload: &[u8],
         view: &View<'_>,

@@ -9,7 +9,7 @@ use crate::connection::View;
 use crate::connection::half::Span;
 use crate::exchange::Side;
 use crate::http::{RequestLine, Role};
-use crate::mark::Mark;
+use crate::mark::Brief;
 use crate::protocol::tls::{self, Content, Event, HEADER, SERVER_HELLO};
 use crate::protocol::{Protocol, Step};
 use crate::time::Timestamp;
@@ -125,7 +125,7 @@ impl Pairing {
         }
     }
 
-    pub(super) fn tls_step(&mut self, offset: u64, step: Step, mark: &Mark, view: &View<'_>) {
+    pub(super) fn tls_step(&mut self, offset: u64, step: Step, mark: &Brief, view: &View<'_>) {
         let by = mark.by;
         let Some(mut tls) = self.tls.take() else {
             return;
@@ -177,7 +177,7 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: &Mark,
+        mark: &Brief,
         view: &View<'_>,
     ) {
         let begin = match by {
@@ -227,7 +227,7 @@ impl Pairing {
         tls: &mut Conversation,
         by: Side,
         record: Record,
-        mark: &Mark,
+        mark: &Brief,
         view: &View<'_>,
     ) {
         match &mut tls.phase {
@@ -279,7 +279,7 @@ impl Pairing {
         }
     }
 
-    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: &Mark) {
+    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: &Brief) {
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
@@ -305,7 +305,7 @@ impl Pairing {
         draft.extend_turn(span, mark.at, mark.number);
     }
 
-    fn response_ended(&mut self, record: Record, mark: &Mark) {
+    fn response_ended(&mut self, record: Record, mark: &Brief) {
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };

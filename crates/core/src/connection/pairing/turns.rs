@@ -4,7 +4,7 @@
 use super::{Draft, Pairing};
 use crate::connection::is_progress;
 use crate::exchange::Side;
-use crate::mark::{Data, Mark};
+use crate::mark::{Brief, Data};
 
 impl Pairing {
     /// By turns a response is whole when the next turn begins.
@@ -15,7 +15,7 @@ impl Pairing {
     }
 
     /// By turns, with what their first bytes say where the protocol is known.
-    pub(super) fn spoken_turn(&mut self, mark: &Mark, data: Data, payload: &[u8]) {
+    pub(super) fn spoken_turn(&mut self, mark: &Brief, data: Data, payload: &[u8]) {
         let Some(protocol) = self.spoken else {
             return self.turn_data(mark, data);
         };
@@ -39,7 +39,7 @@ impl Pairing {
         }
     }
 
-    pub(super) fn turn_data(&mut self, mark: &Mark, data: Data) {
+    pub(super) fn turn_data(&mut self, mark: &Brief, data: Data) {
         if !is_progress(data.arrival) {
             return;
         }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::{Draft, Pairing};
 use crate::connection::View;
 use crate::exchange::Side;
-use crate::mark::Mark;
+use crate::mark::Brief;
 use crate::protocol::http2::Frame;
 use crate::tile::Held;
 use crate::time::Timestamp;
@@ -147,7 +147,7 @@ impl Pairing {
         by: Side,
         frame: Frame,
         bytes: u32,
-        mark: &Mark,
+        mark: &Brief,
         view: &View<'_>,
     ) {
         let trip = match by {
@@ -178,7 +178,7 @@ impl Pairing {
 
     /// Data of a stream begins: whether it could have come sooner but for the
     /// windows, which had no room for it before an update.
-    pub(super) fn data_began(&mut self, by: Side, frame: Frame, mark: &Mark) {
+    pub(super) fn data_began(&mut self, by: Side, frame: Frame, mark: &Brief) {
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
         };
@@ -238,10 +238,8 @@ impl Pairing {
     /// Since when a sender had nothing more that it might send, when its frame
     /// ended at `offset` in `mark`. A tail that fills no segment was written
     /// with what came before: with more behind it, it would have gone at once.
-    fn spent_since(&self, by: Side, offset: u64, mark: &Mark) -> Timestamp {
-        let is_tail = mark
-            .data
-            .is_some_and(|data| offset.saturating_sub(data.span.start) < SEGMENT);
+    fn spent_since(&self, by: Side, offset: u64, mark: &Brief) -> Timestamp {
+        let is_tail = offset.saturating_sub(mark.start) < SEGMENT;
         let mut earlier = self.marks.as_slice().iter().rev();
         let before = earlier
             .find(|other| other.by == by && other.data.is_some() && other.number != mark.number);
@@ -251,7 +249,7 @@ impl Pairing {
     }
 
     /// Data of a stream ended: it used up its windows.
-    pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Mark) {
+    pub(super) fn data_ended(&mut self, by: Side, frame: Frame, offset: u64, mark: &Brief) {
         let since = self.spent_since(by, offset, mark);
         let Some(mut multiplex) = self.multiplex.take() else {
             return;
