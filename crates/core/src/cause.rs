@@ -205,6 +205,7 @@ causes! {
     server_think "server-think" "The server takes its time before it answers";
     socket_queue_dwell "socket-queue-dwell" "Requests lie in the server's sockets before they are read";
     cpu_quota "cpu-quota" "The server's processor time is used up until the next period";
+    cpu_idle_wakeup "cpu-idle-wakeup" "An idle processor of the server is slow to wake";
     softirq_backlog "softirq-backlog" "The server's kernel is late to take packets up";
     packet_filter_cost "packet-filter-cost" "The server's packet filters take long for each packet";
     server_pause "server-pause" "The server pauses in the middle of its answer";

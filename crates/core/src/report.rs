@@ -280,7 +280,7 @@ pub struct Exemplar {
 /// A part of an exchange's time at its server's host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStage {
-    /// `backlog`, `stack`, `unread`, `run-queue`, `program`, `waiting`, `held`,
+    /// `backlog`, `stack`, `unread`, `wake-up`, `run-queue`, `program`, `waiting`, `held`,
     /// `sending`, `qdisc`.
     pub stage: String,
     /// How long.

@@ -62,6 +62,11 @@ pub struct ThreadTimes {
     pub queued_unread: Duration,
     /// The same from its first read to its last write, all of it.
     pub queued: Duration,
+    /// The part of `queued_unread` after which it got a processor that had been
+    /// idle, and was not kept off it by a quota.
+    pub waking_unread: Duration,
+    /// The same part of `queued`.
+    pub waking: Duration,
     /// Asleep from its first read to its last write.
     pub slept: Duration,
 }
@@ -100,7 +105,9 @@ pub enum Stage {
     Stack,
     /// In the socket's queue.
     Unread,
-    /// The program's thread ready to run, and without a processor.
+    /// The program's thread ready to run, and its processor waking from idleness.
+    WakeUp,
+    /// Ready to run, and without a processor that others have.
     RunQueue,
     /// Between its first read and its last write, at work as far as is known.
     Program,
@@ -142,10 +149,11 @@ pub struct Program {
 
 impl ServedTurn {
     /// The names of each [`Stage`], in their order.
-    pub const STAGES: [&'static str; 9] = [
+    pub const STAGES: [&'static str; 10] = [
         "backlog",
         "stack",
         "unread",
+        "wake-up",
         "run-queue",
         "program",
         "waiting",
@@ -171,7 +179,7 @@ impl ServedTurn {
     ///
     /// What went to the device while the program was still writing counts as
     /// the program's time but for what Nagle's algorithm held.
-    pub fn stages(&self) -> Option<[Duration; 9]> {
+    pub fn stages(&self) -> Option<[Duration; 10]> {
         let delivered = self.delivered.max(self.arrived).min(self.sent_last);
         let read = self.read?.max(delivered).min(self.sent_last);
         let written = self.written_last?.max(read).min(self.sent_last);
@@ -189,13 +197,15 @@ impl ServedTurn {
         let queued_unread = thread.queued_unread.min(lying);
         let queued = thread.queued.min(inside);
         let slept = thread.slept.min(inside - queued);
+        let waking = thread.waking_unread.min(queued_unread) + thread.waking.min(queued);
         let entered = self.entered.unwrap_or(self.arrived);
         let entered = entered.max(self.arrived).min(delivered);
         Some([
             entered.since(self.arrived),
             delivered.since(entered),
             lying - queued_unread,
-            queued_unread + queued,
+            waking,
+            queued_unread + queued - waking,
             inside - queued - slept,
             slept,
             held,
@@ -224,6 +234,10 @@ pub struct WatchTally {
     /// What the quotas of the watched programs' control groups did meanwhile;
     /// `None` where they have none, or that cannot be read.
     pub throttling: Option<Throttling>,
+    /// Processor time that the hypervisor gave to others meanwhile, of all
+    /// processors together (`steal` of `/proc/stat`); `None` where that cannot
+    /// be read.
+    pub stolen: Option<Duration>,
     /// Packets of the watched ports that this host dropped, by the kernel's
     /// reason (`enum skb_drop_reason` without its prefix).
     pub drops: Vec<(String, u64)>,
@@ -279,6 +293,8 @@ mod tests {
             thread: Some(ThreadTimes {
                 queued_unread: Duration::from_micros(30),
                 queued: Duration::from_micros(50),
+                waking_unread: Duration::from_micros(20),
+                waking: Duration::ZERO,
                 slept: Duration::from_micros(200),
             }),
             asked: None,
@@ -287,11 +303,11 @@ mod tests {
 
     #[test]
     fn stages_tile_the_turn() {
-        let micros = |stages: [Duration; 9]| stages.map(|stage| stage.as_micros());
+        let micros = |stages: [Duration; 10]| stages.map(|stage| stage.as_micros());
         let turn = turn();
         assert_eq!(
             turn.stages().map(micros),
-            Some([5, 15, 50, 80, 50, 200, 39_900, 250, 450])
+            Some([5, 15, 50, 20, 60, 50, 200, 39_900, 250, 450])
         );
         assert_eq!(
             turn.stages().unwrap_or_default().iter().sum::<Duration>(),

@@ -113,9 +113,19 @@ struct sk_buff {
 	unsigned char *data;
 };
 
+struct cfs_rq {
+	int runtime_enabled;
+};
+
+struct sched_entity {
+	struct sched_entity *parent;
+	struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct sched_entity se;
 };
 
 /* What an iterator of sockets that carry something is called with. */

@@ -157,9 +157,12 @@ struct turn_record {
 	/* Of those, the ones that an acknowledgement ended. */
 	__u32 holds_acked;
 	/* Its thread was ready and without a processor: before it read, and from
-	 * there to its last write; and asleep there. */
+	 * there to its last write; of both, with its processor idle; and asleep
+	 * there. */
 	__u64 queued_unread;
 	__u64 queued;
+	__u64 waking_unread;
+	__u64 waking;
 	__u64 slept;
 	/* It waited for somebody whom it asked; 0: it is not known to have asked. */
 	__u64 asked_for;

@@ -157,7 +157,7 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
     assert_eq!(seen.standing.tally.lost_records, 0);
     assert_eq!(seen.missing, Vec::<String>::new());
     for turn in &seen.turns {
-        let [_, _, _, _, program, waiting, held, _, _] = turn.stages().unwrap();
+        let [_, _, _, _, _, program, waiting, held, _, _] = turn.stages().unwrap();
         assert!(waiting >= pause, "the program slept: {turn:#?}");
         assert!(program < waiting, "{turn:#?}");
         assert_eq!(held, Duration::ZERO, "{turn:#?}");
@@ -264,7 +264,7 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
         "sock_send_length",
         "inet_sock_set_state",
         "sched_switch",
-        "sched_wakeup",
+        "sched_waking",
         "kfree_skb",
     ] {
         let lacks = |port| WatchOptions {
@@ -544,6 +544,36 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
     assert!(queued > program / 2, "{queued:?} and {program:?}");
     assert!(program > queued / 16, "{queued:?} and {program:?}");
     assert!(sum(Stage::Waiting) < queued, "{turns:#?}");
+    // The processor was never idle.
+    assert!(sum(Stage::WakeUp) < queued / 8, "{turns:#?}");
+}
+
+#[test]
+fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
+    if !may_watch("a_processor_that_has_to_wake_is_told_from_a_busy_one") {
+        return;
+    }
+    // Another thread answers what the server asks of it, a moment later.
+    let (ask, asked) = std::sync::mpsc::channel();
+    let (answer, answered) = std::sync::mpsc::channel();
+    let other = thread::spawn(move || {
+        while asked.recv().is_ok() {
+            thread::sleep(Duration::from_millis(2));
+            answer.send(()).unwrap();
+        }
+    });
+    let turns = working(Box::new(move || {
+        ask.send(()).unwrap();
+        answered.recv().unwrap();
+    }));
+    other.join().unwrap();
+    let sum = |stage: Stage| -> Duration {
+        let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+        turns.iter().map(of).sum()
+    };
+    let (waking, asleep) = (sum(Stage::WakeUp), sum(Stage::Waiting));
+    assert!(waking > Duration::ZERO, "{turns:#?}");
+    assert!(waking < asleep, "{waking:?} and {asleep:?}");
 }
 
 #[test]

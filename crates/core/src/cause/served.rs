@@ -17,10 +17,11 @@ use crate::wait::Owner;
 /// The part of the time that must pass in one place.
 const MOST: f64 = 0.5;
 /// What passes until the answer is written.
-const BEFORE_THE_ANSWER: [Stage; 6] = [
+const BEFORE_THE_ANSWER: [Stage; 7] = [
     Stage::Backlog,
     Stage::Stack,
     Stage::Unread,
+    Stage::WakeUp,
     Stage::RunQueue,
     Stage::Program,
     Stage::Waiting,
@@ -35,6 +36,9 @@ pub(super) enum Place {
     Stack,
     /// In the sockets' queues.
     Unread,
+    /// Its threads were ready, and an idle processor was slow to take them up;
+    /// what the hypervisor took of all processors meanwhile.
+    WakeUp(Option<Duration>),
     /// Its threads were ready and had no processor.
     RunQueue,
     /// The same, and the quota of its group was used up meanwhile.
@@ -90,6 +94,7 @@ pub(super) fn passed<'a>(case: &Case<'a>) -> Option<Passed<'a>> {
         Stage::Backlog => Place::Backlog,
         Stage::Stack => Place::Stack,
         Stage::Unread => Place::Unread,
+        Stage::WakeUp => Place::WakeUp(stolen(case)),
         Stage::RunQueue => throttled(case, turns).map_or(Place::RunQueue, Place::Throttled),
         Stage::Waiting => Place::Asleep,
         _ => Place::Program,
@@ -120,6 +125,11 @@ fn throttled(case: &Case<'_>, turns: &ServiceTurns) -> Option<Throttling> {
     (throttling.periods > 0 && is_so_long).then_some(throttling)
 }
 
+/// What the hypervisor took of the processors while it was watched.
+fn stolen(case: &Case<'_>) -> Option<Duration> {
+    case.facts.turns.tally.as_ref()?.stolen
+}
+
 impl Passed<'_> {
     /// Whether a rule of its own tells it.
     pub(super) fn is_told(&self) -> bool {
@@ -132,6 +142,9 @@ impl Passed<'_> {
             Place::Backlog => "before its network stack took them up".to_owned(),
             Place::Stack => "on their way through its network stack to TCP".to_owned(),
             Place::Unread => "in the sockets' queues before the program read".to_owned(),
+            Place::WakeUp(_) => "with the program's threads ready to run and a processor that had \
+                                 been idle not yet running them"
+                .to_owned(),
             Place::RunQueue => {
                 "with the program's threads ready and without a processor".to_owned()
             }
@@ -230,7 +243,12 @@ pub(super) fn had_written(case: &Case<'_>, tally: &Tally) -> bool {
     let Some(turns) = case.facts.turns.services.get(&case.endpoint) else {
         return false;
     };
-    let inside = [Stage::RunQueue, Stage::Program, Stage::Waiting];
+    let inside = [
+        Stage::WakeUp,
+        Stage::RunQueue,
+        Stage::Program,
+        Stage::Waiting,
+    ];
     let mean = |stage| turns.stage(stage).mean().unwrap_or_default();
     let program: Duration = inside.map(mean).iter().sum();
     let paused = tally.cost.likely as f64 / case.ledger.count.max(1) as f64;

@@ -48,7 +48,11 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     ),
     ("server-pause", &["rate-limit"], Time::Within),
     // Threads that may not run stop wherever they are.
-    ("server-pause", &["cpu-quota"], Time::Besides),
+    (
+        "server-pause",
+        &["cpu-quota", "cpu-idle-wakeup"],
+        Time::Besides,
+    ),
     // Losses on one member of the path, or of one size of packet, are not
     // losses of the path.
     (

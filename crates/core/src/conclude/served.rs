@@ -18,10 +18,11 @@ const EXPLAINED: f64 = 0.8;
 /// take it: most of it went by elsewhere.
 const CONTRADICTED: f64 = 0.5;
 /// Stages that pass until an answer is written.
-const BEFORE_THE_ANSWER: [&str; 6] = [
+const BEFORE_THE_ANSWER: [&str; 7] = [
     "backlog",
     "stack",
     "unread",
+    "wake-up",
     "run-queue",
     "program",
     "waiting",
@@ -138,9 +139,10 @@ fn mechanism(finding: &Finding) -> &'static [&'static str] {
     match finding.cause.as_str() {
         "nagle-delayed-ack" | "nagle-round-trip" => &["held"],
         "server-think" => &BEFORE_THE_ANSWER,
-        "server-pause" => &["program", "waiting", "run-queue"],
+        "server-pause" => &["program", "waiting", "wake-up", "run-queue"],
         "worker-saturation" | "socket-queue-dwell" => &["unread"],
         "cpu-quota" => &["run-queue"],
+        "cpu-idle-wakeup" => &["wake-up"],
         "softirq-backlog" => &["backlog"],
         "packet-filter-cost" => &["stack"],
         "qdisc-dwell" => &["qdisc"],
@@ -193,6 +195,7 @@ fn meaning(stage: &str) -> &str {
         "backlog" => "waiting for its network stack",
         "stack" => "on the way through its network stack",
         "unread" => "unread in the socket's queue",
+        "wake-up" => "with the program's thread ready and its processor waking from idleness",
         "run-queue" => "with the program's thread ready and without a processor",
         "program" => "in the program",
         "waiting" => "with the program's thread asleep",

@@ -27,6 +27,9 @@ pub(super) fn watch(turns: &Turns, services: &BTreeMap<Endpoint, Service>) -> Op
             periods: throttling.periods,
             time_ns: u64::try_from(throttling.time.as_nanos()).unwrap_or(u64::MAX),
         }),
+        stolen_ns: tally
+            .stolen
+            .map(|stolen| u64::try_from(stolen.as_nanos()).unwrap_or(u64::MAX)),
         drops: tally
             .drops
             .iter()

@@ -27,6 +27,10 @@ pub struct Watch {
     /// What the processor quotas of the programs' control groups did meanwhile;
     /// `None` where there are none.
     pub throttling: Option<Throttled>,
+    /// Processor time that the hypervisor gave to others meanwhile, of all
+    /// processors together; `None` where that cannot be read.
+    #[serde(default)]
+    pub stolen_ns: Option<u64>,
     /// Packets of the watched ports that the host dropped, by the kernel's
     /// reason; empty where only a process or group was named.
     pub drops: Vec<Dropped>,
@@ -46,14 +50,14 @@ pub struct WatchedService {
     /// How long they took.
     pub latency_ns: Figures,
     /// Where that went, of those whose stages are known: `backlog` until
-    /// the network stack took them up, `stack` until TCP had them, `unread` in the socket's queue, `run-queue` with the program's
-    /// thread ready and without a processor, `program` from the first read to
+    /// the network stack took them up, `stack` until TCP had them, `unread` in the socket's queue, `wake-up` with the program's
+    /// thread ready and its processor waking from idleness, `run-queue` ready and without a processor, `program` from the first read to
     /// the last write, `waiting` with the thread asleep there, `held` by
     /// Nagle's algorithm, `sending` for windows, pacing and the rest, `qdisc` in
     /// the queueing disciplines before the device, where that was looked at.
     pub stages: Vec<Stage>,
-    /// Of the turns, those whose thread was looked at: without that `run-queue`
-    /// counts as `unread` or `program`, and `waiting` as `program`.
+    /// Of the turns, those whose thread was looked at: without that `wake-up`
+    /// and `run-queue` count as `unread` or `program`, and `waiting` as `program`.
     pub threaded: u64,
     /// Who was asked for the requests by the threads that answered them.
     pub asked: Vec<AskedService>,

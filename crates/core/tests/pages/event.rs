@@ -377,19 +377,24 @@ fn counter(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
 /// A turn as the server's kernel saw it, and what its group's quota did.
 fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut thread, mut throttling) = (ThreadTimes::default(), None);
-    let (mut asked, mut refused) = (None, None);
+    let (mut asked, mut refused, mut stolen) = (None, None, None);
     let [mut backlog, mut stack, mut unread, mut program, mut qdisc] = [Duration::ZERO; 5];
     while let Some(word) = words.next() {
         match word {
             "backlog" => backlog = words.duration(word)?,
             "stack" => stack = words.duration(word)?,
             "unread" => unread = words.duration(word)?,
-            "run-queue" => thread.queued_unread = words.duration(word)?,
+            "wake-up" => {
+                thread.waking_unread = words.duration(word)?;
+                thread.queued_unread += thread.waking_unread;
+            }
+            "run-queue" => thread.queued_unread += words.duration(word)?,
             "program" => program = words.duration(word)?,
             "refused" => refused = Some(words.duration(word)?),
             "qdisc" => qdisc = words.duration(word)?,
             "slept" => thread.slept = words.duration(word)?,
             "asked" => asked = Some(words.duration(word)?),
+            "stolen" => stolen = Some(words.duration(word)?),
             "throttled" => {
                 throttling = Some(Throttling {
                     periods: u64::from(words.count(word)?),
@@ -433,6 +438,7 @@ fn kernel(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     };
     let tally = WatchTally {
         throttling,
+        stolen,
         ..WatchTally::default()
     };
     let bodies = [EventBody::Turn(Box::new(turn)), EventBody::Watched(tally)];

@@ -7,10 +7,11 @@ use crate::render::page::{Page, Tone};
 use crate::render::{quantity, stages};
 
 /// What each stage is, by its name.
-const MEANINGS: [(&str, &str); 9] = [
+const MEANINGS: [(&str, &str); 10] = [
     ("backlog", "arrived, and waiting for the network stack"),
     ("stack", "on its way to TCP: filters, routing"),
     ("unread", "in the socket's queue, not yet read"),
+    ("wake-up", "its thread ready, and an idle processor waking"),
     ("run-queue", "its thread ready, and without a processor"),
     ("program", "from its first read to its last write"),
     ("waiting", "there, with its thread asleep"),
@@ -88,6 +89,12 @@ fn all(watch: &Watch) -> String {
             " The program's control group had used up its processor time in {}, for {} in all.",
             quantity::counted(throttled.periods, "period", "periods"),
             quantity::duration(throttled.time_ns)
+        );
+    }
+    if let Some(stolen) = watch.stolen_ns.filter(|&stolen| stolen > 0) {
+        text += &format!(
+            " The hypervisor gave {} of processor time to others.",
+            quantity::duration(stolen)
         );
     }
     text

@@ -46,8 +46,11 @@ struct connection {
 	/* What its thread did meanwhile, as struct turn_record has it, and the
 	 * thread's sums when it began; 0 as look: unknown. */
 	__u64 queued_unread;
+	__u64 waking_unread;
 	__u64 queued;
 	__u64 queued_before;
+	__u64 waking;
+	__u64 waking_before;
 	__u64 slept;
 	__u64 slept_before;
 	__u64 asked_for;

@@ -8,10 +8,14 @@
  * on, in ns: a power of two of them. */
 #define SPANS 8
 #define NOTABLE_SPAN 20000
+/* Control groups within each other that are looked at for a quota. */
+#define GROUPS 8
 
 struct span {
 	__u64 from;
 	__u64 to;
+	/* Its processor was idle, and had to wake. */
+	__u64 is_waking;
 };
 
 /* A thread that reads what watched connections bring. Times are
@@ -29,6 +33,8 @@ struct thread {
 	struct span spans[SPANS];
 	__u32 next_span;
 	__u64 queued;
+	/* Of that, with its processor idle. */
+	__u64 waking;
 	/* Asleep, in all. */
 	__u64 slept;
 	/* What it asked others for the one request that it had read. */
@@ -75,13 +81,19 @@ static __always_inline __u64 overlap(__u64 from, __u64 to, __u64 other_from, __u
 	return end > begin ? end - begin : 0;
 }
 
-static __always_inline __u64 queued_between(const struct thread *t, __u64 from, __u64 to)
+/* Which part of the turn's time before its request was read the thread was
+ * ready for. */
+static __always_inline void note_unread(struct connection *c, const struct thread *t)
 {
-	__u64 sum = 0;
+	c->queued_unread = c->waking_unread = 0;
+	for (int i = 0; i < SPANS; i++) {
+		const struct span *span = &t->spans[i];
+		__u64 queued = overlap(c->delivered_at, c->read_at, span->from, span->to);
 
-	for (int i = 0; i < SPANS; i++)
-		sum += overlap(from, to, t->spans[i].from, t->spans[i].to);
-	return sum;
+		c->queued_unread += queued;
+		if (span->is_waking)
+			c->waking_unread += queued;
+	}
 }
 
 /* The thread has begun to read the turn's request. */
@@ -97,10 +109,11 @@ static __always_inline void thread_reads(struct connection *c)
 	if (!t)
 		return;
 	c->look = look;
-	c->queued_unread = queued_between(t, c->delivered_at, c->read_at);
+	note_unread(c, t);
 	c->queued_before = t->queued;
+	c->waking_before = t->waking;
 	c->slept_before = t->slept;
-	c->queued = c->slept = c->asked_for = 0;
+	c->queued = c->waking = c->slept = c->asked_for = 0;
 	t->open += 1;
 	t->asked_for = 0;
 	t->asked_socket = 0;
@@ -122,6 +135,7 @@ static __always_inline void thread_writes(struct connection *c, bool is_first)
 		return;
 	}
 	c->queued = t->queued - c->queued_before;
+	c->waking = t->waking - c->waking_before;
 	c->slept = t->slept - c->slept_before;
 	/* Of several requests it is not known for which it asked. */
 	if (t->open == 1 && t->asked_for) {
@@ -159,9 +173,10 @@ static __always_inline void thread_is_answered(struct sock *sk)
 	t->asked.protocol = sk->sk_protocol;
 }
 
-/* A thread is ready to run again. */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(sched_wakeup, struct task_struct *task)
+/* A thread is ready to run again. Seen by who wakes it (sched_wakeup would be
+ * seen by the processor that is to run it, once that has woken itself). */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
@@ -170,12 +185,32 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
+/* Whether a quota may keep the thread off a processor that has nothing else to
+ * do (kernel/sched/fair.c: throttle_cfs_rq()). */
+static __always_inline bool has_quota(struct task_struct *task)
+{
+	struct sched_entity *group = task->se.parent;
+
+	if (!bpf_core_field_exists(task->se.cfs_rq->runtime_enabled))
+		return false;
+	if (task->se.cfs_rq->runtime_enabled)
+		return true;
+#pragma unroll
+	for (int i = 0; i < GROUPS && group; i++) {
+		if (group->cfs_rq->runtime_enabled)
+			return true;
+		group = group->parent;
+	}
+	return false;
+}
+
 /* One leaves the processor, and another one gets it. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct thread *t = bpf_task_storage_get(&threads, prev, 0, 0);
 	__u64 now, ready;
+	bool was_idle;
 
 	if (t)
 		t->off_since = bpf_ktime_get_ns();
@@ -185,13 +220,18 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	now = bpf_ktime_get_ns();
 	/* One that nobody woke was ready all the time. */
 	ready = t->ready_since ? t->ready_since : t->off_since;
+	/* The idle thread of each processor has the number 0. */
+	was_idle = !prev->pid && !has_quota(next);
 	if (now - ready >= NOTABLE_SPAN) {
 		struct span *span = &t->spans[t->next_span++ % SPANS];
 
 		span->from = ready;
 		span->to = now;
+		span->is_waking = was_idle;
 	}
 	t->queued += now - ready;
+	if (was_idle)
+		t->waking += now - ready;
 	t->slept += ready - t->off_since;
 	t->off_since = t->ready_since = 0;
 	return 0;

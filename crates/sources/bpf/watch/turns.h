@@ -97,7 +97,9 @@ static __always_inline void hand_up_turn(const struct connection *c, __u64 net)
 	r->holds = c->holds;
 	r->holds_acked = c->holds_acked;
 	r->queued_unread = c->queued_unread;
+	r->waking_unread = c->waking_unread;
 	r->queued = c->queued;
+	r->waking = c->waking;
 	r->slept = c->slept;
 	r->asked_for = c->asked_for;
 	r->asked = c->asked;

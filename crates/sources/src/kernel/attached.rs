@@ -5,6 +5,7 @@ mod quota;
 mod record;
 mod sampling;
 mod settings;
+mod steal;
 mod tally;
 
 use std::cell::RefCell;
@@ -27,6 +28,7 @@ use self::quota::Quotas;
 use self::record::{Told, read};
 use self::sampling::Sampling;
 use self::settings::config;
+use self::steal::Steal;
 use self::tally::tally;
 use super::{KernelError, Sighting, Standing, WatchOptions};
 use crate::clock::Clock;
@@ -61,6 +63,7 @@ pub struct Watch {
     namespaces: Vec<u32>,
     sampling: Sampling,
     quotas: Quotas,
+    steal: Steal,
 }
 
 /// Records as they came, one after the other, with each one's length.
@@ -122,6 +125,7 @@ impl Watch {
             namespaces: Vec::new(),
             sampling: Sampling::new(slow_from, Instant::now()),
             quotas: Quotas::default(),
+            steal: Steal::new(),
         };
         watch.apply()?;
         Ok(watch)
@@ -249,6 +253,7 @@ impl Watch {
             tally: WatchTally {
                 sampled_share: (self.turns as f64 / all as f64).min(1.0),
                 throttling: self.quotas.since(),
+                stolen: self.steal.since(),
                 ..tally
             },
         }

@@ -22,7 +22,7 @@ const OPTIONAL: [(&str, &str); 7] = [
         "the last request of connections that end",
     ),
     ("sched_switch", "what threads wait for"),
-    ("sched_wakeup", "what threads wait for"),
+    ("sched_waking", "what threads wait for"),
     ("kfree_skb", "which packets the host drops"),
     (OPEN_TURNS, "the last request of connections that go on"),
 ];
@@ -36,7 +36,7 @@ const OF_LOOK: [&str; 4] = [
     "netif_receive_skb",
     "net_dev_start_xmit",
     "sched_switch",
-    "sched_wakeup",
+    "sched_waking",
 ];
 
 /// Programs at work, until their links go.

@@ -227,12 +227,12 @@ impl<'a> Fields<'a> {
 
     fn turn(&self) -> Option<ServedTurn> {
         let nanos = |at| self.u64(at).map(Duration::from_nanos);
-        let asked = nanos(200)?;
+        let asked = nanos(216)?;
         let (first_queued, queued) = (nanos(128)?, nanos(136)?);
         Some(ServedTurn {
             local: self.end(8, Side::Local)?,
             remote: self.end(8, Side::Remote)?,
-            program: self.program(248)?,
+            program: self.program(264)?,
             arrived: self.moment(48)??,
             entered: self.moment(56)?,
             delivered: self.moment(64)??,
@@ -258,10 +258,12 @@ impl<'a> Fields<'a> {
             thread: (self.bytes.get(1)? > &0).then_some(ThreadTimes {
                 queued_unread: nanos(176)?,
                 queued: nanos(184)?,
-                slept: nanos(192)?,
+                waking_unread: nanos(192)?,
+                waking: nanos(200)?,
+                slept: nanos(208)?,
             }),
             asked: (!asked.is_zero()).then(|| Asked {
-                whom: self.end(208, Side::Remote).filter(|end| end.port > 0),
+                whom: self.end(224, Side::Remote).filter(|end| end.port > 0),
                 time: asked,
             }),
         })
@@ -315,7 +317,7 @@ mod tests {
                         *first = kind;
                     }
                     let told = read(&bytes, 1, &clock);
-                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 272;
+                    let is_cut_off = matches!(told, Some(Told::Turn(_))) && len < 288;
                     assert!(!is_cut_off, "{len} bytes are no turn");
                 }
             }

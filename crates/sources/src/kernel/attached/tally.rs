@@ -27,6 +27,7 @@ pub(super) fn tally(object: &Object) -> WatchTally {
         lost_connections: sum(2),
         cost: cost(object),
         throttling: None,
+        stolen: None,
         drops: drops(object),
     }
 }

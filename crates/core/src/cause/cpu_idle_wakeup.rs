@@ -1,0 +1,65 @@
+//! `cpu-idle-wakeup`: the server's kernel shows that its threads were ready, and
+//! that the processor which then ran them had been idle.
+
+use core::time::Duration;
+
+use super::evidence::{fix, human, ruled_out};
+use super::served::{self, Place};
+use super::{Case, Conclusion};
+use crate::report::{Evidence, EvidenceKind, Finding};
+
+/// Processors that are slow to wake, or that the hypervisor has given away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rule;
+
+impl super::Rule for Rule {
+    fn merge(&mut self, _: Self) {}
+
+    fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let is_there = |place| matches!(place, Place::WakeUp(_));
+        match served::finding("cpu-idle-wakeup", case, is_there) {
+            Some((finding, Place::WakeUp(stolen))) => Some(told(finding, stolen)),
+            _ => None,
+        }
+        .into()
+    }
+}
+
+fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
+    let stolen = stolen.filter(|stolen| !stolen.is_zero());
+    finding.summary += match stolen {
+        Some(_) => {
+            " with the program's threads ready to run and an idle processor slow to take them up: \
+             the hypervisor had given it to others."
+        }
+        None => {
+            " with the program's threads ready to run and an idle processor slow to take them up: \
+             it sleeps too deeply."
+        }
+    };
+    if let Some(stolen) = stolen {
+        let text = format!(
+            "meanwhile the hypervisor gave {} of its processors' time to others (steal time)",
+            human(stolen)
+        );
+        finding
+            .evidence
+            .push(Evidence::circumstance(EvidenceKind::Counter, text));
+    }
+    finding.ruled_out.push(ruled_out(
+        "cpu-quota",
+        "no control group of these threads has a quota",
+    ));
+    finding.ruled_out.push(ruled_out(
+        "worker-saturation",
+        "the processor that ran them had had nothing else to do",
+    ));
+    finding.overturned_by = "the same times while a program keeps `/dev/cpu_dma_latency` open with \
+                             0 in it, so that no processor sleeps"
+        .to_owned();
+    finding.fix = vec![
+        fix("server's machine", "`cpupower idle-set -D 10` and the `performance` governor, or a `tuned` profile for latency: no deep sleep between requests"),
+        fix("server's machine", "in a virtual machine: processors of its own (pinned, not shared with others), as far as steal time grows"),
+    ];
+    finding
+}
