@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,13 @@ struct Seen {
     missing: Vec<String>,
 }
 
-/// Whether this process may watch the kernel; a gate that requires all fails
+/// Held while a test watches the kernel, if it may; a gate that requires all fails
 /// without.
-fn may_watch(test: &str) -> bool {
+///
+/// One at a time: what is watched is all of this host, and the tests load its
+/// processors.
+fn may_watch(test: &str) -> Option<MutexGuard<'static, ()>> {
+    static ONE: Mutex<()> = Mutex::new(());
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         assert!(
@@ -40,11 +44,9 @@ fn may_watch(test: &str) -> bool {
         );
         eprintln!("skipped: {test} needs root");
     }
-    is_root
+    let alone = || ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    is_root.then(alone)
 }
-
-/// One at a time: what is watched is all of this host.
-static ONE: Mutex<()> = Mutex::new(());
 
 /// A service's port: below those that the kernel gives to clients.
 fn listen(host: &str) -> TcpListener {
@@ -93,7 +95,6 @@ fn watched_at(
     // Between the two halves of a request.
     halves: Duration,
 ) -> Seen {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = listen(host);
     let address = SocketAddr::new(host.parse().unwrap(), listener.local_addr().unwrap().port());
     serve(listener, pieces, pause);
@@ -143,9 +144,9 @@ fn of_port(port: u16) -> WatchOptions {
 
 #[test]
 fn every_turn_is_timed_and_its_stages_tile_it() {
-    if !may_watch("every_turn_is_timed_and_its_stages_tile_it") {
+    let Some(_one) = may_watch("every_turn_is_timed_and_its_stages_tile_it") else {
         return;
-    }
+    };
     let pause = Duration::from_millis(10);
     let seen = watched(
         of_port,
@@ -179,9 +180,9 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
 
 #[test]
 fn what_nagle_holds_is_seen_with_what_released_it() {
-    if !may_watch("what_nagle_holds_is_seen_with_what_released_it") {
+    let Some(_one) = may_watch("what_nagle_holds_is_seen_with_what_released_it") else {
         return;
-    }
+    };
     let seen = watched(of_port, &[b"head", b"body"], Duration::ZERO);
     let held: Vec<&ServedTurn> = seen
         .turns
@@ -203,9 +204,9 @@ fn what_nagle_holds_is_seen_with_what_released_it() {
 
 #[test]
 fn segments_have_their_headers_and_no_more_payload_than_said() {
-    if !may_watch("segments_have_their_headers_and_no_more_payload_than_said") {
+    let Some(_one) = may_watch("segments_have_their_headers_and_no_more_payload_than_said") else {
         return;
-    }
+    };
     let seen = watched(of_port, &[&[b'x'; 4000]], Duration::ZERO);
     let of = |is_own| {
         seen.segments
@@ -233,9 +234,9 @@ fn segments_have_their_headers_and_no_more_payload_than_said() {
 
 #[test]
 fn a_process_is_watched_without_its_ports() {
-    if !may_watch("a_process_is_watched_without_its_ports") {
+    let Some(_one) = may_watch("a_process_is_watched_without_its_ports") else {
         return;
-    }
+    };
     let of_process = |_| WatchOptions {
         pid: Some(std::process::id()),
         ..WatchOptions::default()
@@ -256,9 +257,9 @@ fn a_process_is_watched_without_its_ports() {
 
 #[test]
 fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
-    if !may_watch("what_a_kernel_lacks_is_said_and_the_rest_is_seen") {
+    let Some(_one) = may_watch("what_a_kernel_lacks_is_said_and_the_rest_is_seen") else {
         return;
-    }
+    };
     for name in [
         "sock_recv_length",
         "sock_send_length",
@@ -290,11 +291,10 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
 /// A connection that goes on has its last answer behind it.
 #[test]
 fn the_last_request_of_a_connection_that_goes_on_counts() {
-    if !may_watch("the_last_request_of_a_connection_that_goes_on_counts") {
+    let Some(_one) = may_watch("the_last_request_of_a_connection_that_goes_on_counts") else {
         return;
-    }
+    };
     let turns_of = |without: &[&str]| {
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let listener = listen("127.0.0.1");
         let address = listener.local_addr().unwrap();
         serve(listener, &[b"answer"], Duration::ZERO);
@@ -327,9 +327,9 @@ fn the_last_request_of_a_connection_that_goes_on_counts() {
 #[test]
 fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
     let refused = |options: WatchOptions| Watch::start(&options).unwrap_err();
-    if !may_watch("what_is_asked_for_wrongly_is_refused_with_a_hint") {
+    let Some(_one) = may_watch("what_is_asked_for_wrongly_is_refused_with_a_hint") else {
         return;
-    }
+    };
     assert!(matches!(
         refused(WatchOptions::default()),
         KernelError::NothingAsked
@@ -355,9 +355,9 @@ fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
 
 #[test]
 fn ipv6_is_watched_alike() {
-    if !may_watch("ipv6_is_watched_alike") {
+    let Some(_one) = may_watch("ipv6_is_watched_alike") else {
         return;
-    }
+    };
     let seen = watched_at(
         "::1",
         of_port,
@@ -388,9 +388,9 @@ fn ipv6_is_watched_alike() {
 
 #[test]
 fn a_control_group_is_watched_and_no_other() {
-    if !may_watch("a_control_group_is_watched_and_no_other") {
+    let Some(_one) = may_watch("a_control_group_is_watched_and_no_other") else {
         return;
-    }
+    };
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
         return eprintln!("skipped: no control groups of version 2 here");
@@ -425,9 +425,9 @@ fn a_control_group_is_watched_and_no_other() {
 /// The server's kernel acknowledges the first half, which is no answer.
 #[test]
 fn an_acknowledgement_within_a_request_ends_no_turn() {
-    if !may_watch("an_acknowledgement_within_a_request_ends_no_turn") {
+    let Some(_one) = may_watch("an_acknowledgement_within_a_request_ends_no_turn") else {
         return;
-    }
+    };
     let halves = Duration::from_millis(60);
     let seen = watched_at("127.0.0.1", of_port, &[b"answer"], Duration::ZERO, halves);
     assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.turns);
@@ -443,7 +443,6 @@ type Work = Box<dyn FnMut() + Send>;
 
 /// Watches a server that works so for each request; its turns.
 fn working(mut work: Work) -> Vec<ServedTurn> {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
     let mut watch = Watch::start(&of_port(address.port())).unwrap();
@@ -479,9 +478,9 @@ fn working(mut work: Work) -> Vec<ServedTurn> {
 
 #[test]
 fn whom_the_server_asks_is_seen_and_for_how_long() {
-    if !may_watch("whom_the_server_asks_is_seen_and_for_how_long") {
+    let Some(_one) = may_watch("whom_the_server_asks_is_seen_and_for_how_long") else {
         return;
-    }
+    };
     const LATE: Duration = Duration::from_millis(5);
     let behind = listen("127.0.0.1");
     let whom = behind.local_addr().unwrap();
@@ -500,41 +499,64 @@ fn whom_the_server_asks_is_seen_and_for_how_long() {
     }
 }
 
+/// Leaves the calling thread one processor only.
+fn run_on(processor: usize) {
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(processor);
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
+}
+
+/// Two threads that compute until this is dropped.
+struct Computing {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Computing {
+    /// On the processors that the calling thread has.
+    fn beside_this() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let compute = |()| {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads = [(); 2].map(compute).into();
+        Self { is_over, threads }
+    }
+}
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It only computes: it has nothing to fail with.
+            let _ = thread.join();
+        }
+    }
+}
+
 #[test]
 fn a_thread_without_a_processor_is_told_from_one_at_work() {
-    if !may_watch("a_thread_without_a_processor_is_told_from_one_at_work") {
+    let Some(_one) = may_watch("a_thread_without_a_processor_is_told_from_one_at_work") else {
         return;
-    }
-    // Two that compute all the time, on the one processor that the server has.
-    let alone = || {
-        let mut one = rustix::thread::CpuSet::new();
-        one.set(0);
-        rustix::thread::sched_setaffinity(None, &one).unwrap();
     };
-    let is_over = Arc::new(AtomicBool::new(false));
-    let others = [(); 2].map(|()| {
-        let is_over = Arc::clone(&is_over);
-        thread::spawn(move || {
-            alone();
-            while !is_over.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        })
-    });
-    let mut is_first = true;
+    // Begun by the first request and ended with the server: before and after
+    // it, other tests have the processors.
+    let mut others = None;
     let turns = working(Box::new(move || {
-        if std::mem::take(&mut is_first) {
-            alone();
+        if others.is_none() {
+            run_on(0);
+            others = Some(Computing::beside_this());
         }
         let mut sum = 0u64;
         for n in 0..20_000_000u64 {
             sum = std::hint::black_box(sum ^ n);
         }
     }));
-    is_over.store(true, Ordering::Relaxed);
-    for other in others {
-        other.join().unwrap();
-    }
     let sum = |stage: Stage| -> Duration {
         let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
         turns.iter().skip(1).map(of).sum()
@@ -550,19 +572,27 @@ fn a_thread_without_a_processor_is_told_from_one_at_work() {
 
 #[test]
 fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
-    if !may_watch("a_processor_that_has_to_wake_is_told_from_a_busy_one") {
+    let Some(_one) = may_watch("a_processor_that_has_to_wake_is_told_from_a_busy_one") else {
+        return;
+    };
+    if thread::available_parallelism().unwrap().get() < 2 {
+        eprintln!("skipped: one processor is never idle while another wakes it");
         return;
     }
-    // Another thread answers what the server asks of it, a moment later.
+    // Another thread answers what the server asks of it, a moment later, and
+    // from another processor: from its own, it would be what runs before the
+    // server, and no processor idle.
     let (ask, asked) = std::sync::mpsc::channel();
     let (answer, answered) = std::sync::mpsc::channel();
     let other = thread::spawn(move || {
+        run_on(1);
         while asked.recv().is_ok() {
             thread::sleep(Duration::from_millis(2));
             answer.send(()).unwrap();
         }
     });
     let turns = working(Box::new(move || {
+        run_on(0);
         ask.send(()).unwrap();
         answered.recv().unwrap();
     }));
@@ -578,9 +608,9 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
 
 #[test]
 fn the_way_through_the_stack_is_seen() {
-    if !may_watch("the_way_through_the_stack_is_seen") {
+    let Some(_one) = may_watch("the_way_through_the_stack_is_seen") else {
         return;
-    }
+    };
     let turns = working(Box::new(|| {}));
     assert_eq!(turns.len(), REQUESTS);
     for turn in &turns {
@@ -595,10 +625,9 @@ fn the_way_through_the_stack_is_seen() {
 
 #[test]
 fn what_the_host_drops_is_counted_with_the_kernels_reason() {
-    if !may_watch("what_the_host_drops_is_counted_with_the_kernels_reason") {
+    let Some(_one) = may_watch("what_the_host_drops_is_counted_with_the_kernels_reason") else {
         return;
-    }
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     // Free, and nobody listens.
     let address = listen("127.0.0.1").local_addr().unwrap();
     let watch = Watch::start(&of_port(address.port())).unwrap();
@@ -616,9 +645,9 @@ fn what_the_host_drops_is_counted_with_the_kernels_reason() {
 
 #[test]
 fn how_a_connection_was_made_is_told_from_its_socket() {
-    if !may_watch("how_a_connection_was_made_is_told_from_its_socket") {
+    let Some(_one) = may_watch("how_a_connection_was_made_is_told_from_its_socket") else {
         return;
-    }
+    };
     let seen = watched(of_port, &[b"answer"], Duration::ZERO);
     let segments: Vec<&Segment> = seen.segments.iter().map(|(segment, _)| segment).collect();
     let [syn, answer, ack, ..] = segments[..] else {
