@@ -157,8 +157,30 @@ fn failed(error: lagtrace_lab::Error) -> Failure {
 }
 
 fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
-    match text.parse() {
-        Ok(millis) => Ok(Duration::from_millis(millis)),
-        Err(_) => duration::parse(text),
+    match text.ends_with(|last: char| last.is_ascii_digit()) {
+        true => duration::parse(&format!("{text}ms")),
+        false => duration::parse(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_means_milliseconds_with_its_fraction() {
+        for (text, micros) in [
+            ("8", 8_000),
+            ("33.2", 33_200),
+            ("1.5s", 1_500_000),
+            ("0", 0),
+        ] {
+            assert_eq!(
+                milliseconds(text),
+                Ok(Duration::from_micros(micros)),
+                "{text}"
+            );
+        }
+        assert!(milliseconds("").is_err() && milliseconds("x1").is_err());
     }
 }
