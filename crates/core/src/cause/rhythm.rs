@@ -203,7 +203,7 @@ fn nature(answers: &Answers) -> Option<Nature> {
     let stalls = stall::stalls(answers);
     match stalls.as_slice() {
         [] => None,
-        [only] => stall::is_start(only, answers).then(|| Nature::Starts(only.clone())),
+        [only] => stall::start(only, answers).map(Nature::Starts),
         _ => stall::are_common(&stalls, &answers.moments).then_some(Nature::Stops(stalls)),
     }
 }

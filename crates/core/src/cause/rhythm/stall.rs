@@ -31,6 +31,9 @@ const WARM: usize = 10;
 const COLD: u32 = 10;
 /// … and its least length.
 const LEAST_START: Duration = Duration::from_millis(50);
+/// Of what waited for a cold start, the last is answered within this part of the
+/// wait after the first: all want a processor at once then.
+const STRAGGLING: u32 = 10;
 
 /// A stand-still.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,18 +153,35 @@ fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
     })
 }
 
-/// Whether a single stand-still is the server's start: the first requests of
-/// all waited in it, each the first of its connection, and those that followed
-/// are quick.
-pub(super) fn is_start(stall: &Stall, answers: &Answers) -> bool {
-    let clear = &answers.moments;
-    let is_first = clear
-        .iter()
-        .filter(|moment| moment.begin < stall.release)
-        .all(|moment| stall.holds(moment) && moment.ordinal == 0);
-    let after = clear
-        .iter()
-        .filter(|moment| moment.begin >= stall.release)
-        .count();
-    is_first && after >= WARM && stall.duration() >= LEAST_START.max(answers.ordinary() * COLD)
+/// What a single stand-still was as the server's start, if it was that: the first
+/// requests of all waited in it, each the first of its connection, and those
+/// that followed are quick.
+pub(super) fn start(stall: &Stall, answers: &Answers) -> Option<Stall> {
+    let moments = &answers.moments;
+    let is_early = |moment: &&Moment| moment.begin < stall.release;
+    let early: Vec<&Moment> = moments.iter().filter(is_early).collect();
+    let until = stall.release + stall.duration() / STRAGGLING;
+    let is_first = early.iter().all(|moment| {
+        moment.ordinal == 0
+            && moment.asked <= stall.release
+            && (stall.release..=until).contains(&moment.answered)
+    });
+    let is_warm = moments.len() - early.len() >= WARM;
+    let is_cold = stall.duration() >= LEAST_START.max(answers.ordinary() * COLD);
+    let clients: BTreeSet<Endpoint> = early.iter().map(|moment| moment.client).collect();
+    (is_first && is_warm && is_cold).then(|| Stall {
+        begin: early
+            .iter()
+            .map(|moment| moment.asked)
+            .min()
+            .unwrap_or(stall.begin),
+        last: early
+            .iter()
+            .map(|moment| moment.answered)
+            .max()
+            .unwrap_or(stall.last),
+        connections: clients.len(),
+        requests: early.len(),
+        ..stall.clone()
+    })
 }
