@@ -7,12 +7,22 @@
 use core::time::Duration;
 
 use super::Trace;
+use crate::connection::rtt::RoundTrip;
 use crate::exchange::Side;
 use crate::mark::Mark;
 use crate::time::Timestamp;
 
 /// A sender that was blocked on an ACK sends within this time of its arrival.
 pub(super) const REACTION: Duration = Duration::from_micros(500);
+
+/// The way there and back takes this part longer at times.
+const STRAYING: u32 = 32;
+
+/// How much later than the least round trip says an answer to what it met may
+/// come.
+fn lateness(trip: RoundTrip) -> Duration {
+    trip.error() + REACTION + trip.floor().unwrap_or_default() / STRAYING
+}
 
 /// The acknowledgement or window update of its peer that `mark`, at `index`,
 /// left with, if any.
@@ -21,7 +31,7 @@ pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Optio
     let target = mark.at - trip.floor()?;
     let slack = trip.error() + REACTION;
     let marks = trace.marks.get(..index).unwrap_or_default();
-    let from = marks.partition_point(|other| other.at < target - slack);
+    let from = marks.partition_point(|other| other.at < target - lateness(trip));
     let near = marks
         .iter()
         .skip(from)
@@ -50,7 +60,7 @@ pub(super) struct Heard {
 /// What its peer had told the sender of `mark`, leaving out what let it go.
 pub(super) fn heard(trace: &Trace<'_>, mark: &Mark, index: usize) -> Option<Heard> {
     let trip = trace.round_trip(mark.by);
-    let until = mark.at - trip.floor()? - trip.error() - REACTION;
+    let until = mark.at - trip.floor()? - lateness(trip);
     last_word(trace, mark.by.peer(), until, index)
 }
 
