@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::thinking::waited;
-use super::tally::{Cost, Tally};
+use super::tally::{Cost, Tally, nanos};
 use super::{Case, Conclusion, Features};
 use crate::histogram::Distribution;
 use crate::exchange::{Exchange, Side};
@@ -17,17 +17,16 @@ use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
-/// The least retransmission timeout (`TCP_RTO_MIN`), less what rounding takes.
+/// The least retransmission timeout (`TCP_RTO_MIN`).
 const LEAST: Duration = Duration::from_millis(200);
-/// The probe timer's time beyond the round trip: the least timeout and up to
-/// the tick after next; no round trip is measured as nothing.
-const FROM: Duration = Duration::from_millis(202);
-/// At most: from 64 ticks on the kernel rounds timers up to the next eighth one
-/// (`kernel/time/timer.c`: the second level of its wheel), 32 ms; and what a round
-/// trip that varied adds.
+/// What a measured time may fall short of the timer's.
+const ERROR: Duration = Duration::from_micros(500);
+/// The timer takes at most the round trip and this: from 64 ticks on the kernel
+/// rounds timers up to the next eighth one (`kernel/time/timer.c`: the second
+/// level of its wheel), 32 ms; and what a round trip that varied adds.
 const UNTIL: Duration = Duration::from_millis(242);
 /// The tick of most kernels: 250 Hz.
-const TICK_NS: i64 = 4_000_000;
+const TICK_NS: u64 = 4_000_000;
 /// Phases are counted in parts of a tick.
 const PARTS: usize = 16;
 /// So many parts next to each other must hold them …
@@ -60,7 +59,7 @@ impl super::Rule for Rule {
         let Some(hold) = whole(exchange).or_else(|| tail(exchange)) else {
             return;
         };
-        let phase = hold.until.as_nanos().rem_euclid(TICK_NS) * PARTS as i64 / TICK_NS;
+        let phase = hold.until.as_nanos().rem_euclid(TICK_NS as i64) * PARTS as i64 / TICK_NS as i64;
         if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
             *count += 1;
         }
@@ -126,10 +125,17 @@ fn tail(exchange: &Exchange) -> Option<Held> {
     (is_tail && timer >= LEAST).then_some(Held { held, timer, until: pause.end })
 }
 
+/// The least that the probe timer takes: the timeout rounded up to ticks
+/// (`usecs_to_jiffies()`), of which the first has begun already and does not count.
+fn least_timer(trip: Duration) -> Duration {
+    let ticks = nanos(trip + LEAST) / TICK_NS + 1;
+    Duration::from_nanos(ticks * TICK_NS)
+}
+
 impl Rule {
     fn is_timeout(&self, case: &Case<'_>) -> bool {
         let trip = case.ledger.round_trip.unwrap_or_default();
-        let band = trip + FROM..=trip + UNTIL;
+        let band = least_timer(trip).saturating_sub(ERROR)..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
             self.timers.quantile(part).is_some_and(|held| band.contains(&held))
         })
@@ -179,5 +185,18 @@ impl Rule {
             fix("server", "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE"),
         ];
         finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_timer_takes_whole_ticks() {
+        let micros = |us| Duration::from_micros(us);
+        for (trip, least) in [(0, 204_000), (30, 204_000), (39_200, 240_000), (40_100, 244_000)] {
+            assert_eq!(least_timer(micros(trip)), micros(least), "{trip}");
+        }
     }
 }
