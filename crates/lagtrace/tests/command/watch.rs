@@ -54,7 +54,9 @@ fn exchanges_are_lines_as_they_close() {
     };
     measured(|| {
         let mut load = load(&lab, "80");
-        let run = lagtrace(["watch", "-p", "80", "-d", "2s", "--format", "ndjson"]).expect(0);
+        let server = lab.namespace("server");
+        let watch = ["watch", "-p", "80", "-d", "2s", "--netns", &server];
+        let run = lagtrace(watch.into_iter().chain(["--format", "ndjson"])).expect(0);
         let left = first_lines(5);
         load.wait().unwrap();
         let lines: Vec<Value> = run.stdout.lines().map(parsed).collect();
@@ -133,10 +135,11 @@ fn a_terminal_shows_a_page_meanwhile() {
     };
     measured(|| {
         let mut load = load(&lab, "8080");
+        let server = lab.namespace("server");
         let [page, quiet] = ["", "-q"].map(|option| {
             let program = program();
             let watch = format!(
-                "stty rows 50 cols 120; {} watch -p 8080 -d 4s --color never {option}",
+                "stty rows 50 cols 120; {} watch -p 8080 --netns {server} -d 4s --color never {option}",
                 program.display()
             );
             let mut command = Command::new("script");
@@ -175,7 +178,10 @@ fn the_case_is_proven_by_watching_the_server() {
     };
     measured(|| {
         let loads = ["8080", "80"].map(|port| load(&lab, port));
-        let report = lagtrace(["watch", "-p", "80,8080", "-d", "3s", "--format", "json"]);
+        // Other labs of this host have the same addresses.
+        let server = lab.namespace("server");
+        let watch = ["watch", "-p", "80,8080", "-d", "3s", "--netns", &server];
+        let report = lagtrace(watch.into_iter().chain(["--format", "json"]));
         for mut load in loads {
             load.wait().unwrap();
         }
