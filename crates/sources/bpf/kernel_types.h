@@ -63,8 +63,13 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct request_sock_queue {
+	__u8 rskq_defer_accept;
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	struct request_sock_queue icsk_accept_queue;
 	__u32 icsk_pmtu_cookie;
 };
 
@@ -83,6 +88,7 @@ struct tcp_sock {
 	__u32 total_retrans;
 	__u32 tsoffset;
 	__u64 tcp_wstamp_ns;
+	__u64 bytes_received;
 	__u16 advmss;
 	struct tcp_options_received rx_opt;
 	__u8 nonagle : 4;

@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -247,11 +248,7 @@ fn a_process_is_watched_without_its_ports() {
             ..WatchOptions::default()
         };
         let seen = watched(of_process, &[b"answer"], Duration::ZERO);
-        assert!(seen.turns.len() >= REQUESTS - 1, "{:#?}", seen.standing);
-        assert!(
-            seen.turns.len() <= REQUESTS,
-            "the client's end has no turns"
-        );
+        assert_eq!(seen.turns.len(), REQUESTS, "and the client's end has none");
         let nobody = |port| WatchOptions {
             pid: Some(1),
             ..of_port(port)
@@ -407,7 +404,7 @@ fn a_control_group_is_watched_and_no_other() {
             other => drop(other.unwrap()),
         }
         let seen = watched(group(own), &[b"answer"], Duration::ZERO);
-        assert!(seen.turns.len() >= REQUESTS - 1, "{:#?}", seen.standing);
+        assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
         let Some(mount) = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
             .iter()
             .map(Path::new)
@@ -420,6 +417,99 @@ fn a_control_group_is_watched_and_no_other() {
         let seen = watched(group(&format!("/{name}")), &[b"answer"], Duration::ZERO);
         std::fs::remove_dir(mount.join(&name)).unwrap();
         assert_eq!(seen.turns.len(), 0, "nothing runs in that group");
+    });
+}
+
+/// Has the kernel tell of connections once their requests are there.
+#[allow(unsafe_code)]
+fn defer_accept(listener: &TcpListener) {
+    let seconds: libc::c_int = 5;
+    // SAFETY: the descriptor is the borrowed listener's; the kernel reads the bytes
+    // that `seconds` holds, whose size is given.
+    let set = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    assert_eq!(set, 0);
+}
+
+/// Asks once on each of several connections; `is_deferred`: the server is told
+/// of them with their requests.
+fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool) -> Seen {
+    let listener = listen("127.0.0.1");
+    let address = listener.local_addr().unwrap();
+    if is_deferred {
+        defer_accept(&listener);
+    }
+    let pause = Duration::from_millis(5);
+    thread::spawn(move || {
+        for connection in listener.incoming().take(REQUESTS) {
+            let mut connection = connection.unwrap();
+            let mut request = [0; REQUEST.len()];
+            connection.read_exact(&mut request).unwrap();
+            thread::sleep(pause);
+            connection.write_all(b"answer").unwrap();
+        }
+    });
+    let mut watch = Watch::start(&options(address.port())).unwrap();
+    for _ in 0..REQUESTS {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(REQUEST).unwrap();
+        client.read_to_end(&mut Vec::new()).unwrap();
+    }
+    let mut seen = Seen::default();
+    let (mut turns, mut segments) = (Vec::new(), Vec::new());
+    let mut take = |sighting: Sighting<'_>| match sighting {
+        Sighting::Turn(turn) => turns.push(turn.clone()),
+        Sighting::Packet(Packet::Tcp(segment, payload)) => {
+            segments.push((*segment, payload.to_vec()));
+        }
+        Sighting::Packet(other) => panic!("only segments: {other:?}"),
+    };
+    watch.take(&mut take);
+    seen.standing = watch.finish(&mut take);
+    (seen.turns, seen.segments) = (turns, segments);
+    seen
+}
+
+/// What comes with a handshake's last segment, or before anybody read from its
+/// connection, counts as what comes later does.
+#[test]
+fn the_first_request_of_a_connection_counts() {
+    watching(|| {
+        let of_process = |pid| {
+            move |_| WatchOptions {
+                pid: Some(pid),
+                keeps_payload: true,
+                ..WatchOptions::default()
+            }
+        };
+        let own = std::process::id();
+        for (seen, has_segments) in [
+            (watched_closing(of_port, false), true),
+            (watched_closing(of_port, true), true),
+            (watched_closing(of_process(own), false), true),
+            // Of no port and no socket, it may be anybody's.
+            (watched_closing(of_process(own), true), false),
+        ] {
+            assert_eq!(seen.standing.tally.latency.count(), REQUESTS as u64);
+            assert_eq!(seen.turns.len(), REQUESTS);
+            for turn in &seen.turns {
+                assert!(turn.duration() >= Duration::from_millis(5), "{turn:#?}");
+                assert!(turn.stages().is_some(), "{turn:#?}");
+            }
+            let asking = seen.segments.iter().filter(|(_, bytes)| bytes == REQUEST);
+            assert_eq!(asking.count() == REQUESTS, has_segments);
+        }
+        let seen = watched_closing(of_process(1), false);
+        assert_eq!(seen.turns, Vec::new(), "another process's");
+        assert!(seen.segments.is_empty(), "{:#?}", seen.segments);
+        assert_eq!(seen.standing.tally.connections, 0);
     });
 }
 

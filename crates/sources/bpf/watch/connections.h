@@ -16,6 +16,10 @@
 /* Of the option with its padding (TCPOLEN_TSTAMP_ALIGNED in include/net/tcp.h). */
 #define TIMESTAMP_BYTES 12
 
+/* So long before its socket is made a connection's first request may come, in
+ * ns: the stack's own time. */
+#define KEPT_BEFORE 100000000
+
 const volatile struct watch_config config SEC(".rodata.config") = {};
 
 /* What a watched socket carries: the turn that is under way. Times are
@@ -36,6 +40,8 @@ struct connection {
 	__u64 held;
 	/* The latest arrival that was looked at. */
 	__u64 last_in_at;
+	/* The handshake with which this host accepted it ended. */
+	__u64 made_at;
 	__u32 holds;
 	__u32 holds_acked;
 	__u32 writes;
@@ -62,6 +68,10 @@ struct connection {
 	__u8 is_unsent;
 	/* This end asks; whose turn it is says nothing then. */
 	__u8 is_client;
+	/* Somebody who is watched has to do with it. */
+	__u8 is_ours;
+	/* Accepted, and asked for nothing yet. */
+	__u8 is_fresh;
 	char comm[16];
 };
 
@@ -107,6 +117,7 @@ struct flow {
 	__u32 hash;
 	__u32 namespace;
 	__u8 is_client;
+	__u8 is_ours;
 	/* Bytes arrived, and none were sent since. */
 	__u8 is_asked;
 };
@@ -148,6 +159,17 @@ struct {
 
 /* Whether there are any. */
 __u32 has_refusals = 0;
+
+/* The first segment that asks for something, of connections that are not known
+ * to be ours. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct key);
+	__type(value, struct segment_record);
+} kept SEC(".maps");
+
+static const struct segment_record no_segment = {};
 
 static const __u32 zero = 0;
 
@@ -218,6 +240,11 @@ static __always_inline void make_key(struct key *key, __u64 net, const struct en
 	}
 	key->ports = (__u32)ends->local_port << 16 | ends->remote_port;
 	key->family = ends->family;
+}
+
+static __always_inline __u32 hash_of(const struct key *key)
+{
+	return (key->remote ^ key->ports) * 0x9E3779B97F4A7C15ull >> 40;
 }
 
 /* The socket's ends; an IPv4 connection of an IPv6 socket is one of IPv4, as
@@ -313,14 +340,14 @@ static __noinline struct connection *make_connection(struct sock *sk)
 	c->sent_seq = tp->snd_nxt;
 	/* Services' ports are the lower ones, where nobody named them. */
 	c->is_client = !config.port_count && ends.local_port > ends.remote_port;
-	c->hash = (key.remote ^ key.ports) * 0x9E3779B97F4A7C15ull >> 40;
+	c->hash = hash_of(&key);
 	note_flow(&key, c, tp);
-	count(connections);
 	return c;
 }
 
 /* Hands up how a connection was made that this host has just accepted. What was
- * repeated, or answered by a cookie, is not known well enough. */
+ * repeated, answered by a cookie, or put off until the client asked for something
+ * is not known well enough. */
 static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp, const struct connection *c)
 {
 	struct tcp_options_received *options = &tp->rx_opt;
@@ -328,7 +355,8 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 	struct opening_record *r;
 	struct flow terms = {};
 
-	if (!is_sampled(c->hash) || !tp->srtt_us || tp->total_retrans)
+	if (!is_sampled(c->hash) || !tp->srtt_us || tp->total_retrans ||
+	    tp->inet_conn.icsk_accept_queue.rskq_defer_accept)
 		return;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
@@ -354,6 +382,47 @@ static __always_inline void hand_up_opening(struct sock *sk, struct tcp_sock *tp
 	r->own = terms.own;
 	r->peer = terms.peer;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* Hands up the segment that was kept of a connection: no older than its socket,
+ * but for what came with the handshake's last segment. */
+static __always_inline void hand_up_kept(const struct key *key, struct flow *flow, const struct connection *c)
+{
+	struct segment_record *found = bpf_map_lookup_elem(&kept, key), *r;
+
+	if (!found || found->at + KEPT_BEFORE < c->made_at)
+		return;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		count(lost_records);
+		return;
+	}
+	__builtin_memcpy(r, found, sizeof(*r));
+	r->namespace = flow->namespace;
+	r->terms = flow->peer;
+	flow->is_asked = 1;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	bpf_map_delete_elem(&kept, key);
+}
+
+/* The connection counts: its port is watched, or who reads or writes it is. */
+static __always_inline void claim(const struct sock *sk, struct connection *c)
+{
+	struct key key = {};
+	struct flow *flow;
+
+	if (c->is_ours)
+		return;
+	c->is_ours = 1;
+	count(connections);
+	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &c->ends);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow)
+		return;
+	flow->is_ours = 1;
+	flow->is_client = c->is_client;
+	if (c->made_at && is_sampled(c->hash))
+		hand_up_kept(&key, flow, c);
 }
 
 static __always_inline struct connection *connection_of(struct sock *sk, bool may_make)

@@ -15,17 +15,12 @@
  * where it lies beside the headers. */
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *ptr) __ksym __weak;
 
-/* Hands up the segment's first bytes, from its IP header at `offset` on. */
-static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct flow *flow,
-					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
+/* Fills in the segment's first bytes, from its IP header at `offset` on. */
+static __always_inline void fill_segment(struct segment_record *r, struct sk_buff *skb, __u8 kind,
+					 __u64 now, __u32 offset, __u32 len, __u32 wanted)
 {
-	struct segment_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	__u32 linear;
 
-	if (!r) {
-		count(lost_records);
-		return;
-	}
 	if (wanted > len)
 		wanted = len;
 	if (wanted > MAX_CAPTURED)
@@ -34,8 +29,6 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 	r->pad = 0;
 	r->len = len;
 	r->at = now;
-	r->namespace = flow->namespace;
-	r->terms = kind == RECORD_SEGMENT_OUT ? flow->own : flow->peer;
 	linear = skb->len - skb->data_len - offset;
 	if (wanted > linear && bpf_dynptr_from_skb) {
 		struct bpf_dynptr ptr;
@@ -52,7 +45,35 @@ static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, cons
 			wanted = 0;
 	}
 	r->captured = wanted;
+}
+
+static __always_inline void hand_up_segment(struct sk_buff *skb, __u8 kind, const struct flow *flow,
+					    __u64 now, __u32 offset, __u32 len, __u32 wanted)
+{
+	struct segment_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (!r) {
+		count(lost_records);
+		return;
+	}
+	r->namespace = flow->namespace;
+	r->terms = kind == RECORD_SEGMENT_OUT ? flow->own : flow->peer;
+	fill_segment(r, skb, kind, now, offset, len, wanted);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* Keeps the first segment with a request of a connection that is not known to
+ * be ours: it has no socket yet, or nobody has read from that. */
+static __always_inline void keep_segment(const struct key *key, struct sk_buff *skb, __u64 now, __u32 len,
+					 __u32 wanted)
+{
+	struct segment_record *r;
+
+	if (bpf_map_update_elem(&kept, key, &no_segment, BPF_ANY))
+		return;
+	r = bpf_map_lookup_elem(&kept, key);
+	if (r)
+		fill_segment(r, skb, RECORD_SEGMENT_IN, now, 0, len, wanted);
 }
 
 /* Whether another device showed the same frame just before: its memory may
@@ -151,16 +172,24 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 		return 0;
 	make_key(&key, (__u64)skb->dev->nd_net.net, &ends);
 	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow || !is_sampled(flow->hash))
+	if (!is_sampled(flow ? flow->hash : hash_of(&key)))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (is_copy(&flow->last_in, skb, tcp.seq, now))
+	if (flow && is_copy(&flow->last_in, skb, tcp.seq, now))
 		return 0;
 
 	/* A super-segment longer than IP's length field can say. */
 	if (len <= header_len)
 		len = skb->len;
 	wanted = header_len + (tcp.doff >> 4) * 4;
+	if (!flow || !flow->is_ours) {
+		/* Without a port it may be anybody's on this host. */
+		if (len > wanted && (flow ? !flow->is_asked : config.port_count))
+			keep_segment(&key, skb, now, len, wanted + config.request_bytes);
+		if (flow && len > wanted)
+			flow->is_asked = 1;
+		return 0;
+	}
 	if (len > wanted) {
 		if (flow->is_client || !flow->is_asked)
 			wanted += config.request_bytes;
@@ -201,6 +230,7 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 	struct tcp_header tcp;
+	struct headers h;
 	struct ends ends = {};
 	struct key key = {};
 	struct flow *flow;
@@ -218,9 +248,13 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 		return 0;
 	make_key(&key, (__u64)sk->__sk_common.skc_net.net, &ends);
 	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow || !is_sampled(flow->hash))
+	if (!flow || !flow->is_ours || !is_sampled(flow->hash))
 		return 0;
-	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
+	if (bpf_probe_read_kernel(&h, __builtin_offsetof(struct headers, v4.source), skb->head + skb->network_header) ||
+	    bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
+		return 0;
+	/* Below a tunnel's device it is wrapped, and was seen before. */
+	if ((h.v4.version_ihl >> 4 == 4 ? h.v4.protocol : h.v6.next) != IPPROTO_TCP)
 		return 0;
 	offset = skb->head + skb->network_header - skb->data;
 	if (offset > 256)

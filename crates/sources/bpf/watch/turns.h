@@ -120,11 +120,12 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 		return;
 	latency = c->sent_last_at - c->arrived_at;
 	slot = slot_of(latency);
-	seen = bpf_map_lookup_elem(&latencies, &slot);
-	if (seen)
+	seen = c->is_ours ? bpf_map_lookup_elem(&latencies, &slot) : 0;
+	if (seen) {
 		*seen += 1;
-	if (is_sampled(c->hash) || (now && now->slow_from && latency >= now->slow_from))
-		hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
+		if (is_sampled(c->hash) || (now && now->slow_from && latency >= now->slow_from))
+			hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
+	}
 	c->arrived_at = 0;
 }
 
@@ -155,15 +156,15 @@ static __always_inline __u64 entered(const struct sock *sk, const struct connect
 	return flow && flow->last_in.skb == (__u64)skb ? flow->last_in.at : 0;
 }
 
-static __always_inline void begin_turn(struct connection *c, const struct sock *sk, const struct sk_buff *skb,
-				       __u64 now)
+static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, __u64 entered_at, __u64 delivered_at)
 {
-	c->arrived_at = came_in(skb, now);
-	c->entered_at = entered(sk, c, skb);
+	c->arrived_at = arrived_at;
+	c->entered_at = entered_at;
 	/* What came from another namespace of the host is stamped late. */
-	if (c->entered_at && c->entered_at < c->arrived_at)
-		c->arrived_at = c->entered_at;
-	c->delivered_at = now;
+	if (entered_at && entered_at < arrived_at)
+		c->arrived_at = entered_at;
+	c->delivered_at = c->delivered_last_at = delivered_at;
+	c->is_fresh = 0;
 	c->look = 0;
 	c->read_at = 0;
 	c->written_at = c->written_last_at = 0;
@@ -233,6 +234,8 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	c = connection_of(sk, is_for_ports_alone());
 	if (!c || c->is_client)
 		return 0;
+	if (is_for_ports_alone())
+		claim(sk, c);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
@@ -246,7 +249,10 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	if (!c->arrived_at || c->sent_last_at) {
 		close_turn(c, sk);
-		begin_turn(c, sk, skb, now);
+		if (c->is_fresh && tp->bytes_received)
+			begin_turn(c, c->made_at, 0, c->made_at);
+		else
+			begin_turn(c, came_in(skb, now), entered(sk, c, skb), now);
 	}
 	c->delivered_last_at = now;
 	return 0;
@@ -273,10 +279,18 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 		return 0;
 	}
 	c = connection_of(sk, true);
-	if (c && c->is_client)
-		thread_is_answered(sk);
-	if (!c || c->is_client || c->read_at)
+	if (!c)
 		return 0;
+	claim(sk, c);
+	if (c->is_client)
+		thread_is_answered(sk);
+	if (c->is_client || c->read_at)
+		return 0;
+	/* It came with the handshake's last segment, which tcp_probe does not show:
+	 * where a service is woken for requests alone (TCP_DEFER_ACCEPT), and where
+	 * a client sends both in one. */
+	if (c->is_fresh && !c->arrived_at)
+		begin_turn(c, c->made_at, 0, c->made_at);
 	c->read_at = bpf_ktime_get_ns();
 	id = bpf_get_current_pid_tgid();
 	if (c->pid != id >> 32 || c->tid != (__u32)id) {
@@ -315,9 +329,12 @@ int BPF_PROG(sock_send_length, struct sock *sk, int ret, int flags)
 		return 0;
 	}
 	c = connection_of(sk, true);
-	if (c && c->is_client)
+	if (!c)
+		return 0;
+	claim(sk, c);
+	if (c->is_client)
 		thread_asks(sk);
-	if (!c || c->is_client)
+	if (c->is_client)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
@@ -358,6 +375,27 @@ int open_turns(struct bpf_iter__bpf_sk_storage_map *context)
 	return 0;
 }
 
+/* A connection was made. Whose it is shows when somebody reads from it, unless
+ * ports alone tell; but what it asks for may come before. */
+static __always_inline void open_connection(struct sock *sk, struct tcp_sock *tp, bool is_accepted)
+{
+	struct connection *c = connection_of(sk, true);
+
+	if (!c || !tp)
+		return;
+	if (is_accepted) {
+		c->is_client = 0;
+		/* When data that came with the SYN did is not known. */
+		c->is_fresh = !tp->bytes_received;
+		c->made_at = bpf_ktime_get_ns();
+	}
+	if (!is_for_ports_alone())
+		return;
+	if (is_accepted)
+		hand_up_opening(sk, tp, c);
+	claim(sk, c);
+}
+
 /* Connections begin and end. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
@@ -370,11 +408,8 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int old, int new)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (new == TCP_ESTABLISHED) {
-		if (!is_for_ports_alone() || !is_watched_port(sk->__sk_common.skc_num))
-			return 0;
-		c = connection_of(sk, true);
-		if (c && tp && old == TCP_SYN_RECV)
-			hand_up_opening(sk, tp, c);
+		if (is_watched_port(sk->__sk_common.skc_num) && (is_for_ports_alone() || old == TCP_SYN_RECV))
+			open_connection(sk, tp, old == TCP_SYN_RECV);
 		return 0;
 	}
 	c = connection_of(sk, false);
