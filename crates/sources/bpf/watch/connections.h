@@ -62,6 +62,8 @@ struct connection {
 	__u64 asked_for;
 	struct ends asked;
 	__u32 look;
+	/* In which look the turn began; 0: in none. */
+	__u32 turn_look;
 	__u32 pid;
 	__u32 tid;
 	/* Something was written that had not been sent then. */

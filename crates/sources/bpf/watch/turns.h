@@ -121,9 +121,11 @@ static __always_inline void close_turn(struct connection *c, const struct sock *
 	latency = c->sent_last_at - c->arrived_at;
 	slot = slot_of(latency);
 	seen = c->is_ours ? bpf_map_lookup_elem(&latencies, &slot) : 0;
-	if (seen) {
+	if (seen && now) {
 		*seen += 1;
-		if (is_sampled(c->hash) || (now && now->slow_from && latency >= now->slow_from))
+		/* Of what arrived before the look, reading and writing may be unseen. */
+		if ((is_sampled(c->hash) && c->turn_look == now->look) ||
+		    (now->slow_from && latency >= now->slow_from))
 			hand_up_turn(c, (__u64)sk->__sk_common.skc_net.net);
 	}
 	c->arrived_at = 0;
@@ -166,6 +168,7 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->delivered_at = c->delivered_last_at = delivered_at;
 	c->is_fresh = 0;
 	c->look = 0;
+	c->turn_look = current_look();
 	c->read_at = 0;
 	c->written_at = c->written_last_at = 0;
 	c->sent_at = c->sent_last_at = 0;
@@ -174,11 +177,21 @@ static __always_inline void begin_turn(struct connection *c, __u64 arrived_at, _
 	c->writes = 0;
 }
 
+/* What came with the handshake's last segment is not shown by tcp_probe: where a
+ * service is woken for requests alone (TCP_DEFER_ACCEPT), and where a client sends
+ * both in one. */
+static __always_inline void begin_first_turn(struct connection *c)
+{
+	begin_turn(c, c->made_at, 0, c->made_at);
+}
+
 /* Takes in what was sent since it was looked at last, the latest of it at `at`. */
 static __always_inline void settle(struct connection *c, const struct tcp_sock *tp, __u64 at)
 {
 	__u32 next = tp->snd_nxt;
 
+	if (c->is_fresh && tp->bytes_received)
+		begin_first_turn(c);
 	if (next == c->sent_seq)
 		return;
 	c->sent_seq = next;
@@ -203,8 +216,9 @@ static __always_inline void settle(struct connection *c, const struct tcp_sock *
 	}
 }
 
-/* When TCP last sent something, as it stamped it itself; where it paces, that
- * is when the next may go, and errs late. */
+/* When TCP last sent something, as it stamped it itself. Where it paces, that
+ * is when the next may go; where it sent something again before anything came,
+ * when it did: both err late. */
 static __always_inline __u64 departed(const struct tcp_sock *tp, __u64 now)
 {
 	return tp->tcp_wstamp_ns < now ? tp->tcp_wstamp_ns : now;
@@ -240,7 +254,9 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (!tp)
 		return 0;
 	has_data = brings_data(skb, tp);
-	if (!has_data && !c->is_unsent)
+	/* Without a look nobody has seen what was written. An acknowledgement comes
+	 * before anything else is sent that is no answer, as to a keep-alive. */
+	if (!has_data && !c->is_unsent && tp->snd_nxt == c->sent_seq)
 		return 0;
 	now = bpf_ktime_get_ns();
 	settle(c, tp, departed(tp, now));
@@ -249,10 +265,7 @@ int BPF_PROG(tcp_probe, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	if (!c->arrived_at || c->sent_last_at) {
 		close_turn(c, sk);
-		if (c->is_fresh && tp->bytes_received)
-			begin_turn(c, c->made_at, 0, c->made_at);
-		else
-			begin_turn(c, came_in(skb, now), entered(sk, c, skb), now);
+		begin_turn(c, came_in(skb, now), entered(sk, c, skb), now);
 	}
 	c->delivered_last_at = now;
 	return 0;
@@ -286,11 +299,8 @@ int BPF_PROG(sock_recv_length, struct sock *sk, int ret, int flags)
 		thread_is_answered(sk);
 	if (c->is_client || c->read_at)
 		return 0;
-	/* It came with the handshake's last segment, which tcp_probe does not show:
-	 * where a service is woken for requests alone (TCP_DEFER_ACCEPT), and where
-	 * a client sends both in one. */
-	if (c->is_fresh && !c->arrived_at)
-		begin_turn(c, c->made_at, 0, c->made_at);
+	if (c->is_fresh)
+		begin_first_turn(c);
 	c->read_at = bpf_ktime_get_ns();
 	id = bpf_get_current_pid_tgid();
 	if (c->pid != id >> 32 || c->tid != (__u32)id) {

@@ -22,7 +22,7 @@ use lagtrace_core::turn::WatchTally;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use self::object::{Attached, attached, close_open_turns, of_look, what_is_missing};
+use self::object::{Attached, Wanted, attached, close_open_turns, of_look, what_is_missing};
 pub(super) use self::object::{configure, refused};
 use self::quota::Quotas;
 use self::record::{Told, read};
@@ -49,6 +49,8 @@ pub struct Watch {
     links: Vec<Link>,
     /// Those that show segments and threads, while they are looked at.
     of_look: Vec<Link>,
+    /// When reading and writing are seen.
+    wanted: Wanted,
     /// As long as a socket asks for them, arriving segments are stamped.
     stamps: Option<UdpSocket>,
     /// Tracepoints to do without, and what is not seen then.
@@ -90,11 +92,17 @@ impl Watch {
         if !Path::new(TYPES).exists() {
             return Err(KernelError::NoTypes(TYPES.into()));
         }
+        let is_for_ports_alone =
+            !options.ports.is_empty() && options.pid.is_none() && options.cgroup.is_none();
+        let wanted = match is_for_ports_alone && options.slow_from.is_none() {
+            true => Wanted::InLooks,
+            false => Wanted::Always,
+        };
         let Attached {
             object,
             links,
             missing,
-        } = attached(&config(options)?, &options.without)?;
+        } = attached(&config(options)?, &options.without, wanted)?;
         if options.ports.is_empty() && !missing.is_empty() {
             let source = io::ErrorKind::NotFound.into();
             return Err(KernelError::Refused {
@@ -113,6 +121,7 @@ impl Watch {
             ring,
             inbox,
             of_look: Vec::new(),
+            wanted,
             stamps: None,
             object,
             links,
@@ -217,14 +226,17 @@ impl Watch {
 
     /// Has the programs look at what is to be looked at.
     fn apply(&mut self) -> Result<(), KernelError> {
+        if self.sampling.is_on && self.of_look.is_empty() {
+            self.of_look = of_look(&self.object, &self.lacking, self.wanted)?;
+            self.stamps = stamping().ok();
+        }
+        // A look is within the time in which all of it is seen.
+        self.control()?;
         if !self.sampling.is_on {
             self.of_look.clear();
             self.stamps = None;
-        } else if self.of_look.is_empty() {
-            self.of_look = of_look(&self.object, &self.lacking)?;
-            self.stamps = stamping().ok();
         }
-        self.control()
+        Ok(())
     }
 
     /// Tells the programs what is in the sample (`struct watch_control`).

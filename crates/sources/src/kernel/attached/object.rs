@@ -38,6 +38,25 @@ const OF_LOOK: [&str; 4] = [
     "sched_switch",
     "sched_waking",
 ];
+/// What shows reading and writing, by all programs of the host: likewise, unless
+/// [always wanted](Wanted::Always).
+const OF_PROGRAMS: [&str; 2] = ["sock_recv_length", "sock_send_length"];
+
+/// When reading and writing are to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Who reads or writes tells what is watched, or any request may be handed up.
+    Always,
+    /// TCP's own stamps tell how long each request took.
+    InLooks,
+}
+
+impl Wanted {
+    /// Whether the program is attached only while a sample is looked at.
+    fn is_of_look(self, name: &str) -> bool {
+        OF_LOOK.contains(&name) || (self == Self::InLooks && OF_PROGRAMS.contains(&name))
+    }
+}
 
 /// Programs at work, until their links go.
 pub(super) struct Attached {
@@ -48,13 +67,17 @@ pub(super) struct Attached {
 }
 
 /// Loads and attaches the programs, those of `without` left out.
-pub(super) fn attached(config: &[u8], without: &[String]) -> Result<Attached, KernelError> {
+pub(super) fn attached(
+    config: &[u8],
+    without: &[String],
+    wanted: Wanted,
+) -> Result<Attached, KernelError> {
     // What the library would print goes into the error instead.
     libbpf_rs::set_print(None);
     let lacking = lacking(without);
     let (object, mut missing) =
         load(config, &lacking).or_else(|error| load_less(config, &lacking).ok_or(error))?;
-    let is_lasting = |name: &str| !OF_LOOK.contains(&name) && name != OPEN_TURNS;
+    let is_lasting = |name: &str| !wanted.is_of_look(name) && name != OPEN_TURNS;
     let links = attach(&object, is_lasting, &mut missing)?;
     Ok(Attached {
         object,
@@ -146,12 +169,16 @@ pub(super) fn what_is_missing(name: &str) -> String {
     }
 }
 
-/// Attaches what shows single segments and threads, but for what is lacking,
-/// until the links go.
-pub(super) fn of_look(object: &Object, lacking: &[String]) -> Result<Vec<Link>, KernelError> {
+/// Attaches what is wanted only while a sample is looked at, but for what is
+/// lacking, until the links go.
+pub(super) fn of_look(
+    object: &Object,
+    lacking: &[String],
+    wanted: Wanted,
+) -> Result<Vec<Link>, KernelError> {
     attach(
         object,
-        |name| OF_LOOK.contains(&name),
+        |name| wanted.is_of_look(name),
         &mut lacking.to_vec(),
     )
 }
