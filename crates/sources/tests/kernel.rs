@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use lagtrace_core::decode::Packet;
 use lagtrace_core::segment::Segment;
 use lagtrace_core::turn::{ServedTurn, Stage};
+use nix::sys::socket::{setsockopt, sockopt};
+
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
@@ -290,6 +292,45 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
     });
 }
 
+/// Without a look nobody sees what is written: TCP's own stamps tell when the answer
+/// went, and what it sends later that is none does not count.
+#[test]
+fn an_answer_is_over_before_a_keep_alive_is_answered() {
+    watching(|| {
+        let listener = listen("127.0.0.1");
+        let address = listener.local_addr().unwrap();
+        serve(listener, &[b"answer"], Duration::ZERO);
+        let unseen = ["sock_recv_length", "sock_send_length"];
+        let mut watch = Watch::start(&WatchOptions {
+            without: unseen.map(str::to_owned).to_vec(),
+            ..of_port(address.port())
+        })
+        .unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        setsockopt(&client, sockopt::KeepAlive, &true).unwrap();
+        setsockopt(&client, sockopt::TcpKeepIdle, &1).unwrap();
+        setsockopt(&client, sockopt::TcpKeepInterval, &1).unwrap();
+        for pause in [Duration::from_millis(2500), Duration::ZERO] {
+            client.write_all(REQUEST).unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+            thread::sleep(pause);
+        }
+        drop(client);
+        thread::sleep(Duration::from_millis(50));
+        let mut turns = Vec::new();
+        let mut take = |sighting: Sighting<'_>| {
+            if let Sighting::Turn(turn) = sighting {
+                turns.push(turn.clone());
+            }
+        };
+        watch.take(&mut take);
+        watch.finish(&mut take);
+        assert_eq!(turns.len(), 2, "{turns:#?}");
+        let most = turns.iter().map(ServedTurn::duration).max().unwrap();
+        assert!(most < Duration::from_secs(1), "{turns:#?}");
+    });
+}
+
 /// A connection that goes on has its last answer behind it.
 #[test]
 fn the_last_request_of_a_connection_that_goes_on_counts() {
@@ -506,6 +547,14 @@ fn the_first_request_of_a_connection_counts() {
             let asking = seen.segments.iter().filter(|(_, bytes)| bytes == REQUEST);
             assert_eq!(asking.count() == REQUESTS, has_segments);
         }
+        let unseen = ["sock_recv_length", "sock_send_length"];
+        let without = |port| WatchOptions {
+            without: unseen.map(str::to_owned).to_vec(),
+            ..of_port(port)
+        };
+        let seen = watched_closing(without, true);
+        let count = seen.standing.tally.latency.count();
+        assert_eq!(count, REQUESTS as u64, "by TCP's stamps alone");
         let seen = watched_closing(of_process(1), false);
         assert_eq!(seen.turns, Vec::new(), "another process's");
         assert!(seen.segments.is_empty(), "{:#?}", seen.segments);
