@@ -117,7 +117,9 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
         return Gap::default();
     };
     let gap = mark.at.since(before.at);
-    let may_be_held = may_be_held(trace, sender, first, second);
+    // A congestion window of one segment holds the second just as well.
+    let has_room = trace.initial_window(sender, first) > 1;
+    let may_be_held = has_room && may_be_held(trace, sender, first, second);
     if gap <= FLOW && !may_be_held && !flow.is_drained() {
         return Gap::named(transfer(sender), Owner::Path);
     }

@@ -17,9 +17,6 @@ const LEAST_TRIP: Duration = Duration::from_millis(1);
 /// window (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293
 /// §3.8.6.2.1 has a half).
 const SILLY_PART: u64 = 3;
-/// A connection begins with this many segments (RFC 6928); where a program
-/// sends small ones, each counts (`tcp_packets_in_flight()`).
-pub(super) const INITIAL_WINDOW: u64 = 10;
 
 /// A time for which a sender stood still.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +97,10 @@ pub(super) fn name(
     if is_beyond_window(trace, mark, index, second) {
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    if mark.queued.possible() >= gap {
-        // It was on its way all the time: what came before it queued too, and
-        // whether its sender waited for that or for itself does not show.
+    if mark.queued.possible() * 2 >= gap {
+        // It was on its way for most of the time, and the least lag that this
+        // is beyond may have been a queue's too: what came before it queued,
+        // and whether its sender waited for that or for itself does not show.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
     (super::gap::paused(sender), Some(stop))
@@ -216,7 +214,7 @@ fn by_acknowledgement(
         return None;
     }
     bare_release(trace, mark, index)?;
-    let fills_initial_window = stop.segments >= INITIAL_WINDOW;
+    let fills_initial_window = stop.segments >= trace.initial_window(mark.by, first);
     if flow.is_buffered && !may_be_held {
         return Some(Limit::SendBuffer);
     }

@@ -6,8 +6,12 @@ use super::Before;
 use crate::connection::half::{Pipe, Span};
 use crate::connection::rtt::RoundTrip;
 use crate::exchange::Side;
-use crate::mark::Mark;
+use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
+
+/// A connection begins with this many segments (RFC 6928); where a program
+/// sends small ones, each counts (`tcp_packets_in_flight()`).
+pub(super) const INITIAL_WINDOW: u64 = 10;
 
 /// One exchange's marks and what is known around them.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct Trace<'a> {
     /// How the client sends, and how the server does.
     pub(crate) pipes: [Pipe; 2],
     pub(crate) before: Before,
+    /// Whether the SYN/ACK was sent again before the handshake was done.
+    pub(crate) is_answer_repeated: bool,
 }
 
 impl Trace<'_> {
@@ -57,6 +63,17 @@ impl Trace<'_> {
         match sender {
             Side::Client => client,
             Side::Server => server,
+        }
+    }
+
+    /// The segments that `sender` may begin with, whose first data is `first`:
+    /// one where the SYN/ACK was lost (RFC 5681 §3.1; Linux has it lost twice,
+    /// `tcp_init_transfer()` in `net/ipv4/tcp_input.c`).
+    pub(super) fn initial_window(&self, sender: Side, first: Data) -> u64 {
+        let is_begin = self.pipe(sender).has_start && first.span.start == 0;
+        match is_begin && sender == Side::Server && self.is_answer_repeated {
+            true => 1,
+            false => INITIAL_WINDOW,
         }
     }
 

@@ -148,7 +148,7 @@ impl Draft {
         };
         let marks = around.marks_from(self.begin);
         self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks);
+        let trace = self.trace(&around, marks, setup);
         let mut tiling = match outcome {
             Outcome::Cut => Tiling::default(),
             _ => tile(&trace, spare),
@@ -204,7 +204,7 @@ impl Draft {
         }
     }
 
-    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark]) -> Trace<'a> {
+    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark], setup: &Setup) -> Trace<'a> {
         Trace {
             marks,
             begin: self.begin,
@@ -220,6 +220,7 @@ impl Draft {
             to_client: around.view.to_client(),
             pipes: around.view.pipes(),
             before: around.before,
+            is_answer_repeated: setup.answer_retransmissions > 0,
         }
     }
 }

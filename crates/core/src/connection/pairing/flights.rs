@@ -255,6 +255,7 @@ impl Tiled<'_> {
             to_client: self.view.to_client(),
             pipes: self.view.pipes(),
             before: Before::default(),
+            is_answer_repeated: false,
         };
         tile(&trace, &mut Spare::default())
     }
