@@ -61,8 +61,7 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     if pieces.len() <= PIECES && told <= PIECES {
         return None;
     }
-    let has_queue = has_queue(trace, sender);
-    if is_near && has_queue {
+    if is_near && has_queue(trace, sender) {
         let (rate, longest) = rate_of(trace, &ack_steps(trace, sender))?;
         return Some(Even {
             rate,
@@ -70,7 +69,8 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
             keeper: Keeper::Queue,
         });
     }
-    if has_queue {
+    let lags = lags(trace, sender);
+    if lags && !is_near {
         // Above 20 Mbit/s a queue lets segments out so fast that they make one piece.
         let by_piece = rate_of(trace, &steps(pieces));
         let (rate, longest) = by_piece.or_else(|| rate_of(trace, &data_steps(trace, sender)))?;
@@ -85,7 +85,10 @@ pub(super) fn even(trace: &Trace<'_>, sender: Side, pieces: &[Piece]) -> Option<
     let is_kernel = full as f64 >= pieces.len() as f64 * FULL_SHARE;
     let can_tell = is_near || trace.pipe(sender).has_clock;
     let may_be_clocked = longest * UNDER_WAY > trace.whole_trip();
-    let keeper = if !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
+    // What lags beside its sender is in its own device's queue, which is no path;
+    // what is paced is stamped with the time from which on it may leave
+    // (`tcp_update_skb_after_send()` in `net/ipv4/tcp_output.c`).
+    let keeper = if lags || !can_tell || (may_be_clocked && is_clocked(trace, sender, pieces)) {
         Keeper::Untold
     } else if is_kernel {
         Keeper::Sender
@@ -219,6 +222,11 @@ pub(in crate::tile) fn has_queue(trace: &Trace<'_>, sender: Side) -> bool {
         let inflated = floor.saturating_add(least_queue(trace, sender));
         return is_median_at_least(inflated, trips(trace, sender));
     }
+    lags(trace, sender)
+}
+
+/// Whether it waits in a queue on its way to the point, by its sender's stamps.
+fn lags(trace: &Trace<'_>, sender: Side) -> bool {
     let span = trace.span(sender);
     let own = trace
         .marks
