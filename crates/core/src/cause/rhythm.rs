@@ -134,7 +134,7 @@ impl Rhythm {
     pub(super) fn claim(&self, case: &Case<'_>) -> Option<(&Nature, &Tally)> {
         let nature = self.nature.as_ref().filter(|_| case.has_packets)?;
         if let Nature::Stops(stalls) = nature
-            && self.stood(stalls, case).is_some_and(Stood::is_contradicted)
+            && self.stood_elsewhere(stalls, case)
         {
             return None;
         }
@@ -143,6 +143,19 @@ impl Rhythm {
             evidence::is_material(case, &tally).then_some(tally)
         });
         Some((nature, tally.as_ref()?))
+    }
+
+    /// Whether it was not the server that stood still, or may have been a path
+    /// that held up all that was on it.
+    fn stood_elsewhere(&self, stalls: &[Stall], case: &Case<'_>) -> bool {
+        match self.stood(stalls, case) {
+            Some(stood) if stood.is_contradicted() => return true,
+            Some(stood) if stood.is_shown() => return false,
+            _ => {}
+        }
+        let held: usize = stalls.iter().map(|stall| stall.requests).sum();
+        let is_steady = || case.gathered.trips.tally.affected * 2 < held as u64;
+        !stall::were_acknowledged(stalls).unwrap_or_else(is_steady)
     }
 
     /// What the server's own kernel saw of stand-stills; `None` where it was not

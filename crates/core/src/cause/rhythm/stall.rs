@@ -25,6 +25,11 @@ const RARE: f64 = 0.5;
 /// A request that came this long before the release and had its answer
 /// meanwhile shows that the server ran.
 const MEANWHILE: Duration = Duration::from_millis(5);
+/// A request that waits longer is acknowledged first wherever the server's
+/// kernel has it: a delayed ACK takes 40 ms (`TCP_DELACK_MIN` in
+/// `include/net/tcp.h`) and up to a tick, from there on at most a round trip
+/// (`tcp_send_delayed_ack()`).
+const DELAYED_ACK: Duration = Duration::from_millis(52);
 /// Ordinary requests that must follow a cold start.
 const WARM: usize = 10;
 /// How many times the ordinary think time a cold start is at least …
@@ -48,6 +53,10 @@ pub(in crate::cause) struct Stall {
     asked_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
+    /// Of those, how many waited longer than an acknowledgement may …
+    long: usize,
+    /// … and how many of these were acknowledged before their answer.
+    acknowledged: usize,
 }
 
 impl Stall {
@@ -61,6 +70,8 @@ impl Stall {
             asked_over: Duration::ZERO,
             connections: LEAST_CONNECTIONS,
             requests: LEAST_CONNECTIONS,
+            long: LEAST_CONNECTIONS,
+            acknowledged: LEAST_CONNECTIONS,
         }
     }
 
@@ -116,6 +127,14 @@ pub(super) fn are_common(stalls: &[Stall], clear: &[Moment]) -> bool {
     stalls.len() >= OCCASIONS && (common * 2 >= stalls.len() || are_usually_quick(stalls, clear))
 }
 
+/// Whether the server's kernel had what waited: a path that holds requests up
+/// holds their acknowledgements too. `None` where nothing waited long enough.
+pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
+    let long: usize = stalls.iter().map(|stall| stall.long).sum();
+    let acknowledged: usize = stalls.iter().map(|stall| stall.acknowledged).sum();
+    (long > 0).then_some(acknowledged * 2 >= long)
+}
+
 /// Whether what was asked for in the stand-stills is mostly answered quickly.
 fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
     let is_held = |moment: &Moment| stalls.iter().any(|stall| stall.holds(moment));
@@ -143,6 +162,8 @@ fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
     let ran = answers
         .iter()
         .any(|moment| moment.answered > begin + MEANWHILE && moment.answered + BURST < release);
+    let is_long = |moment: &&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
+    let long = burst.iter().filter(is_long);
     (clients.len() >= LEAST_CONNECTIONS && !ran).then(|| Stall {
         begin,
         release,
@@ -150,6 +171,8 @@ fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
         asked_over: last_asked.since(begin),
         connections: clients.len(),
         requests: burst.len(),
+        long: long.clone().count(),
+        acknowledged: long.filter(|moment| moment.is_acked_first).count(),
     })
 }
 
