@@ -56,7 +56,9 @@ impl super::Rule for Rule {
         let late = reply.saturating_sub(least) + asked;
         let least = least + exchange.travel.beyond;
         self.least = self.least.into_iter().chain([least]).min();
-        if exchange.travel.idle.is_none_or(|idle| idle < PAUSE) {
+        // Being late lengthens the pause that the point sees before it.
+        let pause = exchange.travel.idle.map(|idle| idle.saturating_sub(asked));
+        if pause.is_none_or(|pause| pause < PAUSE) {
             self.prompt.record(late);
             return;
         }
