@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 const MOST_RECORDS: f64 = 20_000.0;
 /// With fewer than this there is room for more.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
-/// How often it is looked at how many there are, unless there are more by then.
+/// How often it is looked at how many there are, unless there are more or a look
+/// is over by then.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
 /// How long the sample is looked at at a time; where that is many times what a
 /// slow request takes, hardly one is cut off.
-const SHORTEST: Duration = Duration::from_millis(100);
+const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(2);
 const OF_SLOW: u32 = 20;
 /// The pause after it, in times of its length, and at most: what shows segments
 /// runs for each packet of the host.
-const PAUSE: u32 = 19;
+const PAUSE: u32 = 39;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// At least one in so many connections stays in the sample.
 const LEAST_SAMPLE: u32 = 1 << 12;
@@ -68,18 +69,17 @@ impl Sampling {
         let passed = now - self.judged;
         let came = (records - self.records) as f64;
         let is_flood = came > MOST_RECORDS * JUDGED_EVERY.as_secs_f64();
-        if passed < JUDGED_EVERY && !is_flood {
+        let is_over = self.is_on && self.has_pauses && now - self.since >= self.length;
+        if passed < JUDGED_EVERY && !is_flood && !is_over {
             return false;
         }
         let rate = came / passed.as_secs_f64().max(f64::EPSILON);
         (self.judged, self.records) = (now, records);
         let has_shrunk = self.is_on && rate > MOST_RECORDS && self.look_at_fewer(rate);
-        let passed = now - self.since;
+        let pause = (self.length * PAUSE).min(LONGEST_PAUSE);
         match self.is_on {
-            true if self.has_pauses && passed >= self.length => self.end_look(rate, now),
-            false if passed >= (self.length * PAUSE).min(LONGEST_PAUSE) => {
-                self.begin_look(now, slow())
-            }
+            true if is_over => self.end_look(rate, now),
+            false if now - self.since >= pause => self.begin_look(now, slow()),
             _ => has_shrunk,
         }
     }
@@ -120,10 +120,12 @@ mod tests {
     use super::*;
 
     const SLOW: Duration = Duration::from_millis(10);
+    /// How often records are taken in.
+    const STEP: Duration = Duration::from_millis(20);
 
-    /// Judges each tenth of a second for `seconds`, with `per_connection`
-    /// records a second of each of 4,096 connections; the share of the time in
-    /// which it looked, and the records that came.
+    /// Judges at each step for `seconds`, with `per_second` records a second of
+    /// all connections; the share of the time in which it looked, and the records
+    /// that came.
     fn run(
         sampling: &mut Sampling,
         begin: &mut Instant,
@@ -132,18 +134,16 @@ mod tests {
     ) -> (f64, u64) {
         let (mut looked, mut records) = (0, sampling.records);
         let before = records;
-        for _ in 0..seconds * 10 {
-            *begin += JUDGED_EVERY;
+        let steps = seconds * 50;
+        for _ in 0..steps {
+            *begin += STEP;
             if sampling.is_on {
                 looked += 1;
-                records += (per_second / 10.0 / f64::from(sampling.mask + 1)) as u64;
+                records += (per_second / 50.0 / f64::from(sampling.mask + 1)) as u64;
             }
             sampling.judge(records, *begin, || SLOW);
         }
-        (
-            f64::from(looked) / f64::from(seconds * 10),
-            records - before,
-        )
+        (f64::from(looked) / f64::from(steps), records - before)
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let mut sampling = Sampling::new(0, now);
         run(&mut sampling, &mut now, 1e6, 60);
         let (looked, records) = run(&mut sampling, &mut now, 1e6, 600);
-        assert!((0.03..0.08).contains(&looked), "{looked}");
+        assert!((0.02..0.04).contains(&looked), "{looked}");
         assert!((records as f64) < 600.0 * MOST_RECORDS / 5.0, "{records}");
         assert!(records > 50_000, "{records}");
     }
