@@ -4,30 +4,121 @@
 //! concludes once, when everything that was observed is known, so that
 //! evidence that arrives later can retract what earlier evidence suggested.
 
+mod accept_queue_overflow;
+mod ack_thinning;
 mod attempts;
+mod autocorking;
+mod bandwidth_limit;
 mod bounded;
 mod byte_rate;
 mod candidates;
+mod chatty_round_trips;
+mod client_queue;
+mod client_think;
+mod close_delimited_body;
+mod cold_start;
+mod compression_cost;
+mod connection_closed;
+mod connection_not_reused;
+mod connection_refused;
+mod cork_hold;
+mod cpu_idle_wakeup;
+mod cpu_quota;
+mod defer_accept;
+mod delayed_ack_harmless;
 mod delays;
 mod disorder;
+mod dns_parallel_query_loss;
+mod dns_retry;
+mod dns_search_list;
+mod dns_slow_resolver;
+mod dns_tcp_fallback;
+mod downstream_wait;
+mod duplicate_packets;
 pub(crate) mod evidence;
 pub(crate) mod example;
+mod expect_continue;
 mod failures;
+mod fast_open_black_hole;
+mod fast_retransmit;
 mod features;
+mod firewall_drop;
 mod gathered;
+mod head_of_line_blocking;
 mod held;
+mod host_unreachable;
+mod http2_flow_control;
+mod http_error;
+mod ipv6_fallback;
 mod limited;
 mod loss;
 mod lost_requests;
+mod lost_retransmission;
+mod low_congestion_window;
+mod mtu_black_hole;
+mod nagle_delayed_ack;
+mod nagle_delayed_ack_request;
+mod nagle_round_trip;
+mod name_service_chain;
+mod neighbour_resolution;
+mod no_response;
+mod not_http;
+mod pacing;
+mod packet_filter_cost;
+mod packet_loss;
+mod path_distance;
+mod path_jitter;
+mod path_member_fault;
+mod path_queueing;
+mod policer;
+mod poll_timer;
+mod port_exhaustion;
+mod proxy_buffering;
+mod qdisc_dwell;
+mod radio_power_save;
+mod rate_limit;
+mod receive_window;
+mod redirect_chain;
 mod refusals;
+mod reordering;
+mod retransmission_timeout;
 pub(crate) mod rhythm;
+mod route_change;
 pub(crate) mod secured;
+mod send_buffer;
 mod sequence;
 mod served;
+mod server_pause;
+mod server_think;
+mod slow_request_upload;
+mod slow_start;
+mod slow_start_after_idle;
+mod socket_memory_pressure;
+mod socket_queue_dwell;
+mod softirq_backlog;
+mod split_connection_proxy;
+mod spurious_retransmission;
+mod stale_keep_alive;
+mod stop_the_world;
+mod syn_loss;
+mod syn_queue_full;
+mod tail_loss_probe;
 pub(crate) mod tally;
 mod thinking;
+mod time_wait_clash;
+mod tiny_writes;
+mod tls_failed;
+mod tls_large_certificate;
+mod tls_record_buffering;
+mod tls_revocation_fetch;
+mod tls_round_trips;
+mod tls_slow_handshake;
+mod traffic_flood;
 mod trips;
 pub(crate) mod upstream;
+mod upstream_connection_churn;
+mod worker_saturation;
+mod zero_window;
 
 use core::fmt;
 
@@ -123,12 +214,10 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 }
 
-/// Declares the rules: their modules, the struct that holds them all, and the
-/// list of causes.
+/// Declares the rules: the struct that holds them all, and the list of causes.
+/// Their modules are declared above, where rustfmt sees them.
 macro_rules! causes {
     ($($module:ident $id:literal $title:literal;)*) => {
-        $(mod $module;)*
-
         /// The accumulators of all causes for one service.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Rules {

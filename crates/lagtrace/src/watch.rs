@@ -35,7 +35,8 @@ Where a live server's requests spend their time, without a restart, a capture or
 a stop: programs in the kernel time when each request arrived, was read,
 answered, held back and sent, and the same analysis as of a capture says why.
 Every request is timed in the kernel. Where very many come, only a sample is
-looked at one by one, a fortieth of the time, and with --slow each that is slow.
+looked at one by one, a fortieth of the time (more where requests take long), and
+with --slow each that is slow.
 
 Needs a kernel from 5.11 on that describes its types (BTF), and CAP_BPF and
 CAP_PERFMON. Nothing is changed; the programs go when the command ends, however

@@ -62,8 +62,8 @@ fn watching(body: impl Fn()) {
 }
 
 /// A service's port: below those that the kernel gives to clients. Its connections
-/// are not paced, whatever this host's own way to congestion control is: where TCP
-/// paces, its stamps are used less.
+/// are not paced, as this host's own congestion control may do: where TCP paces,
+/// its stamps are used less.
 fn listen(host: &str) -> TcpListener {
     let mut ports = (20_000..20_500).map(|port| TcpListener::bind((host, port)));
     let listener = ports.find_map(Result::ok).unwrap();
@@ -112,8 +112,18 @@ fn watched_at(
     // Between the two halves of a request.
     halves: Duration,
 ) -> Seen {
-    let listener = listen(host);
-    let address = SocketAddr::new(host.parse().unwrap(), listener.local_addr().unwrap().port());
+    watched_on(listen(host), options, pieces, pause, halves)
+}
+
+/// The same of a service's own socket.
+fn watched_on(
+    listener: TcpListener,
+    options: impl FnOnce(u16) -> WatchOptions,
+    pieces: &'static [&'static [u8]],
+    pause: Duration,
+    halves: Duration,
+) -> Seen {
+    let address = listener.local_addr().unwrap();
     serve(listener, pieces, pause);
     let mut watch = Watch::start(&options(address.port())).unwrap();
     let mut seen = Seen {
@@ -197,24 +207,41 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
 #[test]
 fn what_nagle_holds_is_seen_with_what_released_it() {
     watching(|| {
-        let seen = watched(of_port, &[b"head", b"body"], Duration::ZERO);
-        let held: Vec<&ServedTurn> = seen
-            .turns
-            .iter()
-            .filter(|turn| turn.held.times > 0)
-            .collect();
-        // A new connection is acknowledged at once a few times.
-        assert!(held.len() >= REQUESTS / 4, "{:#?}", seen.turns);
-        let long = held
-            .iter()
-            .filter(|turn| turn.held.longest >= Duration::from_millis(20));
-        assert!(long.count() >= REQUESTS / 4, "{held:#?}");
-        assert!(
-            held.iter()
-                .all(|turn| turn.held.after_arrival == turn.held.times),
-            "{held:#?}"
-        );
+        assert_held(&watched(of_port, HELD, Duration::ZERO));
     });
+}
+
+/// Of a connection that is paced, TCP's stamps may lie ahead.
+#[test]
+fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
+    watching(|| {
+        let listener = listen("127.0.0.1");
+        pace(&listener);
+        let seen = watched_on(listener, of_port, HELD, Duration::ZERO, Duration::ZERO);
+        assert_held(&seen);
+    });
+}
+
+/// Of these the second waits for the acknowledgement of the first.
+const HELD: &[&[u8]] = &[b"head", b"body"];
+
+fn assert_held(seen: &Seen) {
+    let held: Vec<&ServedTurn> = seen
+        .turns
+        .iter()
+        .filter(|turn| turn.held.times > 0)
+        .collect();
+    // A new connection is acknowledged at once a few times.
+    assert!(held.len() >= REQUESTS / 4, "{:#?}", seen.turns);
+    let long = held
+        .iter()
+        .filter(|turn| turn.held.longest >= Duration::from_millis(20));
+    assert!(long.count() >= REQUESTS / 4, "{held:#?}");
+    assert!(
+        held.iter()
+            .all(|turn| turn.held.after_arrival == turn.held.times),
+        "{held:#?}"
+    );
 }
 
 #[test]
@@ -466,18 +493,32 @@ fn a_control_group_is_watched_and_no_other() {
 }
 
 /// Has the kernel tell of connections once their requests are there.
-#[allow(unsafe_code)]
 fn defer_accept(listener: &TcpListener) {
-    let seconds: libc::c_int = 5;
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 5);
+}
+
+/// Has TCP pace the service's connections, at a rate that holds nothing up.
+fn pace(listener: &TcpListener) {
+    let bytes_per_second = 1_000_000_000;
+    set_option(
+        listener,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        bytes_per_second,
+    );
+}
+
+#[allow(unsafe_code)]
+fn set_option(listener: &TcpListener, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
     // SAFETY: the descriptor is the borrowed listener's; the kernel reads the bytes
-    // that `seconds` holds, whose size is given.
+    // that `value` holds, whose size is given.
     let set = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast(),
-            size_of_val(&seconds) as libc::socklen_t,
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
         )
     };
     assert_eq!(set, 0);

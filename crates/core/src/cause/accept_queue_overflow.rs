@@ -35,9 +35,11 @@ impl super::Rule for Rule {
     }
 
     fn observe_setup(&mut self, setup: &Setup) {
-        let (is_unread, is_repeated) = (handshakes::is_unread(setup), handshakes::is_repeated(setup));
+        let (is_unread, is_repeated) =
+            (handshakes::is_unread(setup), handshakes::is_repeated(setup));
         if is_unread || is_repeated {
-            self.delays.add_setup(handshakes::lost_until_taken(setup), setup);
+            self.delays
+                .add_setup(handshakes::lost_until_taken(setup), setup);
             self.unread += u64::from(is_unread);
             self.repeated += u64::from(is_repeated);
         }
@@ -65,7 +67,10 @@ impl Rule {
     fn charge(&self, finding: &mut Finding, case: &Case<'_>) {
         let syns = case.ledger.setups.waits.of(WaitKind::Recovery);
         let quickest = self.first.min().unwrap_or_default().as_nanos();
-        let waits = self.first.sum_ns().saturating_sub(quickest * u128::from(self.first.count()));
+        let waits = self
+            .first
+            .sum_ns()
+            .saturating_sub(quickest * u128::from(self.first.count()));
         let waits = u64::try_from(waits).unwrap_or(u64::MAX);
         finding.cost_low_ns = self.delays.sum().min(syns.saturating_add(waits));
         finding.cost_ns = syns.saturating_add(waits).max(finding.cost_low_ns);
@@ -76,7 +81,9 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("accept-queue-overflow", Owner::Server, case);
+        let mut finding = self
+            .delays
+            .finding("accept-queue-overflow", Owner::Server, case);
         self.charge(&mut finding, case);
         let text = format!(
             "{} connections were made, and what they sent first was ignored and repeated; {} SYNs \
@@ -94,14 +101,27 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out("packet-loss", "only what opens connections is repeated"),
-            ruled_out("syn-loss", "SYN/ACKs came, and requests on open connections were ignored as well"),
+            ruled_out(
+                "syn-loss",
+                "SYN/ACKs came, and requests on open connections were ignored as well",
+            ),
         ];
         finding.overturned_by =
-            "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile".to_owned();
+            "`nstat -az TcpExtListenOverflows` on the server that does not rise meanwhile"
+                .to_owned();
         finding.fix = vec![
-            fix("server", "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or blocked loop, too few workers"),
-            fix("server", "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn at least as large"),
-            fix("client", "keep connections alive, so that fewer have to be accepted"),
+            fix(
+                "server",
+                "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or blocked loop, too few workers",
+            ),
+            fix(
+                "server",
+                "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn at least as large",
+            ),
+            fix(
+                "client",
+                "keep connections alive, so that fewer have to be accepted",
+            ),
         ];
         finding
     }

@@ -24,7 +24,11 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         if let Some(stride) = exchange.packing.stride {
             let is_rare = stride >= MANY;
-            self.merge(Self { rarely: is_rare.into(), all: 1, most: stride });
+            self.merge(Self {
+                rarely: is_rare.into(),
+                all: 1,
+                most: stride,
+            });
         }
     }
 

@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Kind, Limited, Messages, beyond_slow_start, bits, bytes, found, message, share};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Kind, Limited, Messages, beyond_slow_start, bits, bytes, found, message, share,
+};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -40,15 +42,32 @@ impl Kind for Bottleneck {
             bytes(worst.bytes),
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("pacing", "segments left faster than they came through: they queued"));
-        finding.ruled_out.push(ruled_out("receive-window", "the window had room for more"));
+        finding.ruled_out.push(ruled_out(
+            "pacing",
+            "segments left faster than they came through: they queued",
+        ));
+        finding
+            .ruled_out
+            .push(ruled_out("receive-window", "the window had room for more"));
         finding.overturned_by =
             "a faster transfer over the same path at the same time of day, or a shaper on the sender's own device"
                 .to_owned();
         finding.fix = vec![
-            fix("path", "more bandwidth at the slowest link, or less other traffic there"),
-            fix("server", format!("smaller {}s: compress, send fewer fields, cache", message(sender))),
-            fix("path", "fq_codel or CAKE before the link keeps short exchanges quick meanwhile"),
+            fix(
+                "path",
+                "more bandwidth at the slowest link, or less other traffic there",
+            ),
+            fix(
+                "server",
+                format!(
+                    "smaller {}s: compress, send fewer fields, cache",
+                    message(sender)
+                ),
+            ),
+            fix(
+                "path",
+                "fq_codel or CAKE before the link keeps short exchanges quick meanwhile",
+            ),
         ];
         finding
     }

@@ -88,7 +88,11 @@ fn actions(case: &Case<'_>) -> Option<Actions> {
     let short = lengths.get(lengths.len() / 10).copied()?;
     let long = lengths.get(lengths.len() * 9 / 10).copied()?;
     let is_chance = alike * 2 < lengths.len() && long >= short * CHANCE;
-    (is_rule && !is_chance).then_some(Actions { runs, requests, alike })
+    (is_rule && !is_chance).then_some(Actions {
+        runs,
+        requests,
+        alike,
+    })
 }
 
 /// Whether nearly all of a run's exchanges took the path's time and hardly
@@ -113,7 +117,11 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let mut finding = evidence::finding("chatty-round-trips", Owner::Client, case, &tally);
     let spared: usize = actions.runs.iter().map(|run| run.len() - 1).sum();
     let cost = nanos(travel).saturating_mul(spared as u64);
-    let spent: u64 = actions.runs.iter().filter_map(|run| Some(nanos(span(run)?))).sum();
+    let spent: u64 = actions
+        .runs
+        .iter()
+        .filter_map(|run| Some(nanos(span(run)?)))
+        .sum();
     let covered: usize = actions.runs.iter().map(Vec::len).sum();
     (finding.cost_ns, finding.cost_high_ns) = (cost, cost);
     // Half of them may be needed for what the others ask.
@@ -140,8 +148,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     );
     // That the requests depend on each other shows in no packet.
     let is_uneven = actions.alike * 2 < actions.runs.len();
-    finding.verdict =
-        evidence::judge(&finding.evidence, actions.runs.len() as u64, is_uneven);
+    finding.verdict = evidence::judge(&finding.evidence, actions.runs.len() as u64, is_uneven);
     finding.summary = format!(
         "One action takes {} requests, one after the other, and {} (median): {} round trips of \
          {}. None of them is slow; it is their number times the distance.",
@@ -158,9 +165,18 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         "the client's program showing that these requests have nothing to do with each other"
             .to_owned();
     finding.fix = vec![
-        fix("client", "ask for all of it at once: one request that returns everything, or a batch"),
-        fix("client", "send what does not depend on each other side by side"),
-        fix("server", "move it nearer to the client: each request costs the distance"),
+        fix(
+            "client",
+            "ask for all of it at once: one request that returns everything, or a batch",
+        ),
+        fix(
+            "client",
+            "send what does not depend on each other side by side",
+        ),
+        fix(
+            "server",
+            "move it nearer to the client: each request costs the distance",
+        ),
     ];
     finding
 }

@@ -65,7 +65,9 @@ fn matters(case: &Case<'_>, queue: &Queue) -> bool {
 /// The schedule of the host that asks most, if it falls behind.
 fn queue(case: &Case<'_>) -> Option<Queue> {
     // Those of a host keep the order in which they began.
-    let moments = in_order(&case.rhythm.moments, |moment| Endpoint::new(moment.client.addr, 0));
+    let moments = in_order(&case.rhythm.moments, |moment| {
+        Endpoint::new(moment.client.addr, 0)
+    });
     moments
         .chunk_by(|a, b| a.client.addr == b.client.addr)
         .filter_map(|of_host| schedule(case, of_host))
@@ -104,7 +106,11 @@ fn schedule(case: &Case<'_>, moments: &[Moment]) -> Option<Queue> {
         && late.len() >= LEAST_LATE
         && most(in_time_free, free)
         && most(with_response, late.len());
-    is_kept.then_some(Queue { period, in_time, late })
+    is_kept.then_some(Queue {
+        period,
+        in_time,
+        late,
+    })
 }
 
 /// Which requests left right with the response before on their connection.
@@ -159,7 +165,9 @@ fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Tim
         .zip(released)
         .enumerate()
         .filter(|(_, (_, is_released))| !**is_released)
-        .map(|(index, (moment, _))| moment.begin - period * u32::try_from(index).unwrap_or(u32::MAX))
+        .map(|(index, (moment, _))| {
+            moment.begin - period * u32::try_from(index).unwrap_or(u32::MAX)
+        })
         .collect();
     origins.sort_unstable();
     origins.get(origins.len() / 2).copied()
@@ -185,7 +193,9 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
         queue.late.len(),
     );
     let count = queue.late.len() as u64;
-    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::Wire, text).count(count));
     finding.verdict = evidence::judge(&finding.evidence, count, false);
     finding.summary = format!(
         "The client wants to ask every {} and has all its connections busy when a response is late: \
@@ -201,9 +211,18 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
     finding.overturned_by =
         "the client's own stamps showing that it decided to ask no sooner than it did".to_owned();
     finding.fix = vec![
-        fix("client", "a larger pool of connections, or HTTP/2 with many streams on one"),
-        fix("server", "what makes some responses late: the others behind them pay for it"),
-        fix("client", "measure latency from when a request was due, not from when it left"),
+        fix(
+            "client",
+            "a larger pool of connections, or HTTP/2 with many streams on one",
+        ),
+        fix(
+            "server",
+            "what makes some responses late: the others behind them pay for it",
+        ),
+        fix(
+            "client",
+            "measure latency from when a request was due, not from when it left",
+        ),
     ];
     finding
 }

@@ -66,7 +66,9 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
     for sequence in sequences(case) {
         let mut row = 0;
         for pair in sequence.windows(2) {
-            let (Some(before), Some(next)) = (pair.first(), pair.get(1)) else { continue };
+            let (Some(before), Some(next)) = (pair.first(), pair.get(1)) else {
+                continue;
+            };
             let idle = idle(case, before, next);
             all += 1;
             if is_at_once(case, idle) {
@@ -95,7 +97,12 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
         && most(regular, rows.len())
         && most(lengths.len() + at_once, all)
         && at_once as f64 >= all as f64 * LEAST_SHARE;
-    is_rule.then_some(Pauses { lengths, ends, at_once, in_row })
+    is_rule.then_some(Pauses {
+        lengths,
+        ends,
+        at_once,
+        in_row,
+    })
 }
 
 fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
@@ -136,8 +143,14 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
     finding.overturned_by =
         "a client that has nothing to do in these pauses: a timer, or a person".to_owned();
     finding.fix = vec![
-        fix("client", "profile what it does between a response and its next request"),
-        fix("client", "ask for what comes next before working on what has come"),
+        fix(
+            "client",
+            "profile what it does between a response and its next request",
+        ),
+        fix(
+            "client",
+            "ask for what comes next before working on what has come",
+        ),
     ];
     finding
 }

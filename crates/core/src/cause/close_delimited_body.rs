@@ -38,7 +38,8 @@ impl super::Rule for Rule {
         if wait < NOTABLE {
             return;
         }
-        self.tally.add(exchange, Cost::exactly(wait), Duration::ZERO);
+        self.tally
+            .add(exchange, Cost::exactly(wait), Duration::ZERO);
         self.before.record(exchange.latency());
         self.after.record(exchange.latency().saturating_sub(wait));
         let missing = exchange.particulars.missing_bytes;
@@ -77,7 +78,9 @@ impl Rule {
         if self.too_long > 0 {
             // Responses cut short are in no ledger that could be predicted from.
             finding.predicted = None;
-            let total = u64::try_from(self.before.sum_ns()).unwrap_or(u64::MAX).max(1);
+            let total = u64::try_from(self.before.sum_ns())
+                .unwrap_or(u64::MAX)
+                .max(1);
             let share = tally.cost.likely as f64 / total.max(case.ledger.total()) as f64;
             finding.share = share.min(1.0);
         }
@@ -115,8 +118,14 @@ impl Rule {
         finding.overturned_by =
             "bytes of these responses that the capture missed after the silence".to_owned();
         finding.fix = vec![
-            fix("server", "send the right Content-Length, or Transfer-Encoding: chunked with its last chunk"),
-            fix("server", "until then close the connection right after the last byte"),
+            fix(
+                "server",
+                "send the right Content-Length, or Transfer-Encoding: chunked with its last chunk",
+            ),
+            fix(
+                "server",
+                "until then close the connection right after the last byte",
+            ),
         ];
         finding
     }

@@ -57,8 +57,14 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
     finding.overturned_by =
         "the same wait later on, while the server is warm: then it is a stand-still".to_owned();
     finding.fix = vec![
-        fix("server", "warm up before taking traffic: load, compile and connect at start, and only then pass the readiness check"),
-        fix("server", "keep an instance alive (minimum instances, no scale to zero)"),
+        fix(
+            "server",
+            "warm up before taking traffic: load, compile and connect at start, and only then pass the readiness check",
+        ),
+        fix(
+            "server",
+            "keep an instance alive (minimum instances, no scale to zero)",
+        ),
     ];
     finding
 }

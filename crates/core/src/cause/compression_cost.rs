@@ -69,7 +69,10 @@ impl super::Rule for Rule {
         self.tally.merge(other.tally);
         self.steady += other.steady;
         self.targets.merge(other.targets, |own, other| {
-            for (own, other) in [(&mut own.plain, other.plain), (&mut own.encoded, other.encoded)] {
+            for (own, other) in [
+                (&mut own.plain, other.plain),
+                (&mut own.encoded, other.encoded),
+            ] {
                 own.0 += other.0;
                 own.1 += other.1;
             }
@@ -109,8 +112,14 @@ impl Rule {
         if target == 0 {
             return;
         }
-        let Some(compared) = self.targets.of(target) else { return };
-        let of = if is_encoded { &mut compared.encoded } else { &mut compared.plain };
+        let Some(compared) = self.targets.of(target) else {
+            return;
+        };
+        let of = if is_encoded {
+            &mut compared.encoded
+        } else {
+            &mut compared.plain
+        };
         of.0 += 1;
         of.1 += own;
     }
@@ -167,9 +176,18 @@ impl Rule {
              makes the content"
                 .to_owned();
         finding.fix = vec![
-            fix("server", "compress beforehand and send that (nginx: gzip_static on; brotli_static on)"),
-            fix("server", "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster"),
-            fix("server", "cache the compressed response; leave out what does not shrink"),
+            fix(
+                "server",
+                "compress beforehand and send that (nginx: gzip_static on; brotli_static on)",
+            ),
+            fix(
+                "server",
+                "a lower level (gzip_comp_level 4, brotli 4): nearly as small, several times faster",
+            ),
+            fix(
+                "server",
+                "cache the compressed response; leave out what does not shrink",
+            ),
         ];
         finding
     }

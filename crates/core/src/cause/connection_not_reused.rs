@@ -107,13 +107,18 @@ impl Rule {
         let culprit = self.culprit();
         let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
         self.leave_pool(case, &mut finding);
-        let total = u64::try_from(case.gathered.bearing.whole.sum_ns()).unwrap_or(u64::MAX).max(1);
+        let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
+            .unwrap_or(u64::MAX)
+            .max(1);
         finding.share = self.tally.cost.likely as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} exchanges followed a handshake of their own ({setup}, median); the client \
              asked to close after {}, the server after {}",
-            self.tally.affected, case.ledger.whole(), self.client_asked, self.server_asked
+            self.tally.affected,
+            case.ledger.whole(),
+            self.client_asked,
+            self.server_asked
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)

@@ -44,7 +44,10 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::bare_finding("connection-refused", Owner::Server, case);
-        finding.affected = Affected { exchanges: refused, of: refused + others };
+        finding.affected = Affected {
+            exchanges: refused,
+            of: refused + others,
+        };
         let has_look_alike = others > refused;
         finding.verdict = evidence::judge(&found, repeats(&found), has_look_alike);
         finding.evidence = found;
@@ -56,13 +59,21 @@ impl super::Rule for Rule {
             "firewall-drop",
             match case.facts.hosts.ttl(case.endpoint.addr) {
                 Some(_) => "the resets come from as far as the host's answers on other ports",
-                None => "an answer came; a packet filter that rejects by reset would look the same \
-                         where nothing else of the host is seen",
+                None => {
+                    "an answer came; a packet filter that rejects by reset would look the same \
+                         where nothing else of the host is seen"
+                }
             },
         ));
-        finding.overturned_by = format!("`ss -ltn` on the server listing port {}", case.endpoint.port);
+        finding.overturned_by = format!(
+            "`ss -ltn` on the server listing port {}",
+            case.endpoint.port
+        );
         finding.fix = vec![
-            fix("server", format!("start the service, or bind it to {}", case.endpoint)),
+            fix(
+                "server",
+                format!("start the service, or bind it to {}", case.endpoint),
+            ),
             fix("client", "check host and port of the URL"),
         ];
         Conclusion::Finding(Box::new(finding))

@@ -8,11 +8,11 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::thinking::waited;
 use super::tally::{Cost, Tally, nanos};
+use super::thinking::waited;
 use super::{Case, Conclusion, Features};
-use crate::histogram::Distribution;
 use crate::exchange::{Exchange, Side};
+use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
@@ -59,12 +59,17 @@ impl super::Rule for Rule {
         let Some(hold) = whole(exchange).or_else(|| tail(exchange)) else {
             return;
         };
-        let phase = hold.until.as_nanos().rem_euclid(TICK_NS as i64) * PARTS as i64 / TICK_NS as i64;
-        if let Some(count) = usize::try_from(phase).ok().and_then(|at| self.phases.get_mut(at)) {
+        let phase =
+            hold.until.as_nanos().rem_euclid(TICK_NS as i64) * PARTS as i64 / TICK_NS as i64;
+        if let Some(count) = usize::try_from(phase)
+            .ok()
+            .and_then(|at| self.phases.get_mut(at))
+        {
             *count += 1;
         }
         self.timers.record(hold.timer);
-        self.tally.add(exchange, Cost::exactly(hold.held), Duration::ZERO);
+        self.tally
+            .add(exchange, Cost::exactly(hold.held), Duration::ZERO);
     }
 
     fn merge(&mut self, other: Self) {
@@ -101,7 +106,10 @@ fn whole(exchange: &Exchange) -> Option<Held> {
     if held < LEAST || exchange.response_bytes > LARGEST {
         return None;
     }
-    let last = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerThink)?;
+    let last = exchange
+        .waits
+        .iter()
+        .rfind(|wait| wait.kind == WaitKind::ServerThink)?;
     Some(Held {
         held,
         timer: held,
@@ -112,8 +120,14 @@ fn whole(exchange: &Exchange) -> Option<Held> {
 /// The same of the partial segment that ends a response of full ones: the timer
 /// is set when those have been acknowledged, a round trip after they left.
 fn tail(exchange: &Exchange) -> Option<Held> {
-    let pause = exchange.waits.iter().rfind(|wait| wait.kind == WaitKind::ServerPause)?;
-    let delivery = exchange.deliveries.iter().find(|delivery| delivery.sender == Side::Server)?;
+    let pause = exchange
+        .waits
+        .iter()
+        .rfind(|wait| wait.kind == WaitKind::ServerPause)?;
+    let delivery = exchange
+        .deliveries
+        .iter()
+        .find(|delivery| delivery.sender == Side::Server)?;
     let last = delivery.pauses.last()?;
     let mss = u64::from(delivery.mss.max(1));
     let is_tail = last.after % mss == 0
@@ -122,7 +136,11 @@ fn tail(exchange: &Exchange) -> Option<Held> {
         && pause.end == exchange.end;
     let held = pause.duration();
     let timer = held.saturating_sub(delivery.round_trip);
-    (is_tail && timer >= LEAST).then_some(Held { held, timer, until: pause.end })
+    (is_tail && timer >= LEAST).then_some(Held {
+        held,
+        timer,
+        until: pause.end,
+    })
 }
 
 /// The least that the probe timer takes: the timeout rounded up to ticks
@@ -137,7 +155,9 @@ impl Rule {
         let trip = case.ledger.round_trip.unwrap_or_default();
         let band = least_timer(trip).saturating_sub(ERROR)..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
-            self.timers.quantile(part).is_some_and(|held| band.contains(&held))
+            self.timers
+                .quantile(part)
+                .is_some_and(|held| band.contains(&held))
         })
     }
 
@@ -181,8 +201,14 @@ impl Rule {
             "getsockopt(TCP_CORK) reading 0 during the wait, and no MSG_MORE in the server's sends"
                 .to_owned();
         finding.fix = vec![
-            fix("server", "take the cork off (TCP_CORK 0) when the message is complete"),
-            fix("server", "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE"),
+            fix(
+                "server",
+                "take the cork off (TCP_CORK 0) when the message is complete",
+            ),
+            fix(
+                "server",
+                "send the last part without MSG_MORE; sendfile(2): no SPLICE_F_MORE",
+            ),
         ];
         finding
     }
@@ -195,7 +221,12 @@ mod tests {
     #[test]
     fn the_probe_timer_takes_whole_ticks() {
         let micros = |us| Duration::from_micros(us);
-        for (trip, least) in [(0, 204_000), (30, 204_000), (39_200, 240_000), (40_100, 244_000)] {
+        for (trip, least) in [
+            (0, 204_000),
+            (30, 204_000),
+            (39_200, 240_000),
+            (40_100, 244_000),
+        ] {
             assert_eq!(least_timer(micros(trip)), micros(least), "{trip}");
         }
     }

@@ -54,12 +54,19 @@ fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
         "worker-saturation",
         "the processor that ran them had had nothing else to do",
     ));
-    finding.overturned_by = "the same times while a program keeps `/dev/cpu_dma_latency` open with \
+    finding.overturned_by =
+        "the same times while a program keeps `/dev/cpu_dma_latency` open with \
                              0 in it, so that no processor sleeps"
-        .to_owned();
+            .to_owned();
     finding.fix = vec![
-        fix("server's machine", "`cpupower idle-set -D 10` and the `performance` governor, or a `tuned` profile for latency: no deep sleep between requests"),
-        fix("server's machine", "in a virtual machine: processors of its own (pinned, not shared with others), as far as steal time grows"),
+        fix(
+            "server's machine",
+            "`cpupower idle-set -D 10` and the `performance` governor, or a `tuned` profile for latency: no deep sleep between requests",
+        ),
+        fix(
+            "server's machine",
+            "in a virtual machine: processors of its own (pinned, not shared with others), as far as steal time grows",
+        ),
     ];
     finding
 }

@@ -29,8 +29,14 @@ fn told(mut finding: Finding) -> Finding {
     ));
     finding.overturned_by = "`nr_throttled` in the group's cpu.stat standing still".to_owned();
     finding.fix = vec![
-        fix("server", "a higher quota (`cpu.max`, `--cpus`, `CPUQuota=`, a higher CPU limit of the pod) or none"),
-        fix("server", "as many threads as the quota has processors: more of them use it up sooner"),
+        fix(
+            "server",
+            "a higher quota (`cpu.max`, `--cpus`, `CPUQuota=`, a higher CPU limit of the pod) or none",
+        ),
+        fix(
+            "server",
+            "as many threads as the quota has processors: more of them use it up sooner",
+        ),
         fix("server", "`cpu.max.burst`, where the load comes in bursts"),
     ];
     finding

@@ -71,7 +71,10 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out("syn-loss", "the client's ACK of the first SYN/ACK was seen"),
-            ruled_out("accept-queue-overflow", "every connection is equally late, however few there are"),
+            ruled_out(
+                "accept-queue-overflow",
+                "every connection is equally late, however few there are",
+            ),
         ];
         finding.overturned_by =
             "`nstat -az TcpExtTCPDeferAcceptDrop` on the server that does not rise".to_owned();

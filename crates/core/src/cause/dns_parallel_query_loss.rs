@@ -49,15 +49,24 @@ impl Rule {
             delays.median(),
         );
         finding.ruled_out = vec![
-            ruled_out("dns-retry", "chance would lose the first query as often as the second"),
+            ruled_out(
+                "dns-retry",
+                "chance would lose the first query as often as the second",
+            ),
             ruled_out("dns-slow-resolver", "the first query was answered at once"),
         ];
         finding.overturned_by =
             "lookups in which the first query is lost, or a lost query that left its socket alone"
                 .to_owned();
         finding.fix = vec![
-            fix("client", "`options single-request-reopen` in /etc/resolv.conf (glibc), or `use-vc`"),
-            fix("path", "a resolver cache on the host, so that queries cross no address translation; see insert_failed in `conntrack -S`"),
+            fix(
+                "client",
+                "`options single-request-reopen` in /etc/resolv.conf (glibc), or `use-vc`",
+            ),
+            fix(
+                "path",
+                "a resolver cache on the host, so that queries cross no address translation; see insert_failed in `conntrack -S`",
+            ),
         ];
         finding
     }

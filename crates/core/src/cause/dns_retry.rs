@@ -82,7 +82,10 @@ impl Rule {
             self.all.median(),
         );
         finding.ruled_out = vec![
-            ruled_out("dns-slow-resolver", "the repeated query was answered at once"),
+            ruled_out(
+                "dns-slow-resolver",
+                "the repeated query was answered at once",
+            ),
             ruled_out(
                 "dns-parallel-query-loss",
                 "it is not always the second of two queries from one socket",
@@ -92,9 +95,18 @@ impl Rule {
             "a capture at the resolver that shows the first query arrive and be answered late"
                 .to_owned();
         finding.fix = vec![
-            fix("path", "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops"),
-            fix("client", "`options timeout:1 attempts:3` in /etc/resolv.conf; a second nameserver"),
-            fix("client", "a cache on the host (systemd-resolved, dnsmasq, NodeLocal DNSCache)"),
+            fix(
+                "path",
+                "find where UDP port 53 is lost: `conntrack -S`, rules, the resolver's own drops",
+            ),
+            fix(
+                "client",
+                "`options timeout:1 attempts:3` in /etc/resolv.conf; a second nameserver",
+            ),
+            fix(
+                "client",
+                "a cache on the host (systemd-resolved, dnsmasq, NodeLocal DNSCache)",
+            ),
         ];
         finding
     }

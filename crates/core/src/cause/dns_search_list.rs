@@ -30,7 +30,8 @@ impl super::Rule for Rule {
         // What was lost on the way is another cause's.
         let searched = lookup.searched.saturating_sub(lookup.retried);
         self.delays.add(searched, &lookup.packets);
-        self.suffixes.record(core::time::Duration::from_nanos(lookup.suffixes.into()));
+        self.suffixes
+            .record(core::time::Duration::from_nanos(lookup.suffixes.into()));
     }
 
     fn merge(&mut self, other: Self) {
@@ -69,8 +70,14 @@ impl Rule {
         )];
         finding.overturned_by = "a trailing dot behind the name that changes nothing".to_owned();
         finding.fix = vec![
-            fix("client", "write the name with a trailing dot (`www.example.com.`)"),
-            fix("client", "`options ndots:1` and a shorter `search` in /etc/resolv.conf (Kubernetes: dnsConfig)"),
+            fix(
+                "client",
+                "write the name with a trailing dot (`www.example.com.`)",
+            ),
+            fix(
+                "client",
+                "`options ndots:1` and a shorter `search` in /etc/resolv.conf (Kubernetes: dnsConfig)",
+            ),
         ];
         finding
     }

@@ -99,13 +99,19 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out("path-distance", "the resolver answered other queries within its distance"),
+            ruled_out(
+                "path-distance",
+                "the resolver answered other queries within its distance",
+            ),
             ruled_out("dns-retry", "no query was sent twice"),
         ];
         finding.overturned_by =
             "a second lookup of the same name that takes as long: then it is the path".to_owned();
         finding.fix = vec![
-            fix("resolver", "let it keep answers for longer, prefetch names in use, or ask a nearer upstream"),
+            fix(
+                "resolver",
+                "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
+            ),
             fix("client", "keep connections open; a cache on the host"),
         ];
         finding

@@ -38,7 +38,9 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("dns-tcp-fallback", Owner::Resolver, case);
+        let mut finding = self
+            .delays
+            .finding("dns-tcp-fallback", Owner::Resolver, case);
         finding.affected.of = self.lookups;
         let text = format!(
             "{} of {} lookups got a truncated answer (TC) and were done again over TCP, which took \
@@ -57,8 +59,14 @@ impl Rule {
         finding.ruled_out = vec![ruled_out("dns-retry", "every query was answered")];
         finding.overturned_by = "answers over TCP that come no later than the datagrams".to_owned();
         finding.fix = vec![
-            fix("client", "`options edns0` in /etc/resolv.conf, so that 1232 bytes fit into a datagram"),
-            fix("resolver", "shorten the answer: fewer aliases (CNAME) and addresses for the name"),
+            fix(
+                "client",
+                "`options edns0` in /etc/resolv.conf, so that 1232 bytes fit into a datagram",
+            ),
+            fix(
+                "resolver",
+                "shorten the answer: fewer aliases (CNAME) and addresses for the name",
+            ),
         ];
         finding
     }

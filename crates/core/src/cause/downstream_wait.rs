@@ -1,7 +1,7 @@
 //! `downstream-wait`.
 
-use super::served::{self, Place};
 use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::served::{self, Place};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
 use super::{Case, Conclusion};
@@ -25,9 +25,11 @@ impl super::Rule for Rule {
             Some((upstream, _, tally)) => {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
-            None => served::finding("downstream-wait", case, |place| matches!(place, Place::Asked(_)))
-                .map(|(finding, place)| watched(finding, place))
-                .into(),
+            None => served::finding("downstream-wait", case, |place| {
+                matches!(place, Place::Asked(_))
+            })
+            .map(|(finding, place)| watched(finding, place))
+            .into(),
         }
     }
 }
@@ -83,7 +85,13 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
 
 fn changes(behind: &str) -> Vec<Fix> {
     vec![
-        fix(behind, "find what it does in that time: the diagnosis of its own requests"),
-        fix("server", "ask it less often (a cache), or side by side instead of one after the other"),
+        fix(
+            behind,
+            "find what it does in that time: the diagnosis of its own requests",
+        ),
+        fix(
+            "server",
+            "ask it less often (a cache), or side by side instead of one after the other",
+        ),
     ]
 }

@@ -110,8 +110,14 @@ impl Rule {
         finding.overturned_by =
             "a `100 Continue` that the server sent and the path or the capture lost".to_owned();
         finding.fix = vec![
-            fix("client", "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off"),
-            fix("server", "answer `100 Continue` as soon as the head is accepted (RFC 9110 §10.1.1)"),
+            fix(
+                "client",
+                "do not ask: an empty `Expect:` field (curl -H 'Expect:'), or its option off",
+            ),
+            fix(
+                "server",
+                "answer `100 Continue` as soon as the head is accepted (RFC 9110 §10.1.1)",
+            ),
         ];
         finding
     }

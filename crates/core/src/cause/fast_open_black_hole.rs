@@ -47,7 +47,9 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("fast-open-black-hole", Owner::Path, case);
+        let mut finding = self
+            .delays
+            .finding("fast-open-black-hole", Owner::Path, case);
         let text = format!(
             "all {} SYNs with data stayed unanswered; the same without data was answered at once, \
              {} (median) later",
@@ -65,7 +67,10 @@ impl Rule {
         finding.ruled_out = vec![ruled_out("syn-loss", "no SYN without data was lost")];
         finding.overturned_by = "a SYN with data on the same path that is answered".to_owned();
         finding.fix = vec![
-            fix("client", "switch Fast Open off for this path: net.ipv4.tcp_fastopen=0, or the program's own option"),
+            fix(
+                "client",
+                "switch Fast Open off for this path: net.ipv4.tcp_fastopen=0, or the program's own option",
+            ),
             fix("path", "let SYNs with data through"),
         ];
         finding

@@ -9,9 +9,7 @@ const TOLD: Told = Told {
     kind: Kind::Fast,
     did: "lost a segment that later data revealed; each waited",
     until: "until it was sent again",
-    fix: &[
-        ("path", "find where the segments are lost"),
-    ],
+    fix: &[("path", "find where the segments are lost")],
 };
 
 /// Counts losses that later data revealed.

@@ -53,7 +53,10 @@ impl super::Rule for Rule {
         }
         let prohibited = self.refusals.prohibited();
         let mut found = Vec::new();
-        found.extend(self.silent.evidence("attempts repeated their SYN and got no answer"));
+        found.extend(
+            self.silent
+                .evidence("attempts repeated their SYN and got no answer"),
+        );
         found.extend(prohibited.evidence("SYNs were answered by ICMP as prohibited"));
         found.extend(foreign.evidence(
             "SYNs were reset from another distance than the host's own answers on other ports come",
@@ -93,16 +96,29 @@ impl super::Rule for Rule {
             0 => "no reset came",
             _ => "the resets come from another distance than the host",
         };
-        finding.ruled_out.push(ruled_out("connection-refused", no_reset));
         finding
             .ruled_out
-            .push(ruled_out("syn-loss", "no SYN was answered, however often it was sent"));
+            .push(ruled_out("connection-refused", no_reset));
+        finding.ruled_out.push(ruled_out(
+            "syn-loss",
+            "no SYN was answered, however often it was sent",
+        ));
         finding.overturned_by =
-            "a capture on the server that shows no SYN arriving: then the path loses them".to_owned();
+            "a capture on the server that shows no SYN arriving: then the path loses them"
+                .to_owned();
         finding.fix = vec![
-            fix("server or path", format!("allow TCP port {} in the packet filter", case.endpoint.port)),
-            fix("server or path", "reject instead of dropping, so that clients fail fast"),
-            fix("server", "check that the host is up and the address is right"),
+            fix(
+                "server or path",
+                format!("allow TCP port {} in the packet filter", case.endpoint.port),
+            ),
+            fix(
+                "server or path",
+                "reject instead of dropping, so that clients fail fast",
+            ),
+            fix(
+                "server",
+                "check that the host is up and the address is right",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }
@@ -110,5 +126,8 @@ impl super::Rule for Rule {
 
 /// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 pub(crate) fn is_prohibited(answer: ProbeAnswer) -> bool {
-    matches!(answer, ProbeAnswer::Unreachable(3, 9 | 10 | 13) | ProbeAnswer::Unreachable(1, 1 | 5))
+    matches!(
+        answer,
+        ProbeAnswer::Unreachable(3, 9 | 10 | 13) | ProbeAnswer::Unreachable(1, 1 | 5)
+    )
 }

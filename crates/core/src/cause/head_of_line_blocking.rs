@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::thinking::waited;
 use super::tally::{Cost, Tally};
+use super::thinking::waited;
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -73,9 +73,18 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding.overturned_by =
         "the server's log showing that each of these requests took that long by itself".to_owned();
     finding.fix = vec![
-        fix("client", "more connections and one request at a time on each, instead of pipelining"),
-        fix("client and server", "HTTP/2 or HTTP/3, whose streams do not wait for each other"),
-        fix("server", "make the slow responses faster: they hold up the rest"),
+        fix(
+            "client",
+            "more connections and one request at a time on each, instead of pipelining",
+        ),
+        fix(
+            "client and server",
+            "HTTP/2 or HTTP/3, whose streams do not wait for each other",
+        ),
+        fix(
+            "server",
+            "make the slow responses faster: they hold up the rest",
+        ),
     ];
     finding
 }

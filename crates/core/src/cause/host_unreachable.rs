@@ -31,9 +31,8 @@ impl super::Rule for Rule {
         if attempts.has_connected() || self.refusals.others > 0 {
             return Conclusion::Nothing;
         }
-        let is_meant = |answer| {
-            matches!(answer, ProbeAnswer::Unreachable(..)) && !is_prohibited(answer)
-        };
+        let is_meant =
+            |answer| matches!(answer, ProbeAnswer::Unreachable(..)) && !is_prohibited(answer);
         let mut found = attempts.handshakes(is_meant, "were turned down as unreachable");
         found.extend(attempts.requests(
             is_meant,
@@ -58,7 +57,13 @@ impl super::Rule for Rule {
         );
         finding.overturned_by = "an answer from the host by another path".to_owned();
         finding.fix = vec![
-            fix("client", format!("check the address and the route (`ip route get {}`)", case.endpoint.addr)),
+            fix(
+                "client",
+                format!(
+                    "check the address and the route (`ip route get {}`)",
+                    case.endpoint.addr
+                ),
+            ),
             fix("server", "check that the host is up"),
         ];
         Conclusion::Finding(Box::new(finding))

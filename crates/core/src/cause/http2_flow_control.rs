@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::thinking::waited;
 use super::tally::{Cost, Tally, nanos};
+use super::thinking::waited;
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -35,8 +35,13 @@ impl super::Rule for Rule {
         if held < NOTABLE {
             return;
         }
-        self.tally.add(exchange, Cost::exactly(held), Duration::ZERO);
-        for wait in exchange.waits.iter().filter(|wait| wait.kind == WaitKind::FlowControl) {
+        self.tally
+            .add(exchange, Cost::exactly(held), Duration::ZERO);
+        for wait in exchange
+            .waits
+            .iter()
+            .filter(|wait| wait.kind == WaitKind::FlowControl)
+        {
             *self.owners.entry(wait.owner).or_default() += nanos(wait.duration());
             self.stalls += 1;
         }
@@ -70,7 +75,11 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let culprit = self.culprit();
         let mut finding = evidence::finding("http2-flow-control", culprit, case, &self.tally);
-        let receiver = if culprit == Owner::Server { "server" } else { "client" };
+        let receiver = if culprit == Owner::Server {
+            "server"
+        } else {
+            "client"
+        };
         let text = format!(
             "{} times in {} exchanges a stream's data stopped when HTTP/2's window was used up and \
              went on with the {receiver}'s WINDOW_UPDATE, {} (median) of each exchange",
@@ -113,7 +122,10 @@ impl Rule {
                      at least bandwidth times round trip (nghttp -w 24 -W 24; gRPC \
                      InitialWindowSize; Java initialWindowSize)",
                 ),
-                fix("client", "read responses as they come: updates are sent as data is read"),
+                fix(
+                    "client",
+                    "read responses as they come: updates are sent as data is read",
+                ),
             ],
         };
         finding

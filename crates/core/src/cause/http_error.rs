@@ -20,8 +20,12 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let attempts = Attempts::of(case).unwrap_or_default();
         let own: u64 = attempts.statuses.values().sum();
-        let own_errors: u64 =
-            attempts.statuses.iter().filter(|(status, _)| is_error(**status)).map(|(_, n)| n).sum();
+        let own_errors: u64 = attempts
+            .statuses
+            .iter()
+            .filter(|(status, _)| is_error(**status))
+            .map(|(_, n)| n)
+            .sum();
         let (seen_errors, seen) = seen(case);
         let is_frequent = |errors: u64, all: u64| errors > 0 && errors as f64 >= all as f64 * SHARE;
         let mut found = Vec::new();
@@ -30,17 +34,27 @@ impl super::Rule for Rule {
             found.push(Evidence::mechanism(EvidenceKind::Wire, text).count(seen_errors));
         }
         if is_frequent(own_errors, own) {
-            let list: Vec<String> =
-                attempts.statuses.iter().map(|(status, n)| format!("{status} ×{n}")).collect();
+            let list: Vec<String> = attempts
+                .statuses
+                .iter()
+                .map(|(status, n)| format!("{status} ×{n}"))
+                .collect();
             let text = format!("our own requests were answered by {}", list.join(", "));
             found.push(Evidence::mechanism(EvidenceKind::OwnSocket, text).count(own_errors));
         }
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let (errors, all) = if own > 0 { (own_errors, own) } else { (seen_errors, seen) };
+        let (errors, all) = if own > 0 {
+            (own_errors, own)
+        } else {
+            (seen_errors, seen)
+        };
         let mut finding = evidence::bare_finding("http-error", Owner::Server, case);
-        finding.affected = Affected { exchanges: errors, of: all };
+        finding.affected = Affected {
+            exchanges: errors,
+            of: all,
+        };
         finding.verdict = evidence::judge(&found, errors, false);
         finding.evidence = found;
         finding.summary = format!(
@@ -51,7 +65,10 @@ impl super::Rule for Rule {
         );
         finding.overturned_by = "the same request answered well from elsewhere".to_owned();
         finding.fix = vec![
-            fix("client", "check path and Host of the URL if the status is 4xx"),
+            fix(
+                "client",
+                "check path and Host of the URL if the status is 4xx",
+            ),
             fix("server", "read its error log"),
         ];
         Conclusion::Finding(Box::new(finding))

@@ -36,7 +36,10 @@ impl super::Rule for Rule {
             true => &mut self.named,
             false => &mut self.nameless,
         };
-        delays.add(elsewhere.took, &[elsewhere.first_packet, setup.first_packet]);
+        delays.add(
+            elsewhere.took,
+            &[elsewhere.first_packet, setup.first_packet],
+        );
     }
 
     fn merge(&mut self, other: Self) {
@@ -80,10 +83,17 @@ impl Rule {
             "syn-loss",
             "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
         )];
-        finding.overturned_by = "a connection over IPv6 to the same server that succeeds".to_owned();
+        finding.overturned_by =
+            "a connection over IPv6 to the same server that succeeds".to_owned();
         finding.fix = vec![
-            fix("path or server", "make the IPv6 address work (firewall, route, listener on [::]), or withdraw its AAAA record"),
-            fix("client", "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)"),
+            fix(
+                "path or server",
+                "make the IPv6 address work (firewall, route, listener on [::]), or withdraw its AAAA record",
+            ),
+            fix(
+                "client",
+                "prefer IPv4 until then: `precedence ::ffff:0:0/96 100` in /etc/gai.conf; race addresses (RFC 8305)",
+            ),
         ];
         finding
     }

@@ -10,8 +10,14 @@ const TOLD: Told = Told {
     did: "lost a segment and its repetition too, and waited",
     until: "for the next one",
     fix: &[
-        ("path", "find where the segments are lost: what loses a repetition too loses in bursts, or all segments of a kind"),
-        ("sender", "RACK on (net.ipv4.tcp_recovery=1): it notices a lost repetition within a round trip where others wait for a timer"),
+        (
+            "path",
+            "find where the segments are lost: what loses a repetition too loses in bursts, or all segments of a kind",
+        ),
+        (
+            "sender",
+            "RACK on (net.ipv4.tcp_recovery=1): it notices a lost repetition within a round trip where others wait for a timer",
+        ),
     ],
 };
 

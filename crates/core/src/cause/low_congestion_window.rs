@@ -6,9 +6,12 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Congestion, INITIAL_WINDOW, Kind, Limited, Messages, beyond_slow_start, congestion, found, message, name, share, trip};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Congestion, INITIAL_WINDOW, Kind, Limited, Messages, beyond_slow_start, congestion, found,
+    message, name, share, trip,
+};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -40,14 +43,31 @@ impl Kind for LowWindow {
             trip(worst),
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("receive-window", "the window had room for more at each stop"));
-        finding.ruled_out.push(ruled_out("packet-loss", "none of its segments was sent again"));
-        finding.ruled_out.push(ruled_out("send-buffer", "it stopped behind full segments: more was there to send"));
-        finding.overturned_by =
-            format!("`ss -ti` at the {from} showing a larger cwnd during a {}", message(sender));
+        finding.ruled_out.push(ruled_out(
+            "receive-window",
+            "the window had room for more at each stop",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "packet-loss",
+            "none of its segments was sent again",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "send-buffer",
+            "it stopped behind full segments: more was there to send",
+        ));
+        finding.overturned_by = format!(
+            "`ss -ti` at the {from} showing a larger cwnd during a {}",
+            message(sender)
+        );
         finding.fix = vec![
-            fix(from, "ip route show: remove `cwnd` and `window` locks and small `initcwnd`"),
-            fix(from, "ip tcp_metrics show; ip tcp_metrics flush; net.ipv4.tcp_no_metrics_save=1"),
+            fix(
+                from,
+                "ip route show: remove `cwnd` and `window` locks and small `initcwnd`",
+            ),
+            fix(
+                from,
+                "ip tcp_metrics show; ip tcp_metrics flush; net.ipv4.tcp_no_metrics_save=1",
+            ),
         ];
         finding
     }

@@ -59,7 +59,11 @@ impl super::Rule for Rule {
         let mut finding = evidence::finding("mtu-black-hole", Owner::Path, case, &self.tally);
         finding.evidence.push(self.wire());
         let has_look_alike = self.copies < 2 * LEAST && self.passed == 0;
-        finding.verdict = evidence::judge(&finding.evidence, self.copies.max(self.tally.affected), has_look_alike);
+        finding.verdict = evidence::judge(
+            &finding.evidence,
+            self.copies.max(self.tally.affected),
+            has_look_alike,
+        );
         let passed = match self.passed {
             0 => "and nothing smaller was tried".to_owned(),
             passed => format!("until the sender cut them to {passed} bytes by itself"),
@@ -72,14 +76,30 @@ impl super::Rule for Rule {
             human(self.tally.saved.quantile(0.5).unwrap_or_default()),
         );
         finding.ruled_out = vec![
-            ruled_out("packet-loss", "losses by chance hit small segments too, and seldom every copy of one"),
-            ruled_out("server-think", "the response had been sent, and was sent again"),
+            ruled_out(
+                "packet-loss",
+                "losses by chance hit small segments too, and seldom every copy of one",
+            ),
+            ruled_out(
+                "server-think",
+                "the response had been sent, and was sent again",
+            ),
         ];
-        finding.overturned_by = "a full-size packet with the DF bit that gets through (ping -M do -s 1472)".to_owned();
+        finding.overturned_by =
+            "a full-size packet with the DF bit that gets through (ping -M do -s 1472)".to_owned();
         finding.fix = vec![
-            fix("path", "let ICMP \"fragmentation needed\" and \"packet too big\" through"),
-            fix("path", "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu"),
-            fix("server", "net.ipv4.tcp_mtu_probing=1, or a lower MTU on the route"),
+            fix(
+                "path",
+                "let ICMP \"fragmentation needed\" and \"packet too big\" through",
+            ),
+            fix(
+                "path",
+                "clamp the MSS where the link is narrow: iptables -t mangle -A FORWARD -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
+            ),
+            fix(
+                "server",
+                "net.ipv4.tcp_mtu_probing=1, or a lower MTU on the route",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

@@ -26,13 +26,12 @@ impl super::Rule for Rule {
         let held = &case.gathered.held_responses;
         // A busy host blurs the times; that acknowledging at once removes the
         // stall is plainer.
-        let is_seen = (held.is_by_acknowledgement() || follows_ack(case) == Some(true))
-            && held.is_delayed();
+        let is_seen =
+            (held.is_by_acknowledgement() || follows_ack(case) == Some(true)) && held.is_delayed();
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
             return Conclusion::Nothing;
         }
-        let mut finding =
-            evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
+        let mut finding = evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
@@ -50,7 +49,8 @@ impl super::Rule for Rule {
 
 /// The same for a case, whose target may be unknown.
 pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
-    case.target.and_then(|target| stall_follows_ack(case.facts, target))
+    case.target
+        .and_then(|target| stall_follows_ack(case.facts, target))
 }
 
 /// What the experiment with prompt acknowledgements says of the stalls within
@@ -63,7 +63,10 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
     }
     let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
     let (control, treated) = (median(&result.control.body), median(&result.treated.body));
-    let baseline = facts.loads.baseline(target).map_or(control, |load| median(&load.body));
+    let baseline = facts
+        .loads
+        .baseline(target)
+        .map_or(control, |load| median(&load.body));
     let shows_stall = control >= LEAST_DROP && control >= baseline * 3 / 4;
     (shows_stall && treated >= control * 3 / 4).then_some(false)
 }
@@ -76,7 +79,9 @@ fn is_retracted(case: &Case<'_>) -> bool {
     if held::is_seen_not_to_hold(case) && follows_ack(case) != Some(true) {
         return true;
     }
-    let Some(target) = case.target else { return false };
+    let Some(target) = case.target else {
+        return false;
+    };
     if stall_follows_ack(case.facts, target) == Some(false) {
         return true;
     }
@@ -86,7 +91,11 @@ fn is_retracted(case: &Case<'_>) -> bool {
 
 /// The experiment in which our side never delays an ACK.
 pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentResult<'_>> {
-    facts.loads.outcomes(target).into_iter().find(|r| r.experiment == Experiment::QuickAck)
+    facts
+        .loads
+        .outcomes(target)
+        .into_iter()
+        .find(|r| r.experiment == Experiment::QuickAck)
 }
 
 /// Whether acknowledging at once took most of the time between a response's
@@ -121,7 +130,11 @@ fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
         median(body)
     );
     // Two pieces with a pause between them: it fits, and fits a server that pauses.
-    Some(Evidence::circumstance(EvidenceKind::OwnSocket, text).count(body.count()).median(body))
+    Some(
+        Evidence::circumstance(EvidenceKind::OwnSocket, text)
+            .count(body.count())
+            .median(body),
+    )
 }
 
 fn intervention(result: &ExperimentResult<'_>) -> Evidence {
@@ -162,8 +175,14 @@ fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {
 }
 
 fn configuration(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
-    let line = case.facts.setting(target, "tcp_nodelay").filter(|line| line.value == "off")?;
-    let place = line.set_at.as_ref().map(|at| format!("{}:{}", at.file, at.line));
+    let line = case
+        .facts
+        .setting(target, "tcp_nodelay")
+        .filter(|line| line.value == "off")?;
+    let place = line
+        .set_at
+        .as_ref()
+        .map(|at| format!("{}:{}", at.file, at.line));
     let text = format!(
         "{} has `tcp_nodelay off` for this server and location ({})",
         line.program, line.scope
@@ -172,14 +191,22 @@ fn configuration(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
 }
 
 fn counter(case: &Case<'_>) -> Option<Evidence> {
-    let count = case.facts.counter("TcpExt:DelayedACKs").filter(|&count| count > 0)?;
+    let count = case
+        .facts
+        .counter("TcpExt:DelayedACKs")
+        .filter(|&count| count > 0)?;
     let text = format!("this kernel sent {count} delayed ACKs meanwhile (harmless ones included)");
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
 fn summary(finding: &Finding, held: &Held, case: &Case<'_>) -> String {
     let typical = median(&held.tally.saved);
-    let whole = case.ledger.latency.quantile(0.5).map(human).unwrap_or_default();
+    let whole = case
+        .ledger
+        .latency
+        .quantile(0.5)
+        .map(human)
+        .unwrap_or_default();
     format!(
         "The server writes its response in small parts. Nagle's algorithm holds each until the \
          one before is acknowledged, and the client's kernel delays that acknowledgement, \
@@ -204,8 +231,14 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
                 held.eager
             ),
         ));
-        list.push(ruled_out("packet-loss", "no segment had to be sent again in these stalls"));
-        list.push(ruled_out("receive-window", "the client's window had room for the second part"));
+        list.push(ruled_out(
+            "packet-loss",
+            "no segment had to be sent again in these stalls",
+        ));
+        list.push(ruled_out(
+            "receive-window",
+            "the client's window had room for the second part",
+        ));
     }
     if follows_ack(case) == Some(true) && !case.has_packets {
         list.push(ruled_out(
@@ -218,7 +251,9 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
 
 fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
     let mut list = Vec::new();
-    let line = case.target.and_then(|target| case.facts.setting(target, "tcp_nodelay"));
+    let line = case
+        .target
+        .and_then(|target| case.facts.setting(target, "tcp_nodelay"));
     match line.filter(|line| line.value == "off") {
         Some(line) => {
             let place = match &line.set_at {

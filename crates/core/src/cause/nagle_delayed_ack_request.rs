@@ -17,8 +17,12 @@ impl super::Rule for Rule {
         if !is_seen || !evidence::is_material(case, &held.tally) {
             return Conclusion::Nothing;
         }
-        let mut finding =
-            evidence::finding("nagle-delayed-ack-request", Owner::Client, case, &held.tally);
+        let mut finding = evidence::finding(
+            "nagle-delayed-ack-request",
+            Owner::Client,
+            case,
+            &held.tally,
+        );
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence.push(held.wire("client", "server"));
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
@@ -34,7 +38,9 @@ impl super::Rule for Rule {
             format!(
                 "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
                  {} before",
-                held.released(), held.late, held.eager
+                held.released(),
+                held.late,
+                held.eager
             ),
         ));
         finding.overturned_by = "a small segment of this client leaving while an earlier small \

@@ -33,7 +33,9 @@ impl super::Rule for Rule {
 /// On a path without distance an ACK comes back at once: what leaves with it
 /// may as well have been written just then.
 fn has_round_trip(case: &Case<'_>) -> bool {
-    case.ledger.round_trip.is_some_and(|trip| trip >= nagle_delayed_ack::LEAST_DROP)
+    case.ledger
+        .round_trip
+        .is_some_and(|trip| trip >= nagle_delayed_ack::LEAST_DROP)
 }
 
 fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
@@ -63,7 +65,10 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
     );
     finding.ruled_out.push(ruled_out(
         "nagle-delayed-ack",
-        format!("the acknowledgements came at once; {} were delayed", held.delayed),
+        format!(
+            "the acknowledgements came at once; {} were delayed",
+            held.delayed
+        ),
     ));
     finding.overturned_by = format!(
         "a small segment of the {sender} leaving while an earlier small one is unacknowledged"

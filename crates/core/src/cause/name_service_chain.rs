@@ -42,7 +42,9 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("name-service-chain", Owner::Client, case);
+        let mut finding = self
+            .delays
+            .finding("name-service-chain", Owner::Client, case);
         finding.affected.of = self.lookups;
         let is_llmnr = self.llmnr * 2 > self.delays.count();
         let how = if is_llmnr { "LLMNR" } else { "multicast DNS" };
@@ -69,12 +71,24 @@ impl Rule {
             "a lookup that takes as long with only `files dns` in /etc/nsswitch.conf".to_owned();
         finding.fix = match is_llmnr {
             true => vec![
-                fix("client", "`LLMNR=no` in /etc/systemd/resolved.conf (Windows: the policy that turns off multicast name resolution)"),
-                fix("client", "ask for the full name, with its domain: only single labels go to the link"),
+                fix(
+                    "client",
+                    "`LLMNR=no` in /etc/systemd/resolved.conf (Windows: the policy that turns off multicast name resolution)",
+                ),
+                fix(
+                    "client",
+                    "ask for the full name, with its domain: only single labels go to the link",
+                ),
             ],
             false => vec![
-                fix("client", "`hosts: files dns` in /etc/nsswitch.conf, or `mdns4_minimal [NOTFOUND=return]`, which asks the link for .local only"),
-                fix("client", "no names below .local for hosts that the resolver knows"),
+                fix(
+                    "client",
+                    "`hosts: files dns` in /etc/nsswitch.conf, or `mdns4_minimal [NOTFOUND=return]`, which asks the link for .local only",
+                ),
+                fix(
+                    "client",
+                    "no names below .local for hosts that the resolver knows",
+                ),
             ],
         };
         finding

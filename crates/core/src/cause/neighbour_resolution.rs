@@ -44,7 +44,9 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("neighbour-resolution", Owner::Path, case);
+        let mut finding = self
+            .delays
+            .finding("neighbour-resolution", Owner::Path, case);
         let text = format!(
             "{} connections began at the moment when a search for the next hop's hardware address \
              ended that took {} (median); {} of the searches had to be repeated",
@@ -68,8 +70,14 @@ impl Rule {
             "connections that begin as late although `ip neigh` lists the next hop as REACHABLE"
                 .to_owned();
         finding.fix = vec![
-            fix("path", "find what loses broadcasts on the link: switch ports, storm control, a sleeping host"),
-            fix("client", "larger tables if they overflow (net.ipv4.neigh.default.gc_thresh1, 2, 3); a permanent entry (`ip neigh replace`)"),
+            fix(
+                "path",
+                "find what loses broadcasts on the link: switch ports, storm control, a sleeping host",
+            ),
+            fix(
+                "client",
+                "larger tables if they overflow (net.ipv4.neigh.default.gc_thresh1, 2, 3); a permanent entry (`ip neigh replace`)",
+            ),
         ];
         finding
     }
@@ -86,7 +94,10 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent) -> Finding {
         human(host.took),
         host.target
     );
-    finding.affected = Affected { exchanges: 1, of: 1 };
+    finding.affected = Affected {
+        exchanges: 1,
+        of: 1,
+    };
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(host.requests.into())
@@ -98,11 +109,20 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent) -> Finding {
          apart, and tells the program that the host is unreachable; no packet is ever sent.",
         host.asker, host.target,
     );
-    finding.ruled_out = vec![ruled_out("firewall-drop", "no SYN was sent that could be dropped")];
+    finding.ruled_out = vec![ruled_out(
+        "firewall-drop",
+        "no SYN was sent that could be dropped",
+    )];
     finding.overturned_by = format!("`ip neigh show {}` with a hardware address", host.target);
     finding.fix = vec![
-        fix("server", "check that the host is up, on this link, and has this address"),
-        fix("client", "check address, netmask and route: does the target really stand on this link?"),
+        fix(
+            "server",
+            "check that the host is up, on this link, and has this address",
+        ),
+        fix(
+            "client",
+            "check address, netmask and route: does the target really stand on this link?",
+        ),
     ];
     finding
 }

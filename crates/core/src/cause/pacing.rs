@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Kind, Limited, Messages, beyond_slow_start, bits, found, message, name, share};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Kind, Limited, Messages, beyond_slow_start, bits, found, message, name, share,
+};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -39,12 +41,25 @@ impl Kind for Paced {
             message(sender),
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("bandwidth-limit", "nothing queued: the time on the way did not grow"));
-        finding.ruled_out.push(ruled_out("rate-limit", "it stopped behind full segments, not at the ends of writes"));
-        finding.overturned_by = format!("`ss -ti` at the {from} showing a pacing_rate far above {rate}");
+        finding.ruled_out.push(ruled_out(
+            "bandwidth-limit",
+            "nothing queued: the time on the way did not grow",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "rate-limit",
+            "it stopped behind full segments, not at the ends of writes",
+        ));
+        finding.overturned_by =
+            format!("`ss -ti` at the {from} showing a pacing_rate far above {rate}");
         finding.fix = vec![
-            fix(from, "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and raise it"),
-            fix(from, "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low"),
+            fix(
+                from,
+                "look for SO_MAX_PACING_RATE (systemd, HAProxy, nginx modules, video servers) and raise it",
+            ),
+            fix(
+                from,
+                "tc qdisc show: fq's maxrate; BBR: see what made its bandwidth estimate low",
+            ),
         ];
         finding
     }

@@ -22,13 +22,23 @@ impl super::Rule for Rule {
 fn told(mut finding: Finding) -> Finding {
     finding.summary += " on the packets' way through its network stack to TCP, where filters are \
                         asked about each of them.";
-    finding.overturned_by = "few rules in `nft list ruleset` and `iptables-save`, and no program at \
+    finding.overturned_by =
+        "few rules in `nft list ruleset` and `iptables-save`, and no program at \
                              the device (`tc filter show`, `bpftool net`)"
-        .to_owned();
+            .to_owned();
     finding.fix = vec![
-        fix("server", "sets and maps instead of one rule for each address (nft: `ip saddr @blocked drop`)"),
-        fix("server", "accept what is established first: `ct state established accept` above the list"),
-        fix("server", "take rules that nobody needs away; filter what is many at the device (XDP)"),
+        fix(
+            "server",
+            "sets and maps instead of one rule for each address (nft: `ip saddr @blocked drop`)",
+        ),
+        fix(
+            "server",
+            "accept what is established first: `ct state established accept` above the list",
+        ),
+        fix(
+            "server",
+            "take rules that nobody needs away; filter what is many at the device (XDP)",
+        ),
     ];
     finding
 }

@@ -36,9 +36,18 @@ impl super::Rule for Rule {
         finding.overturned_by =
             "a capture at the other end that shows every one of these segments arriving".to_owned();
         finding.fix = vec![
-            fix("path", "find the hop that loses: a policer, a full queue, a bad link or duplex"),
-            fix("path", "shape below the policer's rate, or raise the allowance"),
-            fix("server", "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)"),
+            fix(
+                "path",
+                "find the hop that loses: a policer, a full queue, a bad link or duplex",
+            ),
+            fix(
+                "path",
+                "shape below the policer's rate, or raise the allowance",
+            ),
+            fix(
+                "server",
+                "pace large responses (fq), keep RACK-TLP on (net.ipv4.tcp_recovery=1)",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

@@ -19,8 +19,8 @@ impl super::Rule for Rule {
         let trips = &case.gathered.trips;
         // The way to the server is charged too, but only what came back late,
         // by the server's clock, shows that it was the way.
-        let is_seen = trips.tally.affected >= evidence::REPEATS
-            && trips.is_material(case, &trips.tally);
+        let is_seen =
+            trips.tally.affected >= evidence::REPEATS && trips.is_material(case, &trips.tally);
         let is_other = trips.is_queue(case.ledger.count)
             || trips.step().is_some()
             || grown_handshakes(case).is_some();
@@ -40,10 +40,10 @@ impl super::Rule for Rule {
                 median(&trips.tally.saved),
             ),
             false => format!(
-            "{} answers came {} (median) later than the least round trip of {least}, after their \
+                "{} answers came {} (median) later than the least round trip of {least}, after their \
              sender's clock says it had sent them; the others did not",
-            trips.tally.affected,
-            median(&trips.tally.saved),
+                trips.tally.affected,
+                median(&trips.tally.saved),
             ),
         };
         finding.evidence.push(
@@ -59,13 +59,22 @@ impl super::Rule for Rule {
             median(&tally.saved),
         );
         finding.ruled_out = vec![
-            ruled_out("path-queueing", "one delay does not tell the next, and most packets are as quick as the least"),
-            ruled_out("server-think", "the server's clock had gone on less than ours: its answers were on the way"),
+            ruled_out(
+                "path-queueing",
+                "one delay does not tell the next, and most packets are as quick as the least",
+            ),
+            ruled_out(
+                "server-think",
+                "the server's clock had gone on less than ours: its answers were on the way",
+            ),
         ];
         finding.overturned_by =
             "a capture at the server that shows these answers leaving late".to_owned();
         finding.fix = vec![
-            fix("path", "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path"),
+            fix(
+                "path",
+                "find the hop that adds it (mtr, probes at rest): a wireless link, a busy virtual switch, a router's slow path",
+            ),
             fix("client", "time-outs and hedged requests that bear it"),
         ];
         Conclusion::Finding(Box::new(finding))

@@ -76,7 +76,12 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding = evidence::finding("path-member-fault", Owner::Path, case, tally);
-        let ports: Vec<String> = sorted.bad.iter().map(|e| e.port.to_string()).take(12).collect();
+        let ports: Vec<String> = sorted
+            .bad
+            .iter()
+            .map(|e| e.port.to_string())
+            .take(12)
+            .collect();
         let text = format!(
             "{} connections lost segments in {} of their exchanges, {} connections with {} \
              exchanges lost nothing; client ports of the former: {}",
@@ -106,8 +111,14 @@ impl super::Rule for Rule {
             "the same client ports losing nothing, or others losing, when the load is repeated"
                 .to_owned();
         finding.fix = vec![
-            fix("path", "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; drain it"),
-            fix("client", "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)"),
+            fix(
+                "path",
+                "find the bad member of the bundle (LAG, ECMP): probe with the client ports named; drain it",
+            ),
+            fix(
+                "client",
+                "connect again from another port where a connection loses often (Linux rehashes on timeouts over IPv6; net.ipv6.tcp_plb)",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

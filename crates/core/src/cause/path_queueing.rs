@@ -22,8 +22,8 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
         let probed = loaded_probes(case);
-        let is_seen = trips.is_material(case, &trips.tally)
-            && evidence::is_repeated(case, &trips.tally);
+        let is_seen =
+            trips.is_material(case, &trips.tally) && evidence::is_repeated(case, &trips.tally);
         if !is_seen && probed.is_none() {
             return Conclusion::Nothing;
         }
@@ -48,7 +48,12 @@ impl super::Rule for Rule {
 fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     let trips = &case.gathered.trips;
     // A handshake is a round trip too, and the first.
-    let least = trips.least.into_iter().chain(case.ledger.round_trip).min().unwrap_or_default();
+    let least = trips
+        .least
+        .into_iter()
+        .chain(case.ledger.round_trip)
+        .min()
+        .unwrap_or_default();
     let queued = trips.queued();
     let mut finding = evidence::finding("path-queueing", Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
@@ -86,7 +91,10 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     finding.overturned_by =
         "round trips to other hosts behind the same path staying short meanwhile".to_owned();
     finding.fix = vec![
-        fix("path", "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate"),
+        fix(
+            "path",
+            "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate",
+        ),
         fix("server", "pace what it sends (fq, BBR)"),
     ];
     finding
@@ -97,14 +105,15 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
 pub(crate) fn grown_handshakes(case: &Case<'_>) -> Option<(Duration, Duration)> {
     let target = case.target.unwrap_or(TargetId::Subject);
     let median_of = |method, is_loaded| {
-        case.facts.probes_of(target, method, is_loaded)?.rtt.quantile(0.5)
+        case.facts
+            .probes_of(target, method, is_loaded)?
+            .rtt
+            .quantile(0.5)
     };
     [ProbeMethod::TcpSyn, ProbeMethod::TcpConnect]
         .into_iter()
         .find_map(|method| Some((median_of(method, false)?, median_of(method, true)?)))
-        .filter(|&(idle, loaded)| {
-            loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR
-        })
+        .filter(|&(idle, loaded)| loaded.saturating_sub(idle) >= NOTABLE && loaded >= idle * FACTOR)
 }
 
 fn loaded_probes(case: &Case<'_>) -> Option<Evidence> {

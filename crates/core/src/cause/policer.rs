@@ -90,7 +90,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let sides = [(&self.server, "server"), (&self.client, "client")];
-        let mut kept = sides.into_iter().filter_map(|(account, from)| Some((account.allowance()?, from)));
+        let mut kept = sides
+            .into_iter()
+            .filter_map(|(account, from)| Some((account.allowance()?, from)));
         let Some((allowance, from)) = kept.next() else {
             return Conclusion::Nothing;
         };
@@ -144,15 +146,25 @@ impl Account {
         let mut rates = self.rates();
         rates.sort_by(f64::total_cmp);
         let rate = rates.get(rates.len() / 2).copied()?;
-        let at_rate = rates.iter().filter(|other| (*other / rate - 1.0).abs() <= OFF).count();
+        let at_rate = rates
+            .iter()
+            .filter(|other| (*other / rate - 1.0).abs() <= OFF)
+            .count();
         let sum = |of: fn(&(u64, u64)) -> u64| self.slots.values().map(of).sum::<u64>() as f64;
         let (passed, lost) = (sum(|slot| slot.0), sum(|slot| slot.1));
         let lost = lost / (passed + lost).max(1.0);
-        let is_kept = rates.len() >= LEAST_WINDOWS && at_rate as f64 >= rates.len() as f64 * AT_RATE;
+        let is_kept =
+            rates.len() >= LEAST_WINDOWS && at_rate as f64 >= rates.len() as f64 * AT_RATE;
         let is_unspaced = self.at_once as f64 >= self.timed as f64 * AT_ONCE;
         let is_unqueued = self.queued * 2 < self.messages;
-        let is_policed = is_kept && is_unspaced && is_unqueued && lost >= LEAST_LOST && rate <= FASTEST;
-        is_policed.then_some(Allowance { rate, windows: rates.len(), at_rate, lost })
+        let is_policed =
+            is_kept && is_unspaced && is_unqueued && lost >= LEAST_LOST && rate <= FASTEST;
+        is_policed.then_some(Allowance {
+            rate,
+            windows: rates.len(),
+            at_rate,
+            lost,
+        })
     }
 
     /// What got through from one loss to another, in bytes a second.
@@ -163,8 +175,9 @@ impl Account {
         let mut open: Option<(i64, u64)> = None;
         let mut last: Option<(PointId, i64)> = None;
         for (&(point, number), &(passed, lost)) in &self.slots {
-            let is_broken =
-                |(at, before): (PointId, i64)| at != point || DropSlot::span(number - before) > silence;
+            let is_broken = |(at, before): (PointId, i64)| {
+                at != point || DropSlot::span(number - before) > silence
+            };
             if last.is_some_and(is_broken) {
                 open = None;
             }
@@ -198,7 +211,10 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
         percent(allowance.lost),
     );
     let count = u64::try_from(allowance.at_rate).unwrap_or(u64::MAX);
-    finding.evidence.insert(0, Evidence::mechanism(EvidenceKind::Wire, text).count(count));
+    finding.evidence.insert(
+        0,
+        Evidence::mechanism(EvidenceKind::Wire, text).count(count),
+    );
     finding.summary = format!(
         "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until an \
          allowance is used up, then segments are lost in runs. {} of the exchanges had to wait for \
@@ -218,9 +234,20 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
          at rest"
     );
     finding.fix = vec![
-        fix("path", "raise the policer's rate or burst, or have it shape (queue) instead of drop"),
-        fix(from, format!("stay below it: pace or shape to less than {rate} (tc fq maxrate, SO_MAX_PACING_RATE)")),
-        fix("path", "find it: `tc -s filter show`, `police` drops; a cloud's allowance counters (`ethtool -S`)"),
+        fix(
+            "path",
+            "raise the policer's rate or burst, or have it shape (queue) instead of drop",
+        ),
+        fix(
+            from,
+            format!(
+                "stay below it: pace or shape to less than {rate} (tc fq maxrate, SO_MAX_PACING_RATE)"
+            ),
+        ),
+        fix(
+            "path",
+            "find it: `tc -s filter show`, `police` drops; a cloud's allowance counters (`ethtool -S`)",
+        ),
     ];
     finding
 }

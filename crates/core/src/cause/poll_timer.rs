@@ -47,7 +47,9 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
         "the waits spread from nothing to one period: {low}, {middle} and {high} at 10, 50 and \
          90 %"
     );
-    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
         "The server is not woken by a request: it looks for requests every {}, and each waits \
@@ -63,8 +65,14 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
     finding.overturned_by =
         "answers between the ticks, or requests that come on the same grid".to_owned();
     finding.fix = vec![
-        fix("server", "wait for the socket (epoll, select, a blocking read) instead of sleeping"),
-        fix("server", "a shorter period: it costs half of itself on average and all of it at worst"),
+        fix(
+            "server",
+            "wait for the socket (epoll, select, a blocking read) instead of sleeping",
+        ),
+        fix(
+            "server",
+            "a shorter period: it costs half of itself on average and all of it at worst",
+        ),
     ];
     finding
 }

@@ -188,21 +188,23 @@ impl Client {
     }
 }
 
-fn finding(
-    case: &Case<'_>,
-    addr: IpAddr,
-    client: &Client,
-    (full, made): (u64, u64),
-) -> Finding {
+fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Finding {
     let mut finding = evidence::bare_finding("port-exhaustion", Owner::Client, case);
     let (first, last) = (client.ports.first(), client.ports.last());
-    let range = format!("{}–{}", first.copied().unwrap_or(0), last.copied().unwrap_or(0));
+    let range = format!(
+        "{}–{}",
+        first.copied().unwrap_or(0),
+        last.copied().unwrap_or(0)
+    );
     let text = format!(
         "{addr} made {made} connections from {} ports only ({range}); {full} times all of them were \
          in use at once",
         client.ports.len()
     );
-    finding.affected = Affected { exchanges: full, of: made };
+    finding.affected = Affected {
+        exchanges: full,
+        of: made,
+    };
     finding.evidence.push(
         Evidence::mechanism(EvidenceKind::Wire, text)
             .count(full)
@@ -221,7 +223,10 @@ fn finding(
             .to_owned();
     finding.fix = vec![
         fix("client", "keep connections alive and pool them"),
-        fix("client", "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound"),
+        fix(
+            "client",
+            "`sysctl net.ipv4.ip_local_port_range=\"10000 65000\"`; more source addresses; IP_BIND_ADDRESS_NO_PORT where a source address is bound",
+        ),
     ];
     finding
 }

@@ -91,8 +91,14 @@ fn advice(is_upload: bool) -> Vec<Fix> {
             "proxy_request_buffering off (nginx), for uploads whose upstream can read as they come",
         )],
         false => vec![
-            fix("proxy", "proxy_buffering off, or `X-Accel-Buffering: no` from the upstream (nginx)"),
-            fix("proxy", "no gzip for streamed types (gzip_types), or a compressor that flushes"),
+            fix(
+                "proxy",
+                "proxy_buffering off, or `X-Accel-Buffering: no` from the upstream (nginx)",
+            ),
+            fix(
+                "proxy",
+                "no gzip for streamed types (gzip_types), or a compressor that flushes",
+            ),
         ],
     }
 }

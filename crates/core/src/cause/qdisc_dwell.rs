@@ -49,7 +49,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let watched = served::finding("qdisc-dwell", case, |place| place == Place::Qdisc);
-        watched.map_or_else(|| self.lagging(case), |(finding, _)| Conclusion::Finding(Box::new(told(finding))))
+        watched.map_or_else(
+            || self.lagging(case),
+            |(finding, _)| Conclusion::Finding(Box::new(told(finding))),
+        )
     }
 }
 
@@ -96,8 +99,14 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out = vec![
-            ruled_out("server-think", "the responses were made, and stamped, before that time"),
-            ruled_out("path-queueing", "the packets were seen as they left the host"),
+            ruled_out(
+                "server-think",
+                "the responses were made, and stamped, before that time",
+            ),
+            ruled_out(
+                "path-queueing",
+                "the packets were seen as they left the host",
+            ),
         ];
         finding.overturned_by = OVERTURNED_BY.to_owned();
         finding.fix = changes();
@@ -109,8 +118,17 @@ const OVERTURNED_BY: &str = "`tc -s qdisc` on the server without a backlog while
 
 fn changes() -> Vec<Fix> {
     vec![
-        fix("server", "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)"),
-        fix("server", "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over"),
-        fix("server", "pace the bulk below the device's or the shaper's rate (fq, BBR)"),
+        fix(
+            "server",
+            "fq_codel or CAKE as the device's queue: small responses pass the bulk (tc qdisc replace dev eth0 root fq_codel)",
+        ),
+        fix(
+            "server",
+            "less in one queue: a class for the bulk, byte queue limits, no netem or tbf left over",
+        ),
+        fix(
+            "server",
+            "pace the bulk below the device's or the shaper's rate (fq, BBR)",
+        ),
     ]
 }

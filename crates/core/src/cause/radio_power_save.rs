@@ -110,8 +110,12 @@ impl super::Rule for Rule {
             human(waking),
         );
         let no_server = match self.is_stamped() {
-            true => "the requests had not come yet: the client's clock says that they were on the way",
-            false => "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers",
+            true => {
+                "the requests had not come yet: the client's clock says that they were on the way"
+            }
+            false => {
+                "handshakes are late too, which the kernel answers; and its delayed ACK, due after 40 ms, did not come before the answers"
+            }
         };
         finding.ruled_out = vec![
             ruled_out("server-think", no_server),
@@ -120,8 +124,14 @@ impl super::Rule for Rule {
         finding.overturned_by =
             "a capture at the server that shows these requests arriving in time".to_owned();
         finding.fix = vec![
-            fix("client", "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio awake"),
-            fix("client", "send what belongs together at once, or a packet every 100 ms while a request is likely"),
+            fix(
+                "client",
+                "iw dev wlan0 set power_save off; on a phone's network nothing but keeping the radio awake",
+            ),
+            fix(
+                "client",
+                "send what belongs together at once, or a packet every 100 ms while a request is likely",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

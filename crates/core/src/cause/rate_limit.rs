@@ -55,8 +55,13 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
             .count(even as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    let text = format!("a request that met no other was answered in {}", human(gate.quickest));
-    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+    let text = format!(
+        "a request that met no other was answered in {}",
+        human(gate.quickest)
+    );
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
         "The server answers one request every {}, {:.3} a second, whatever it is asked: the \
@@ -78,8 +83,14 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding.overturned_by =
         "the server's configuration without a limit, or quick answers between the turns".to_owned();
     finding.fix = vec![
-        fix("server", "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)"),
-        fix("client", "ask no faster than the limit: what is above it only waits"),
+        fix(
+            "server",
+            "raise the limit, or let bursts pass at once: `limit_req … burst=N nodelay` (nginx)",
+        ),
+        fix(
+            "client",
+            "ask no faster than the limit: what is above it only waits",
+        ),
     ];
     finding
 }

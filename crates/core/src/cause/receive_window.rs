@@ -7,9 +7,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
+};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -60,9 +62,18 @@ impl Kind for SmallWindow {
         finding.overturned_by =
             format!("a segment of the {from} beyond the window that the {to} advertised");
         finding.fix = vec![
-            fix(to, "do not set SO_RCVBUF: it ends the kernel's own tuning of the window"),
-            fix(to, "raise net.ipv4.tcp_rmem's third value to rate times round trip"),
-            fix("path", "look for a middlebox that takes the window scale option out of SYNs"),
+            fix(
+                to,
+                "do not set SO_RCVBUF: it ends the kernel's own tuning of the window",
+            ),
+            fix(
+                to,
+                "raise net.ipv4.tcp_rmem's third value to rate times round trip",
+            ),
+            fix(
+                "path",
+                "look for a middlebox that takes the window scale option out of SYNs",
+            ),
         ];
         finding
     }

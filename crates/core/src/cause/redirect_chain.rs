@@ -44,8 +44,8 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let chains = chains(case);
-        let is_repeated = chains.count >= evidence::REPEATS
-            || chains.redirects.affected * 2 >= case.ledger.count;
+        let is_repeated =
+            chains.count >= evidence::REPEATS || chains.redirects.affected * 2 >= case.ledger.count;
         let is_material = evidence::betters(&chains.whole, &chains.direct);
         if chains.count == 0 || !is_repeated || !is_material {
             return Conclusion::Nothing;
@@ -61,7 +61,10 @@ fn chains(case: &Case<'_>) -> Chains {
     }
     let mut asked: BTreeMap<(IpAddr, u64), Vec<usize>> = BTreeMap::new();
     for (index, moment) in moments.iter().enumerate() {
-        asked.entry((moment.client.addr, moment.target)).or_default().push(index);
+        asked
+            .entry((moment.client.addr, moment.target))
+            .or_default()
+            .push(index);
     }
     let mut followed: BTreeSet<usize> = BTreeSet::new();
     let mut chains = Chains::default();
@@ -70,8 +73,9 @@ fn chains(case: &Case<'_>) -> Chains {
             continue;
         }
         let mut chain = vec![*first];
-        while let Some(next) =
-            chain.last().and_then(|last| follower(moments, &asked, &followed, last))
+        while let Some(next) = chain
+            .last()
+            .and_then(|last| follower(moments, &asked, &followed, last))
         {
             followed.insert(next);
             chain.extend(moments.get(next));
@@ -111,16 +115,18 @@ impl Chains {
         self.whole.record(last.end.since(first.begin));
         self.direct.record(last.latency());
         for pair in chain.windows(2) {
-            let (Some(redirect), Some(next)) = (pair.first(), pair.get(1)) else { continue };
+            let (Some(redirect), Some(next)) = (pair.first(), pair.get(1)) else {
+                continue;
+            };
             self.turns.record(next.begin.since(redirect.begin));
-            self.redirects.add_moment(redirect, redirect.latency(), weight);
+            self.redirects
+                .add_moment(redirect, redirect.latency(), weight);
         }
     }
 }
 
 fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
-    let mut finding =
-        evidence::finding("redirect-chain", Owner::Server, case, &chains.redirects);
+    let mut finding = evidence::finding("redirect-chain", Owner::Server, case, &chains.redirects);
     let sum = u64::try_from(chains.turns.sum_ns()).unwrap_or(u64::MAX);
     let cost = (sum as f64 * case.rhythm.weight).round() as u64;
     (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
@@ -157,8 +163,14 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     finding.overturned_by =
         "redirects on the way that clients must not skip: a login, a consent".to_owned();
     finding.fix = vec![
-        fix("server", "redirect once, to the last place: `return 301 https://…/final/` (nginx)"),
-        fix("server and clients", "link to the last place, so that nothing redirects"),
+        fix(
+            "server",
+            "redirect once, to the last place: `return 301 https://…/final/` (nginx)",
+        ),
+        fix(
+            "server and clients",
+            "link to the last place, so that nothing redirects",
+        ),
         fix("server", "HSTS with preload where http leads to https"),
     ];
     finding

@@ -45,15 +45,24 @@ impl super::Rule for Rule {
             seen.tally.affected,
         );
         finding.ruled_out = vec![
-            ruled_out("packet-loss", "what filled the holes carries older numbers than what came before it: it had been sent first"),
+            ruled_out(
+                "packet-loss",
+                "what filled the holes carries older numbers than what came before it: it had been sent first",
+            ),
             ruled_out("fast-retransmit", "repetitions carry newer numbers"),
         ];
         finding.overturned_by =
             "a capture at the sender that shows these segments leaving in the order they arrived"
                 .to_owned();
         finding.fix = vec![
-            fix("path", "spread load over links by flow, not by packet; look for parallel links of unequal length"),
-            fix("sender", "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost"),
+            fix(
+                "path",
+                "spread load over links by flow, not by packet; look for parallel links of unequal length",
+            ),
+            fix(
+                "sender",
+                "keep RACK on (net.ipv4.tcp_recovery=1): it waits a quarter of a round trip before it takes a segment for lost",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

@@ -11,7 +11,10 @@ const TOLD: Told = Told {
     until: "for a timer",
     fix: &[
         ("path", "find where the segments are lost"),
-        ("sender", "tail-loss probes on (net.ipv4.tcp_early_retrans=3); in a data centre a lower rto_min on the route"),
+        (
+            "sender",
+            "tail-loss probes on (net.ipv4.tcp_early_retrans=3); in a data centre a lower rto_min on the route",
+        ),
     ],
 };
 

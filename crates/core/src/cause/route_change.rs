@@ -45,14 +45,26 @@ impl super::Rule for Rule {
              on one side of that and {after} on the other{hops}."
         );
         finding.ruled_out = vec![
-            ruled_out("path-queueing", "a queue wavers with the load; these round trips keep to two levels"),
-            ruled_out("server-think", "the server's clock says that its answers were on the way"),
+            ruled_out(
+                "path-queueing",
+                "a queue wavers with the load; these round trips keep to two levels",
+            ),
+            ruled_out(
+                "server-think",
+                "the server's clock says that its answers were on the way",
+            ),
         ];
         finding.overturned_by =
             "traceroutes from before and after that show the same hops and delays".to_owned();
         finding.fix = vec![
-            fix("path", "compare traceroutes (mtr -T) of both times and ask whose link or peering went down"),
-            fix("client", "measure with the longer route in mind: fewer round trips, a nearer server"),
+            fix(
+                "path",
+                "compare traceroutes (mtr -T) of both times and ask whose link or peering went down",
+            ),
+            fix(
+                "client",
+                "measure with the longer route in mind: fewer round trips, a nearer server",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

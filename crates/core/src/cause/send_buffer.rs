@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
+};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -44,17 +46,30 @@ impl Kind for FullBuffer {
             trip(worst),
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("receive-window", "the window had room for more at each stop"));
+        finding.ruled_out.push(ruled_out(
+            "receive-window",
+            "the window had room for more at each stop",
+        ));
         finding.ruled_out.push(ruled_out(
             "slow-start",
             "what was in flight did not double, and the stops came at the ends of writes",
         ));
-        finding.overturned_by =
-            format!("`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight");
+        finding.overturned_by = format!(
+            "`ss -tmi` at the {from} showing a send buffer (tb) far above what is in flight"
+        );
         finding.fix = vec![
-            fix(from, "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): it ends the kernel's own tuning"),
-            fix(from, "raise net.ipv4.tcp_wmem's third value to twice rate times round trip"),
-            fix(from, "write larger pieces, or do not wait for one to be sent before the next"),
+            fix(
+                from,
+                "do not set SO_SNDBUF (nginx: `listen … sndbuf=`): it ends the kernel's own tuning",
+            ),
+            fix(
+                from,
+                "raise net.ipv4.tcp_wmem's third value to twice rate times round trip",
+            ),
+            fix(
+                from,
+                "write larger pieces, or do not wait for one to be sent before the next",
+            ),
         ];
         finding
     }

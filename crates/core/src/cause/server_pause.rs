@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{Held, may_be_released};
 use super::served;
-use super::thinking::waited;
 use super::tally::{Cost, Tally};
+use super::thinking::waited;
 use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -26,17 +26,22 @@ pub(crate) struct Rule {
 }
 
 impl super::Rule for Rule {
-    const CONCERNS: Features = Features::wait(WaitKind::ServerPause)
-        .or(Features::wait(WaitKind::ResponseHeld));
+    const CONCERNS: Features =
+        Features::wait(WaitKind::ServerPause).or(Features::wait(WaitKind::ResponseHeld));
 
     fn observe(&mut self, exchange: &Exchange) {
-        let all = waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
+        let all =
+            waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
         // Nothing followed what the server closed the connection after.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
-        let held = exchange.holds.iter().filter(|h| h.sender == Side::Server && may_be_released(h));
+        let held = exchange
+            .holds
+            .iter()
+            .filter(|h| h.sender == Side::Server && may_be_released(h));
         let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
         if paused >= NOTABLE {
-            self.pauses.add(exchange, Cost::exactly(paused), Duration::ZERO);
+            self.pauses
+                .add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
         if all >= NOTABLE {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
@@ -72,11 +77,19 @@ impl Rule {
             tally.affected,
             median(&tally.saved)
         );
-        let kind = if case.has_packets { EvidenceKind::Wire } else { EvidenceKind::OwnSocket };
-        finding
-            .evidence
-            .push(Evidence::mechanism(kind, text).count(tally.affected).median(&tally.saved));
-        let tried = case.target.and_then(|t| nagle_delayed_ack::quick_ack(case.facts, t));
+        let kind = if case.has_packets {
+            EvidenceKind::Wire
+        } else {
+            EvidenceKind::OwnSocket
+        };
+        finding.evidence.push(
+            Evidence::mechanism(kind, text)
+                .count(tally.affected)
+                .median(&tally.saved),
+        );
+        let tried = case
+            .target
+            .and_then(|t| nagle_delayed_ack::quick_ack(case.facts, t));
         let tried = tried.filter(|_| nagle_delayed_ack::follows_ack(case) == Some(false));
         if let Some(result) = &tried {
             let text = format!(
@@ -85,7 +98,9 @@ impl Rule {
                 median(&result.treated.body),
                 median(&result.control.body)
             );
-            finding.evidence.push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+            finding
+                .evidence
+                .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
         // Without packets or the experiment a held part looks the same.
         let has_look_alike = !case.has_packets && tried.is_none();
@@ -96,7 +111,10 @@ impl Rule {
             median(&tally.saved),
             percent(finding.share),
         );
-        finding.ruled_out.push(ruled_out("nagle-delayed-ack", why_not_nagle(&case.gathered.held_responses)));
+        finding.ruled_out.push(ruled_out(
+            "nagle-delayed-ack",
+            why_not_nagle(&case.gathered.held_responses),
+        ));
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
@@ -104,8 +122,14 @@ impl Rule {
                                  before the pause"
             .to_owned();
         finding.fix = vec![
-            fix("server", "produce the whole response before the first write, or stream evenly"),
-            fix("server", "find what the handler waits for between its writes"),
+            fix(
+                "server",
+                "produce the whole response before the first write, or stream evenly",
+            ),
+            fix(
+                "server",
+                "find what the handler waits for between its writes",
+            ),
         ];
         finding
     }

@@ -18,7 +18,9 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.gathered.thinking.claim(case) {
-            Some(Claim::Thinks(_)) if served::passed(case).is_some_and(|passed| passed.is_told()) => {
+            Some(Claim::Thinks(_))
+                if served::passed(case).is_some_and(|passed| passed.is_told()) =>
+            {
                 Conclusion::Nothing
             }
             Some(Claim::Thinks(tally)) => Conclusion::Finding(Box::new(finding(case, &tally))),
@@ -33,8 +35,13 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding.exemplars = case.gathered.thinking.tally().exemplars();
     finding.evidence.push(with_the_server(case, tally));
     if let Some(idle) = idle_think(case).filter(|&idle| idle >= NOTABLE) {
-        let text = format!("a single request to the idle server waited {} too", human(idle));
-        finding.evidence.push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+        let text = format!(
+            "a single request to the idle server waited {} too",
+            human(idle)
+        );
+        finding
+            .evidence
+            .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     }
     finding.evidence.extend(served::shown(case));
     let has_look_alike = !case.gathered.thinking.has_floor();
@@ -55,8 +62,14 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     }
     finding.overturned_by = "the server's own log showing that it answered sooner".to_owned();
     finding.fix = vec![
-        fix("server", "profile the handler: its own CPU, locks, database and upstream calls"),
-        fix("server", "more workers if requests queue (compare one request with many at once)"),
+        fix(
+            "server",
+            "profile the handler: its own CPU, locks, database and upstream calls",
+        ),
+        fix(
+            "server",
+            "more workers if requests queue (compare one request with many at once)",
+        ),
     ];
     finding
 }
@@ -69,6 +82,12 @@ pub(super) fn with_the_server(case: &Case<'_>, tally: &Tally) -> Evidence {
         tally.affected,
         median(&tally.saved)
     );
-    let kind = if case.has_packets { EvidenceKind::Wire } else { EvidenceKind::OwnSocket };
-    Evidence::mechanism(kind, text).count(tally.affected).median(&tally.saved)
+    let kind = if case.has_packets {
+        EvidenceKind::Wire
+    } else {
+        EvidenceKind::OwnSocket
+    };
+    Evidence::mechanism(kind, text)
+        .count(tally.affected)
+        .median(&tally.saved)
 }

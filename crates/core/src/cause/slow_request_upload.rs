@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent};
-use super::thinking::waited;
 use super::tally::{Cost, Tally};
+use super::thinking::waited;
 use super::upstream::{Role, claimed};
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
@@ -64,7 +64,10 @@ impl super::Rule for Rule {
         );
         finding.overturned_by =
             "the client's own trace showing that the request was written in one go".to_owned();
-        finding.fix = vec![fix("client", "produce the request before sending its first byte")];
+        finding.fix = vec![fix(
+            "client",
+            "produce the request before sending its first byte",
+        )];
         Conclusion::Finding(Box::new(finding))
     }
 }

@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip,
+};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -49,15 +51,33 @@ impl Kind for Starting {
             worst.stops,
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("receive-window", "the window had room for more at each stop"));
-        finding.ruled_out.push(ruled_out("low-congestion-window", "the window began as usual and grew"));
+        finding.ruled_out.push(ruled_out(
+            "receive-window",
+            "the window had room for more at each stop",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "low-congestion-window",
+            "the window began as usual and grew",
+        ));
         finding.overturned_by =
             format!("`ss -ti` at the {from} showing a congestion window that was not used up");
         finding.fix = vec![
-            fix("client", "keep connections and use them again: their window is open already"),
-            fix(from, format!("send less: compress the {}, or split it", message(sender))),
-            fix(from, "ip route change … initcwnd 30, where the path is known to carry it"),
-            fix("path", "serve from nearer: each round of slow start is a round trip"),
+            fix(
+                "client",
+                "keep connections and use them again: their window is open already",
+            ),
+            fix(
+                from,
+                format!("send less: compress the {}, or split it", message(sender)),
+            ),
+            fix(
+                from,
+                "ip route change … initcwnd 30, where the path is known to carry it",
+            ),
+            fix(
+                "path",
+                "serve from nearer: each round of slow start is a round trip",
+            ),
         ];
         finding
     }

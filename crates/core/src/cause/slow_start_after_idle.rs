@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, human, ruled_out};
-use super::limited::{Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip};
 use super::Case;
+use super::evidence::{fix, human, ruled_out};
+use super::limited::{
+    Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip,
+};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -41,8 +43,14 @@ impl Kind for StartingAnew {
             trip(worst),
             share(messages, &finding)
         );
-        finding.ruled_out.push(ruled_out("slow-start", "the connection was used before, with a larger window"));
-        finding.ruled_out.push(ruled_out("packet-loss", "nothing was sent again that could have made it smaller"));
+        finding.ruled_out.push(ruled_out(
+            "slow-start",
+            "the connection was used before, with a larger window",
+        ));
+        finding.ruled_out.push(ruled_out(
+            "packet-loss",
+            "nothing was sent again that could have made it smaller",
+        ));
         finding.overturned_by = format!("net.ipv4.tcp_slow_start_after_idle = 0 at the {from}");
         finding.fix = vec![
             fix(from, "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),

@@ -68,10 +68,16 @@ impl Rule {
         );
         let mean = tally.saved.mean().unwrap_or_default();
         finding.ruled_out = vec![
-            ruled_out("packet-loss", "what was sent again had come: the path lost nothing of it"),
+            ruled_out(
+                "packet-loss",
+                "what was sent again had come: the path lost nothing of it",
+            ),
             ruled_out(
                 "zero-window",
-                format!("the window had room for what was dropped; {} (mean) went by until it came again", human(mean)),
+                format!(
+                    "the window had room for what was dropped; {} (mean) went by until it came again",
+                    human(mean)
+                ),
             ),
         ];
         finding.overturned_by =
@@ -79,10 +85,22 @@ impl Rule {
              on the server while it happens"
                 .to_owned();
         finding.fix = vec![
-            fix("server", "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()"),
-            fix("server", "a higher `net.ipv4.tcp_rmem` maximum, and `net.ipv4.tcp_mem` where `TCPMemoryPressures` grows"),
-            fix("server", "read requests sooner: what is read needs no memory of the socket"),
-            fix("client", "fewer and larger writes: a segment of a few bytes takes as much memory as a full one"),
+            fix(
+                "server",
+                "no small SO_RCVBUF on accepted sockets (nginx: `listen … rcvbuf=`): left alone, the kernel sizes it; if one must be, set it before listen()",
+            ),
+            fix(
+                "server",
+                "a higher `net.ipv4.tcp_rmem` maximum, and `net.ipv4.tcp_mem` where `TCPMemoryPressures` grows",
+            ),
+            fix(
+                "server",
+                "read requests sooner: what is read needs no memory of the socket",
+            ),
+            fix(
+                "client",
+                "fewer and larger writes: a segment of a few bytes takes as much memory as a full one",
+            ),
         ];
         finding
     }

@@ -22,11 +22,21 @@ impl super::Rule for Rule {
 fn told(mut finding: Finding) -> Finding {
     finding.summary += " in the socket's queue: the kernel has the request, and the program does \
                         not read it yet. What it does instead is what to look for.";
-    finding.overturned_by = "`Recv-Q` in `ss -tn` on the server at 0 while requests wait".to_owned();
+    finding.overturned_by =
+        "`Recv-Q` in `ss -tn` on the server at 0 while requests wait".to_owned();
     finding.fix = vec![
-        fix("server", "more workers or threads, if those there are busy with other requests"),
-        fix("server", "nothing that blocks in an event loop: disk, names, locks, long computing"),
-        fix("server", "let a pool that reads only at intervals, or only when a worker is free, read at once"),
+        fix(
+            "server",
+            "more workers or threads, if those there are busy with other requests",
+        ),
+        fix(
+            "server",
+            "nothing that blocks in an event loop: disk, names, locks, long computing",
+        ),
+        fix(
+            "server",
+            "let a pool that reads only at intervals, or only when a worker is free, read at once",
+        ),
     ];
     finding
 }

@@ -24,9 +24,18 @@ fn told(mut finding: Finding) -> Finding {
                         softirqs of a busy processor.";
     finding.overturned_by = "`time_squeeze` in /proc/net/softnet_stat standing still".to_owned();
     finding.fix = vec![
-        fix("server", "spread the device's interrupts over more processors (RSS queues, RPS, irqbalance)"),
-        fix("server", "raise `net.core.netdev_budget` and `netdev_budget_usecs` if `time_squeeze` grows"),
-        fix("server", "keep what does not give way (real-time priorities) off the processors that take interrupts"),
+        fix(
+            "server",
+            "spread the device's interrupts over more processors (RSS queues, RPS, irqbalance)",
+        ),
+        fix(
+            "server",
+            "raise `net.core.netdev_budget` and `netdev_budget_usecs` if `time_squeeze` grows",
+        ),
+        fix(
+            "server",
+            "keep what does not give way (real-time priorities) off the processors that take interrupts",
+        ),
     ];
     finding
 }

@@ -37,7 +37,10 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.cost_low_ns = 0;
     finding.predicted = None;
     let behind = upstream.endpoint;
-    let (near, far) = (human(round_trip(case)), human(upstream.median(Pair::travel)));
+    let (near, far) = (
+        human(round_trip(case)),
+        human(upstream.median(Pair::travel)),
+    );
     let text = format!(
         "{} requests were followed to {behind}: {far} of travel (median) behind the proxy, and \
          {near} before it",
@@ -64,8 +67,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
     finding.overturned_by =
         format!("the proxy's log showing that what it asks of {behind} is not for these requests");
     finding.fix = vec![
-        fix("path", "a server nearer to the proxy, or answers cached in it"),
-        fix("measurement", "judge the distance by the leg behind the proxy, not by the handshake"),
+        fix(
+            "path",
+            "a server nearer to the proxy, or answers cached in it",
+        ),
+        fix(
+            "measurement",
+            "judge the distance by the leg behind the proxy, not by the handshake",
+        ),
     ];
     finding
 }

@@ -47,8 +47,14 @@ impl super::Rule for Rule {
         finding.overturned_by =
             "a capture at the receiver that shows only one copy of each arriving".to_owned();
         finding.fix = vec![
-            fix("path", "find what delays or reorders packets by more than the sender waits"),
-            fix("sender", "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, tcp_dsack=1): with them the sender takes its slowing down back"),
+            fix(
+                "path",
+                "find what delays or reorders packets by more than the sender waits",
+            ),
+            fix(
+                "sender",
+                "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, tcp_dsack=1): with them the sender takes its slowing down back",
+            ),
         ];
         Conclusion::Finding(Box::new(finding))
     }

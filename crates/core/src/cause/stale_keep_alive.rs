@@ -69,7 +69,8 @@ impl super::Rule for Rule {
             true => Duration::ZERO,
             false => exchange.latency(),
         };
-        self.tally.add(exchange, Cost::exactly(lost), Duration::ZERO);
+        self.tally
+            .add(exchange, Cost::exactly(lost), Duration::ZERO);
         if is_ignored {
             let instant = (exchange.client.addr, exchange.begin);
             self.ignored.add(instant);
@@ -171,15 +172,27 @@ impl Rule {
             human(lost.quantile(0.5).unwrap_or_default()),
         );
         finding.ruled_out = vec![
-            ruled_out("connection-closed", "requests on connections in use are answered"),
+            ruled_out(
+                "connection-closed",
+                "requests on connections in use are answered",
+            ),
             ruled_out("no-response", "the lost requests were not acknowledged"),
         ];
         finding.overturned_by =
             "requests that come to nothing on connections that were never idle".to_owned();
         finding.fix = vec![
-            fix("client", "forget idle connections before the others do: a pool's idle time below the server's and the path's"),
-            fix("client", "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT"),
-            fix("server or path", "a longer idle timeout (nginx keepalive_timeout; the load balancer's)"),
+            fix(
+                "client",
+                "forget idle connections before the others do: a pool's idle time below the server's and the path's",
+            ),
+            fix(
+                "client",
+                "TCP keep-alive more often than the path forgets (TCP_KEEPIDLE), TCP_USER_TIMEOUT",
+            ),
+            fix(
+                "server or path",
+                "a longer idle timeout (nginx keepalive_timeout; the load balancer's)",
+            ),
         ];
         finding
     }

@@ -58,7 +58,10 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
             .median(&tally.saved)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    let stood = case.rhythm.stood(stalls, case).filter(|stood| stood.is_shown());
+    let stood = case
+        .rhythm
+        .stood(stalls, case)
+        .filter(|stood| stood.is_shown());
     finding.evidence.extend(stood.map(shown));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
@@ -79,9 +82,18 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
                              stood still lies before it (a balancer, the machine, the path)"
         .to_owned();
     finding.fix = vec![
-        fix("server", "find what stops all of it: the collector's log (-Xlog:gc*,safepoint), `perf sched`, `dmesg`"),
-        fix("server", "a concurrent collector, a smaller heap, no blocking work in the event loop"),
-        fix("server's machine", "look for pauses of the virtual machine (steal time, migration, snapshots)"),
+        fix(
+            "server",
+            "find what stops all of it: the collector's log (-Xlog:gc*,safepoint), `perf sched`, `dmesg`",
+        ),
+        fix(
+            "server",
+            "a concurrent collector, a smaller heap, no blocking work in the event loop",
+        ),
+        fix(
+            "server's machine",
+            "look for pauses of the virtual machine (steal time, migration, snapshots)",
+        ),
     ];
     finding
 }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::{Case, Conclusion};
 use crate::connection::{Setup, SetupOutcome};
-use crate::handshakes::{self, Why};
 use crate::event::{ProbeAnswer, TargetId};
+use crate::handshakes::{self, Why};
 use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -37,7 +37,10 @@ impl super::Rule for Rule {
             return;
         }
         self.repeated += 1;
-        let recovery = setup.waits.iter().filter(|wait| wait.kind == WaitKind::Recovery);
+        let recovery = setup
+            .waits
+            .iter()
+            .filter(|wait| wait.kind == WaitKind::Recovery);
         self.lost.record(recovery.map(|wait| wait.duration()).sum());
         self.packets.push(setup.first_packet);
         self.packets.sort_unstable();
@@ -74,7 +77,10 @@ impl Rule {
         finding.cost_high_ns = cost;
         finding.wall_ns = cost;
         finding.share = (cost as f64 / (case.ledger.total().max(1) + cost) as f64).min(1.0);
-        finding.affected = Affected { exchanges: self.repeated, of: self.established };
+        finding.affected = Affected {
+            exchanges: self.repeated,
+            of: self.established,
+        };
         if self.repeated > 0 {
             let text = format!(
                 "{} of {} connections were made only by a repeated SYN, {} (median) late",
@@ -91,20 +97,29 @@ impl Rule {
         }
         finding.evidence.extend(probed);
         let repeats = self.repeated;
-        finding.verdict = evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
+        finding.verdict =
+            evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
         finding.summary = format!(
             "Connection attempts are lost: {} of the connections needed a second SYN and started \
              {} (median) late. From this side a lost SYN and a lost answer look the same.",
             percent(self.repeated as f64 / self.established.max(1) as f64),
             human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
         );
-        finding.ruled_out.push(ruled_out("firewall-drop", "the repeated SYN was answered"));
+        finding
+            .ruled_out
+            .push(ruled_out("firewall-drop", "the repeated SYN was answered"));
         finding.overturned_by =
             "a capture on the server that shows every SYN answered at once".to_owned();
         finding.fix = vec![
-            fix("server", "check the listen queues (nstat -az TcpExtListenDrops) and rate limits on SYNs"),
+            fix(
+                "server",
+                "check the listen queues (nstat -az TcpExtListenDrops) and rate limits on SYNs",
+            ),
             fix("path", "find where packets are lost"),
-            fix("client", "reuse connections; race addresses (Happy Eyeballs)"),
+            fix(
+                "client",
+                "reuse connections; race addresses (Happy Eyeballs)",
+            ),
         ];
         finding
     }
@@ -117,7 +132,11 @@ fn probed(case: &Case<'_>) -> Option<Evidence> {
     for (key, group) in &case.facts.probes {
         if key.target == target && key.endpoint == case.endpoint {
             repeated += group.syn_retransmissions;
-            open += group.answers.get(&ProbeAnswer::Open).copied().unwrap_or_default();
+            open += group
+                .answers
+                .get(&ProbeAnswer::Open)
+                .copied()
+                .unwrap_or_default();
         }
     }
     let text = format!("our own probes had to repeat {repeated} SYNs for {open} answers");

@@ -35,9 +35,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         match case.ledger.setups.handshakes.why(case.ledger) {
-            Why::SynQueue { room } => {
-                Conclusion::Finding(Box::new(self.finding(case, room)))
-            }
+            Why::SynQueue { room } => Conclusion::Finding(Box::new(self.finding(case, room))),
             _ => Conclusion::Nothing,
         }
     }
@@ -66,16 +64,31 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out("syn-loss", "a path that loses SYNs does not count the handshakes under way"),
-            ruled_out("accept-queue-overflow", "no request on an open connection was ignored"),
-            ruled_out("traffic-flood", "those who connect go on with their connections"),
+            ruled_out(
+                "syn-loss",
+                "a path that loses SYNs does not count the handshakes under way",
+            ),
+            ruled_out(
+                "accept-queue-overflow",
+                "no request on an open connection was ignored",
+            ),
+            ruled_out(
+                "traffic-flood",
+                "those who connect go on with their connections",
+            ),
         ];
         finding.overturned_by =
             "`nstat -az TcpExtTCPReqQFullDrop TcpExtListenDrops` on the server that do not rise"
                 .to_owned();
         finding.fix = vec![
-            fix("server", "a longer queue: listen(backlog) (nginx `listen … backlog=`), net.core.somaxconn and net.ipv4.tcp_max_syn_backlog"),
-            fix("server", "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence"),
+            fix(
+                "server",
+                "a longer queue: listen(backlog) (nginx `listen … backlog=`), net.core.somaxconn and net.ipv4.tcp_max_syn_backlog",
+            ),
+            fix(
+                "server",
+                "`sysctl net.ipv4.tcp_syncookies=1`: cookies instead of silence",
+            ),
             fix("client", "keep connections alive; do not open all at once"),
         ];
         finding

@@ -11,7 +11,10 @@ const TOLD: Told = Told {
     until: "to repair",
     fix: &[
         ("path", "find where the segments are lost"),
-        ("sender", "keep tail-loss probes on (net.ipv4.tcp_early_retrans=3): without them each of these waits for a timer"),
+        (
+            "sender",
+            "keep tail-loss probes on (net.ipv4.tcp_early_retrans=3): without them each of these waits for a timer",
+        ),
     ],
 };
 

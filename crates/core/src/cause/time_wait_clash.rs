@@ -61,9 +61,18 @@ impl Rule {
         finding.overturned_by =
             "`ss -tan state time-wait` on the server without such connections".to_owned();
         finding.fix = vec![
-            fix("client", "keep connections alive; let the kernel choose the local port, from a wide net.ipv4.ip_local_port_range"),
-            fix("client", "leave net.ipv4.tcp_timestamps on: they show the server that the SYN is new"),
-            fix("server", "let the client close first, so that it is the one that remembers"),
+            fix(
+                "client",
+                "keep connections alive; let the kernel choose the local port, from a wide net.ipv4.ip_local_port_range",
+            ),
+            fix(
+                "client",
+                "leave net.ipv4.tcp_timestamps on: they show the server that the SYN is new",
+            ),
+            fix(
+                "server",
+                "let the client close first, so that it is the one that remembers",
+            ),
         ];
         finding
     }

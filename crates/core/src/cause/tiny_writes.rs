@@ -6,9 +6,11 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, ruled_out};
-use super::limited::{Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share};
 use super::Case;
+use super::evidence::{fix, ruled_out};
+use super::limited::{
+    Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share,
+};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -44,10 +46,19 @@ impl Kind for TinyPieces {
             "nagle-round-trip",
             "small segments left while earlier small ones were unacknowledged: Nagle's algorithm is off",
         ));
-        finding.overturned_by = format!("the {from}'s trace showing one write for the whole {}", message(sender));
+        finding.overturned_by = format!(
+            "the {from}'s trace showing one write for the whole {}",
+            message(sender)
+        );
         finding.fix = vec![
-            fix(from, "write into a buffer (BufWriter, BufferedOutputStream, bufio) and flush it once"),
-            fix(from, "or gather the pieces: writev(2), or MSG_MORE on all but the last"),
+            fix(
+                from,
+                "write into a buffer (BufWriter, BufferedOutputStream, bufio) and flush it once",
+            ),
+            fix(
+                from,
+                "or gather the pieces: writev(2), or MSG_MORE on all but the last",
+            ),
         ];
         finding
     }

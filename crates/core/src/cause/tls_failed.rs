@@ -42,7 +42,9 @@ impl super::Rule for Rule {
             let met = Attempts::of(case).unwrap_or_default();
             let is_plain = met.has_met(ProbeAnswer::NotTls, None);
             let summary = match is_plain {
-                true => format!("{endpoint} speaks no TLS: it answers a handshake with other bytes."),
+                true => {
+                    format!("{endpoint} speaks no TLS: it answers a handshake with other bytes.")
+                }
                 false => format!("No TLS connection to {endpoint} comes about: the notes say why."),
             };
             tell(

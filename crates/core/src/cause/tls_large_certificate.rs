@@ -32,7 +32,10 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::HANDSHAKE;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
+        let handshake = exchange
+            .handshake
+            .as_ref()
+            .filter(|_| exchange.setup.is_some());
         let leg = handshake.and_then(|handshake| stalled(handshake));
         let cost = leg.map_or(Cost::default(), |leg| Cost::exactly(leg.spread));
         self.secured.add(exchange, cost);
@@ -49,7 +52,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.secured.is_material(case).then(|| self.finding(case)).into()
+        self.secured
+            .is_material(case)
+            .then(|| self.finding(case))
+            .into()
     }
 }
 
@@ -64,7 +70,9 @@ fn stalled(handshake: &Handshake) -> Option<&Leg> {
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
-        let mut finding = self.secured.finding("tls-large-certificate", Owner::Server, case);
+        let mut finding = self
+            .secured
+            .finding("tls-large-certificate", Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
@@ -90,7 +98,10 @@ impl Rule {
             "tls-slow-handshake",
             "the flight had begun; what stopped it was released by an acknowledgement",
         ));
-        finding.ruled_out.push(ruled_out("packet-loss", "nothing of the flight was sent again"));
+        finding.ruled_out.push(ruled_out(
+            "packet-loss",
+            "nothing of the flight was sent again",
+        ));
         finding.overturned_by =
             "a handshake with the same certificates whose flight comes in one go".to_owned();
         finding.fix = vec![
@@ -99,9 +110,18 @@ impl Rule {
                 "send less: no root, no superfluous intermediates, an ECDSA key (P-256) instead \
                  of RSA, certificates with few names",
             ),
-            fix("server", "compress certificates (RFC 8879) where both sides can"),
-            fix("server", "let the first flight be longer: ip route change … initcwnd 20"),
-            fix("client and server", "resume sessions: a resumed handshake sends no certificates"),
+            fix(
+                "server",
+                "compress certificates (RFC 8879) where both sides can",
+            ),
+            fix(
+                "server",
+                "let the first flight be longer: ip route change … initcwnd 20",
+            ),
+            fix(
+                "client and server",
+                "resume sessions: a resumed handshake sends no certificates",
+            ),
         ];
         finding
     }

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
-use super::thinking::waited;
 use super::tally::Cost;
+use super::thinking::waited;
 use super::{Case, Conclusion, Features};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -31,7 +31,9 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::FIRST_RECORD;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let record = exchange.first_record.filter(|record| is_stalled(exchange, record));
+        let record = exchange
+            .first_record
+            .filter(|record| is_stalled(exchange, record));
         let cost = record.map_or(Cost::default(), |record| Cost::exactly(record.took));
         self.secured.add(exchange, cost);
         if let Some(record) = record {
@@ -48,7 +50,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.secured.is_material(case).then(|| self.finding(case)).into()
+        self.secured
+            .is_material(case)
+            .then(|| self.finding(case))
+            .into()
     }
 }
 
@@ -65,7 +70,9 @@ fn is_stalled(exchange: &Exchange, record: &FirstRecord) -> bool {
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
-        let mut finding = self.secured.finding("tls-record-buffering", Owner::Server, case);
+        let mut finding = self
+            .secured
+            .finding("tls-record-buffering", Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} responses the first TLS record, of {} bytes at most, was whole only {stall} \
@@ -93,9 +100,15 @@ impl Rule {
         finding.overturned_by =
             "a program that uses the first byte no sooner than the last".to_owned();
         finding.fix = vec![
-            fix("server", "shorter records at a connection's start: ssl_buffer_size 4k (nginx), \
-                 dynamic record sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)"),
-            fix("client", "keep connections alive: a window that has grown takes whole records"),
+            fix(
+                "server",
+                "shorter records at a connection's start: ssl_buffer_size 4k (nginx), \
+                 dynamic record sizes (HAProxy tune.ssl.maxrecord, Apache's core output filter)",
+            ),
+            fix(
+                "client",
+                "keep connections alive: a window that has grown takes whole records",
+            ),
         ];
         finding
     }

@@ -32,15 +32,24 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::HANDSHAKE;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
-        let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
+        let handshake = exchange
+            .handshake
+            .as_ref()
+            .filter(|_| exchange.setup.is_some());
+        let legs = handshake
+            .map(|handshake| handshake.legs.as_slice())
+            .unwrap_or_default();
         let paused = legs.iter().max_by_key(|leg| leg.client_think);
         let Some(leg) = paused.filter(|leg| leg.client_think >= NOTABLE) else {
             return self.secured.add(exchange, Cost::default());
         };
         let cost = cost_of(exchange, leg);
         self.secured.add(exchange, cost);
-        self.pauses.add(exchange.client.addr, leg.begin - leg.client_think, leg.begin);
+        self.pauses.add(
+            exchange.client.addr,
+            leg.begin - leg.client_think,
+            leg.begin,
+        );
         self.packets = Some(self.packets.map_or(leg.packets, |p| p.min(leg.packets)));
     }
 
@@ -53,7 +62,9 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let fetched = self.pauses.overlapping(case.fetches);
         let is_shown = fetched > 0 && fetched as f64 >= self.pauses.count() as f64 * SHARE;
-        (is_shown && self.secured.is_material(case)).then(|| self.finding(case, fetched)).into()
+        (is_shown && self.secured.is_material(case))
+            .then(|| self.finding(case, fetched))
+            .into()
     }
 }
 
@@ -79,7 +90,9 @@ fn cost_of(exchange: &Exchange, leg: &Leg) -> Cost {
 impl Rule {
     fn finding(&self, case: &Case<'_>, fetched: u64) -> Finding {
         let tally = &self.secured.tally;
-        let mut finding = self.secured.finding("tls-revocation-fetch", Owner::Client, case);
+        let mut finding = self
+            .secured
+            .finding("tls-revocation-fetch", Owner::Client, case);
         let pause = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the client had the server's certificates and went on {pause} \
@@ -106,10 +119,19 @@ impl Rule {
         finding.overturned_by =
             "the same pauses with the client's revocation checks switched off".to_owned();
         finding.fix = vec![
-            fix("server", "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)"),
-            fix("server", "send the whole chain, so that no issuer has to be fetched"),
-            fix("client", "keep responses for as long as they are valid, or check offline (CRLite, \
-                 short-lived certificates)"),
+            fix(
+                "server",
+                "staple the OCSP response: ssl_stapling on; ssl_stapling_verify on (nginx)",
+            ),
+            fix(
+                "server",
+                "send the whole chain, so that no issuer has to be fetched",
+            ),
+            fix(
+                "client",
+                "keep responses for as long as they are valid, or check offline (CRLite, \
+                 short-lived certificates)",
+            ),
         ];
         finding
     }

@@ -34,9 +34,15 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::HANDSHAKE;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
-        let extra: Vec<(&Leg, Duration)> = handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
-        let cost = extra.iter().fold(Cost::default(), |sum, (leg, new_key)| sum.plus(cost_of(leg, *new_key)));
+        let handshake = exchange
+            .handshake
+            .as_ref()
+            .filter(|_| exchange.setup.is_some());
+        let extra: Vec<(&Leg, Duration)> =
+            handshake.into_iter().flat_map(|h| extra_legs(h)).collect();
+        let cost = extra.iter().fold(Cost::default(), |sum, (leg, new_key)| {
+            sum.plus(cost_of(leg, *new_key))
+        });
         self.secured.add(exchange, cost);
         let (Some(handshake), Some(first)) = (handshake, extra.first()) else {
             return;
@@ -63,7 +69,10 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.secured.is_material(case).then(|| self.finding(case)).into()
+        self.secured
+            .is_material(case)
+            .then(|| self.finding(case))
+            .into()
     }
 }
 
@@ -107,7 +116,9 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
-        let mut finding = self.secured.finding("tls-round-trips", self.culprit(), case);
+        let mut finding = self
+            .secured
+            .finding("tls-round-trips", self.culprit(), case);
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
@@ -148,9 +159,15 @@ impl Rule {
     fn fixes(&self) -> Vec<Fix> {
         let mut fixes = Vec::new();
         if self.full > 0 && self.culprit() == Owner::Client {
-            fixes.push(fix("client", "offer TLS 1.3, and keep sessions to resume by"));
+            fixes.push(fix(
+                "client",
+                "offer TLS 1.3, and keep sessions to resume by",
+            ));
         } else if self.full > 0 {
-            fixes.push(fix("server", "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)"));
+            fixes.push(fix(
+                "server",
+                "allow TLS 1.3: ssl_protocols TLSv1.2 TLSv1.3 (nginx)",
+            ));
             fixes.push(fix(
                 "server",
                 "until then let sessions resume: ssl_session_cache shared:SSL:10m, \
@@ -163,7 +180,10 @@ impl Rule {
                 "take a group that clients send a key for: ssl_ecdh_curve X25519:prime256v1 (nginx)",
             ));
         }
-        fixes.push(fix("client", "keep connections alive: one handshake serves many requests"));
+        fixes.push(fix(
+            "client",
+            "keep connections alive: one handshake serves many requests",
+        ));
         fixes
     }
 }

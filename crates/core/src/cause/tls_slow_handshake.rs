@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
-use super::thinking::waited;
 use super::tally::Cost;
+use super::thinking::waited;
 use super::{Case, Conclusion, Features};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -32,8 +32,13 @@ impl super::Rule for Rule {
     const CONCERNS: Features = Features::HANDSHAKE;
 
     fn observe(&mut self, exchange: &Exchange) {
-        let handshake = exchange.handshake.as_ref().filter(|_| exchange.setup.is_some());
-        let legs = handshake.map(|handshake| handshake.legs.as_slice()).unwrap_or_default();
+        let handshake = exchange
+            .handshake
+            .as_ref()
+            .filter(|_| exchange.setup.is_some());
+        let legs = handshake
+            .map(|handshake| handshake.legs.as_slice())
+            .unwrap_or_default();
         let think: Duration = legs.iter().map(|leg| leg.server_think).sum();
         let cost = match think >= NOTABLE {
             true => Cost::exactly(think),
@@ -59,14 +64,18 @@ impl super::Rule for Rule {
         let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default().as_secs_f64();
         let is_slow_at_large =
             median(&self.thinks) > median(&self.secured.tally.saved) * SHARE_OF_REQUESTS;
-        (self.secured.is_material(case) && !is_slow_at_large).then(|| self.finding(case)).into()
+        (self.secured.is_material(case) && !is_slow_at_large)
+            .then(|| self.finding(case))
+            .into()
     }
 }
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
-        let mut finding = self.secured.finding("tls-slow-handshake", Owner::Server, case);
+        let mut finding = self
+            .secured
+            .finding("tls-slow-handshake", Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
@@ -99,11 +108,20 @@ impl Rule {
         finding.overturned_by =
             "the server's own trace showing that it answered the ClientHello sooner".to_owned();
         finding.fix = vec![
-            fix("server", "an ECDSA key (P-256): it signs ten times as fast as RSA of 2048 bits, \
-                 a hundred times as fast as RSA of 4096"),
-            fix("server", "let sessions resume (ssl_session_cache, ssl_session_tickets), and keep \
-                 connections alive"),
-            fix("server", "more workers or processors: worker_processes auto (nginx)"),
+            fix(
+                "server",
+                "an ECDSA key (P-256): it signs ten times as fast as RSA of 2048 bits, \
+                 a hundred times as fast as RSA of 4096",
+            ),
+            fix(
+                "server",
+                "let sessions resume (ssl_session_cache, ssl_session_tickets), and keep \
+                 connections alive",
+            ),
+            fix(
+                "server",
+                "more workers or processors: worker_processes auto (nginx)",
+            ),
         ];
         finding
     }

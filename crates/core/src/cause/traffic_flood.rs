@@ -71,7 +71,11 @@ impl Rule {
             self.delays.median()
         );
         finding.evidence.push(self.delays.evidence(text));
-        finding.affected.of = finding.affected.of.saturating_sub(count).max(self.delays.count());
+        finding.affected.of = finding
+            .affected
+            .of
+            .saturating_sub(count)
+            .max(self.delays.count());
         finding.verdict = evidence::judge(&finding.evidence, count, false);
         finding.summary = format!(
             "A flood of SYNs at {} fills the table of half-open connections. Those who are in \
@@ -86,8 +90,14 @@ impl Rule {
              whose ACKs the capture missed"
             .to_owned();
         finding.fix = vec![
-            fix("path", "filter the flood before it arrives (the provider, a scrubbing service, XDP drop by source)"),
-            fix("server", "`sysctl net.ipv4.tcp_syncookies=1` and a larger net.ipv4.tcp_max_syn_backlog"),
+            fix(
+                "path",
+                "filter the flood before it arrives (the provider, a scrubbing service, XDP drop by source)",
+            ),
+            fix(
+                "server",
+                "`sysctl net.ipv4.tcp_syncookies=1` and a larger net.ipv4.tcp_max_syn_backlog",
+            ),
         ];
         finding
     }

@@ -50,7 +50,9 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
             human(gate.turn),
             human(gate.quickest),
         );
-        finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+        finding
+            .evidence
+            .push(Evidence::mechanism(EvidenceKind::Wire, text));
     }
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
@@ -68,8 +70,14 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         "the same waits on upstream connections that are kept alive: then its work is slow"
             .to_owned();
     finding.fix = vec![
-        fix("proxy", "keep upstream connections: `keepalive 32;` in the upstream block, proxy_http_version 1.1 and proxy_set_header Connection \"\" (nginx); http-reuse always (haproxy)"),
-        fix(behind.to_string(), "accept in more processes or threads; no process per connection"),
+        fix(
+            "proxy",
+            "keep upstream connections: `keepalive 32;` in the upstream block, proxy_http_version 1.1 and proxy_set_header Connection \"\" (nginx); http-reuse always (haproxy)",
+        ),
+        fix(
+            behind.to_string(),
+            "accept in more processes or threads; no process per connection",
+        ),
     ];
     finding
 }

@@ -42,8 +42,13 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
             .count(even as u64)
             .packets(&evidence::answers(&finding.exemplars)),
     );
-    let text = format!("a request that met an idle server took {} as well", human(gate.quickest));
-    finding.evidence.push(Evidence::mechanism(EvidenceKind::Wire, text));
+    let text = format!(
+        "a request that met an idle server took {} as well",
+        human(gate.quickest)
+    );
+    finding
+        .evidence
+        .push(Evidence::mechanism(EvidenceKind::Wire, text));
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
     finding.summary = format!(
         "The server serves one request at a time and needs {} for it; the others wait in line, \
@@ -55,16 +60,25 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     );
     finding.ruled_out.push(ruled_out(
         "rate-limit",
-        format!("no request was answered sooner than in {}", human(gate.quickest)),
+        format!(
+            "no request was answered sooner than in {}",
+            human(gate.quickest)
+        ),
     ));
     finding.overturned_by =
         "requests that are answered side by side, or a limit in the server's configuration that \
          lets one through at a time (then raise it)"
             .to_owned();
     finding.fix = vec![
-        fix("server", "more workers, threads or processes; a higher `maxconn` where a proxy queues"),
+        fix(
+            "server",
+            "more workers, threads or processes; a higher `maxconn` where a proxy queues",
+        ),
         fix("server", "less work per request: the turn itself"),
-        fix("client", "fewer requests side by side: more of them only wait longer"),
+        fix(
+            "client",
+            "fewer requests side by side: more of them only wait longer",
+        ),
     ];
     finding
 }

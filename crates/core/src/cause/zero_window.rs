@@ -6,9 +6,9 @@
 
 use core::time::Duration;
 
+use super::Case;
 use super::evidence::{fix, human, ruled_out};
 use super::limited::{Kind, Limited, Messages, beyond_slow_start, found, message, name, share};
-use super::Case;
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -39,14 +39,24 @@ impl Kind for ClosedWindow {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            if sender == Side::Server { "server-pause" } else { "client-think" },
+            if sender == Side::Server {
+                "server-pause"
+            } else {
+                "client-think"
+            },
             format!("the {to}'s window update ended the silence, and the {from} went on with it"),
         ));
         finding.overturned_by =
             format!("the {from} not sending for long after the window was open again");
         finding.fix = vec![
-            fix(to, "read sooner: find what its program does between two reads"),
-            fix(to, "read in a thread or task of its own; a larger buffer only hides it"),
+            fix(
+                to,
+                "read sooner: find what its program does between two reads",
+            ),
+            fix(
+                to,
+                "read in a thread or task of its own; a larger buffer only hides it",
+            ),
         ];
         finding
     }

@@ -50,7 +50,6 @@ const FOLLOWS: &[(&str, &[&str], Time)] = &[
     // A program that waits for room in its buffer goes on with an acknowledgement,
     // which does not always show by what its last part was.
     ("server-pause", &["send-buffer"], Time::Within),
-    ("nagle-round-trip", &["send-buffer"], Time::Within),
     // Threads that may not run stop wherever they are.
     (
         "server-pause",

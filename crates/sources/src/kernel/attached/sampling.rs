@@ -70,7 +70,7 @@ impl Sampling {
         let came = (records - self.records) as f64;
         let is_flood = came > MOST_RECORDS * JUDGED_EVERY.as_secs_f64();
         let is_over = self.is_on && self.has_pauses && now - self.since >= self.length;
-        if passed < JUDGED_EVERY && !is_flood && !is_over {
+        if passed < JUDGED_EVERY && !is_flood {
             return false;
         }
         let rate = came / passed.as_secs_f64().max(f64::EPSILON);
@@ -185,5 +185,18 @@ mod tests {
         assert_eq!(sampling.length, LONGEST);
         sampling.begin_look(begin, Duration::ZERO);
         assert_eq!(sampling.length, SHORTEST);
+    }
+
+    #[test]
+    fn a_short_look_does_not_wait_to_be_judged() {
+        let mut now = Instant::now();
+        let mut sampling = Sampling::new(0, now);
+        run(&mut sampling, &mut now, 1e6, 60);
+        sampling.begin_look(now, Duration::ZERO);
+        (sampling.judged, sampling.records) = (now, 0);
+        assert!(!sampling.judge(1, now + SHORTEST / 2, || SLOW));
+        assert!(sampling.is_on);
+        assert!(sampling.judge(1, now + SHORTEST, || SLOW));
+        assert!(!sampling.is_on);
     }
 }
