@@ -8,10 +8,10 @@ use std::fs::{self, File};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::call::{CallTally, Request, SocketCall, SocketKind};
 use lagtrace_sources::kernel::{CallOptions, Calls, KernelError};
@@ -151,6 +151,8 @@ fn myself(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "role", "--test-threads=1"]);
     command.env(ROLE, role);
+    // What it tells of its test is none of this run's.
+    command.stdout(Stdio::null());
     command
 }
 
@@ -251,7 +253,8 @@ fn each_call_is_seen_and_written_as_strace_writes_it() {
         command
             .arg(copy.get_program())
             .args(copy.get_args())
-            .env(ROLE, "parent");
+            .env(ROLE, "parent")
+            .stdout(Stdio::null());
         assert!(command.status().unwrap().success());
     });
     assert_eq!(tally.lost, 0);
@@ -294,6 +297,7 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
         ports: vec![listener.local_addr().unwrap().port()],
         ..Choice::default()
     });
+    let begun = Instant::now();
     let (seen, _) = traced(options, || {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.set_nodelay(true).unwrap();
@@ -306,6 +310,7 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
         );
         closed = Some(client.local_addr().unwrap());
     });
+    let elapsed = begun.elapsed();
     // The descriptor is closed by now, and still it is known what it was.
     let options: Vec<&SocketCall> = seen
         .iter()
@@ -320,7 +325,7 @@ fn the_connection_the_values_around_it_and_the_caller_are_told() {
             .map(|end| end.map(|end| SocketAddr::new(end.addr, end.port)));
         assert_eq!(ends, [closed, listener.local_addr().ok()]);
         assert_eq!(call.caller.pid, std::process::id());
-        assert!(call.took > Duration::ZERO && call.took < Duration::from_secs(1));
+        assert!(call.took > Duration::ZERO && call.took < elapsed);
     }
     let around: Vec<_> = options
         .iter()
@@ -432,6 +437,7 @@ fn a_control_group_is_traced_and_those_made_below_it() {
         let mut command = Command::new("sh");
         command.args(["-c", &script, "sh"]).arg(copy.get_program());
         command.args(copy.get_args()).env(ROLE, "child");
+        command.stdout(Stdio::null());
         assert!(command.status().unwrap().success());
     });
     fs::remove_dir(&inner).unwrap();
