@@ -68,7 +68,7 @@ fn folders() -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// The lines of a score of this folder, each an object of JSON.
-fn scored(folder: &Path) -> Result<Vec<String>, Failed> {
+fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
     command
         .args(["lab", "score", "--format", "ndjson"])
@@ -87,7 +87,8 @@ fn whole(lines: &[String]) -> String {
     format!("[\n{}\n]\n", lines.join(",\n"))
 }
 
-fn is_case(line: &str) -> Result<Option<String>, Failed> {
+/// The recording of a line that is a case.
+fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
     let value: Value = serde_json::from_str(line)?;
     let name = value["recording"].as_str().map(str::to_owned);
     Ok(name.filter(|_| value["type"] == "case"))
@@ -106,7 +107,7 @@ impl Committed {
         let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let lines = text.lines().map(|line| line.trim_end_matches(','));
         for line in lines.filter(|line| line.starts_with('{')) {
-            let name = is_case(line).map_err(|_| format!("SCORE.json: {line}"))?;
+            let name = case_of(line).map_err(|error| format!("SCORE.json: {error}: {line}"))?;
             if let Some(name) = name {
                 cases.entry(name).or_default().push(line.to_owned());
             }
@@ -134,7 +135,7 @@ fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> 
         return Err(format!("corpus/SCORE.json does not name it; {HINT}").into());
     };
     let mut found = scored(&folder)?;
-    found.retain(|line| is_case(line).is_ok_and(|name| name.is_some()));
+    found.retain(|line| case_of(line).is_ok_and(|name| name.is_some()));
     if found != *wanted {
         let (wanted, found) = (wanted.join("\n"), found.join("\n"));
         return Err(format!("was:\n{wanted}\nis:\n{found}\n{HINT}").into());
@@ -150,7 +151,7 @@ fn totals(committed: &Committed) -> Result<(), Failed> {
     }
     let mut changed = Vec::new();
     for line in &found {
-        if is_case(line)?.is_none() && !committed.text.contains(line.as_str()) {
+        if case_of(line)?.is_none() && !committed.text.contains(line.as_str()) {
             changed.push(line.as_str());
         }
     }
