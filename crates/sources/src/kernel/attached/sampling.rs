@@ -70,7 +70,7 @@ impl Sampling {
         let came = (records - self.records) as f64;
         let is_flood = came > MOST_RECORDS * JUDGED_EVERY.as_secs_f64();
         let is_over = self.is_on && self.has_pauses && now - self.since >= self.length;
-        if passed < JUDGED_EVERY && !is_flood {
+        if passed < JUDGED_EVERY && !is_flood && !is_over {
             return false;
         }
         let rate = came / passed.as_secs_f64().max(f64::EPSILON);
