@@ -6,7 +6,7 @@ use lagtrace_core::experiment::Experiment;
 use super::*;
 use crate::load::plan::{Arrangement, Pace};
 use crate::load::record::Record;
-use crate::load::testing::{at, lane, ms, plan};
+use crate::load::tests::{at, lane, ms, plan};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
