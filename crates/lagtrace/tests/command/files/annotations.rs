@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::corpus::{recording, tshark};
-use super::program::{has_tool, lagtrace, notes, run};
+use crate::command::program::{has_tool, lagtrace, notes, run};
 
 /// Annotates a capture.
 fn annotated(file: &Path, folder: &Path) -> PathBuf {

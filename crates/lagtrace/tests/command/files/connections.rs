@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::program::{has_tool, lagtrace, run};
+use crate::command::program::{has_tool, lagtrace, run};
 
 /// Recordings of all kinds: lossless and lossy, reordered, doubled, with full
 /// and zero windows, IPv6, begun before the capture, with holes.
@@ -27,8 +27,7 @@ const RECORDINGS: [&str; 12] = [
 
 fn recordings() -> Vec<PathBuf> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    let all = RECORDINGS.map(|name| corpus.join(name));
-    all.into_iter().filter(|path| path.is_file()).collect()
+    RECORDINGS.map(|name| corpus.join(name)).into()
 }
 
 /// The connections that lagtrace lists, by their stream's number.

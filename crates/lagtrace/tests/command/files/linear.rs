@@ -10,12 +10,10 @@ use std::path::Path;
 use std::process::Command;
 
 use super::frames::{Capture, Tcp};
-use super::program::program;
+use crate::command::program::program;
 
-/// Packets of the small capture, for the release build, which `./check` names,
+/// Packets of the small capture.
 const FEW: u32 = 10_000;
-/// and for a build that is not optimized.
-const FEW_SLOWLY: u32 = 2_000;
 /// How many times as many the large one has.
 const TIMES: u32 = 8;
 /// The square would be 64.
@@ -48,11 +46,7 @@ fn processor_time(path: &Path) -> f64 {
 #[track_caller]
 fn is_linear(shape: impl Fn(&mut Capture, u32)) {
     let folder = tempfile::tempdir().unwrap();
-    let few = match std::env::var_os("LAGTRACE_PROGRAM") {
-        Some(_) => FEW,
-        None => FEW_SLOWLY,
-    };
-    let paths = [few, few * TIMES].map(|count| {
+    let paths = [FEW, FEW * TIMES].map(|count| {
         let mut capture = Capture::new();
         shape(&mut capture, count);
         let path = folder.path().join(format!("{count}.pcap"));
@@ -69,7 +63,7 @@ fn is_linear(shape: impl Fn(&mut Capture, u32)) {
         }
     }
     panic!(
-        "{few} packets took {} s, {TIMES} times as many {} s",
+        "{FEW} packets took {} s, {TIMES} times as many {} s",
         best[0], best[1]
     );
 }

@@ -13,7 +13,7 @@ use lagtrace_sources::capture::FileCapture;
 use serde_json::Value;
 
 use super::corpus::recording;
-use super::program::{has_tool, lagtrace, run};
+use crate::command::program::{has_tool, lagtrace, run};
 
 fn segments(file: &Path) -> Vec<Segment> {
     let capture = FileCapture::open(file, PointId(0)).unwrap();

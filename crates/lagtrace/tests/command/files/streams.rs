@@ -1,7 +1,7 @@
 //! One connection in full.
 
 use super::corpus::{recording, tshark};
-use super::program::{has_tool, lagtrace};
+use crate::command::program::{has_tool, lagtrace};
 
 fn stream(name: &str, number: &str, more: &[&str]) -> String {
     let file = recording(name, "client");

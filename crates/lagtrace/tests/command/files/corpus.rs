@@ -10,7 +10,8 @@ pub(crate) fn recording(name: &str, end: &str) -> PathBuf {
         .join(name);
     let files = [format!("{end}.pcap.gz"), format!("{end}.pcapng.gz")];
     let mut paths = files.iter().map(|file| folder.join(file));
-    paths.find(|path| path.is_file()).unwrap()
+    let path = paths.find(|path| path.is_file());
+    path.unwrap_or_else(|| panic!("corpus/{name} has no capture of the {end}'s"))
 }
 
 /// What tshark prints of a file.
