@@ -16,9 +16,12 @@ mod command {
     mod limits;
     mod linear;
     mod loads;
+    mod observations;
     mod privileges;
     mod probes;
     mod program;
+    #[path = "../runs/replay.rs"]
+    mod replay;
     mod route;
     mod score;
     mod secured;
