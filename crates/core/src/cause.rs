@@ -374,6 +374,3 @@ pub fn all() -> &'static [Cause] {
 pub fn by_id(id: &str) -> Option<&'static Cause> {
     CAUSES.iter().find(|cause| cause.id == id)
 }
-
-#[cfg(test)]
-mod tests;

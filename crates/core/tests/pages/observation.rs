@@ -8,6 +8,7 @@ use lagtrace_core::analyzer::{Analyzer, Options};
 use lagtrace_core::event::TargetId;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::report::Report;
+use lagtrace_core::wait::WaitKind;
 
 use crate::block::Run;
 use crate::script::Item;

@@ -11,8 +11,12 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::analyzer::{Analyzer, Options};
+use crate::cause::Rules;
 use crate::decode::{self, Container, Found};
 use crate::event::PointId;
+
+/// All features there are.
+const ALL: Features = Features(u64::MAX);
 
 /// The recordings of the corpus, at either end.
 fn recordings() -> Vec<PathBuf> {
@@ -91,7 +95,7 @@ fn rules_are_asked_about_all_that_concerns_them() {
         for exchange in exchanges(&path) {
             if shapes.insert(shape(&exchange)) {
                 let asked = held(&exchange, Features::of(&exchange));
-                let all = held(&exchange, Features::ALL);
+                let all = held(&exchange, ALL);
                 let place = format!("{}, packet {}", path.display(), exchange.first_packet);
                 assert_eq!(differing(&asked, &all), None, "{place}");
                 shown += 1;
