@@ -124,7 +124,7 @@ impl PathSpec {
     }
 
     /// Whether hosts hand over super-segments.
-    pub fn is_offloaded(&self) -> bool {
+    pub(crate) fn is_offloaded(&self) -> bool {
         self.offload.unwrap_or(!self.is_emulated())
     }
 

@@ -25,9 +25,12 @@ mod command {
     mod lab;
     mod limits;
     mod loads;
+    mod observations;
     mod privileges;
     mod probes;
     mod program;
+    #[path = "../runs/replay.rs"]
+    mod replay;
     mod route;
     mod secured;
     mod server;

@@ -1,7 +1,6 @@
 //! Each recording gets the diagnosis that its scenario was built for, whatever
 //! container and link layer it is put into, and whatever is drawn by chance.
 
-use lagtrace_core::cause;
 use lagtrace_core::exchange::Outcome as Ended;
 use lagtrace_core::report::Verdict;
 use lagtrace_core::wait::Owner;
@@ -81,11 +80,6 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
         faults.push(format!("only {} exchanges", report.exchanges.count));
     }
     faults.extend(outcome.exchanges.iter().filter_map(tiling_fault));
-    // Each takes its time, and they are much alike.
-    let some = outcome.exchanges.iter().step_by(7);
-    let overlooked = some.flat_map(cause::overlooked);
-    faults
-        .extend(overlooked.map(|cause| format!("{cause} is not asked about all that concerns it")));
     faults
 }
 

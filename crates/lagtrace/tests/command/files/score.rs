@@ -108,6 +108,18 @@ fn right_and_wrong_are_told_apart() {
     ] {
         assert_eq!(totals[name], count, "{name}: {totals:#}");
     }
+    let told = lagtrace(["lab", "score", corpus.path().to_str().unwrap(), "-v"]);
+    check_letter("score", &told.expect(1).stdout);
+}
+
+/// Compares what was said with its committed text, or writes it when asked to.
+fn check_letter(name: &str, said: &str) {
+    let path = folder(&format!("crates/lagtrace/tests/letters/{name}.txt"));
+    if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
+        fs::write(&path, said).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap();
+    assert_eq!(wanted, said, "UPDATE_LETTERS=1 writes it anew");
 }
 
 #[test]

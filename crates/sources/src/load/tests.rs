@@ -1,4 +1,4 @@
-//! Plans for the tests of this module.
+//! Plans, lanes and instants that the tests of this module begin with.
 
 use core::time::Duration;
 
