@@ -59,6 +59,26 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
+    /// What is asked for where it differs from what the scenario says, in words.
+    pub fn describe(&self) -> String {
+        let far = self.round_trip.filter(|time| !time.is_zero());
+        let offload = match self.offload {
+            Some(true) => Some("offload"),
+            Some(false) => Some("segments"),
+            None => None,
+        };
+        let drawn = self.drawn.as_ref().map(Drawn::to_string);
+        let said = [
+            self.seed.map(|seed| format!("seed {seed}")),
+            far.map(quantity::format_duration),
+            offload.map(str::to_owned),
+            self.ipv6.then(|| "IPv6".to_owned()),
+            drawn.filter(|said| !said.is_empty()),
+        ];
+        let said: Vec<_> = said.into_iter().flatten().collect();
+        said.join(", ")
+    }
+
     /// How many hundredths of the packets are over when the recording begins.
     fn begin_percent(&self) -> u8 {
         let drawn = self.drawn.as_ref();

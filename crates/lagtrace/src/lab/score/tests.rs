@@ -167,18 +167,15 @@ fn all_together_are_told_in_a_letter() {
         ("server-think", Owner::Server, 390),
         ("packet-loss", Owner::Path, 1),
     );
-    let score = Score::of(
-        vec![
-            case("a-think", &fault, &[think]),
-            case("b-think", &fault, &[loss, think]),
-            case("c-think", &fault, &[]),
-            case("d-healthy", &healthy, &[]),
-            case("e-healthy", &healthy, &[loss]),
-            case("f-new", &unruled, &[]),
-            case("g-new", &unruled, &[loss]),
-        ],
-        Vec::new(),
-    );
+    let score = Score::of(vec![
+        case("a-think", &fault, &[think]),
+        case("b-think", &fault, &[loss, think]),
+        case("c-think", &fault, &[]),
+        case("d-healthy", &healthy, &[]),
+        case("e-healthy", &healthy, &[loss]),
+        case("f-new", &unruled, &[]),
+        case("g-new", &unruled, &[loss]),
+    ]);
     let totals = &score.totals[0];
     assert_eq!(
         (totals.known, totals.first_right, totals.culprit_right),
