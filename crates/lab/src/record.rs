@@ -79,12 +79,6 @@ impl Request {
         said.join(", ")
     }
 
-    /// How many hundredths of the packets are over when the recording begins.
-    fn begin_percent(&self) -> u8 {
-        let drawn = self.drawn.as_ref();
-        drawn.and_then(|drawn| drawn.begin_percent).unwrap_or(0)
-    }
-
     fn apply(&self, mut scenario: Scenario) -> Scenario {
         let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
         for path in paths.into_iter().flatten() {
@@ -139,11 +133,11 @@ pub fn record(
     };
     let proof = shown(service, &with, without.as_ref())?;
     let label = label(&scenario, service, request, &with, without.as_ref(), proof);
-    for file in &with.files {
-        files::begin_later(file, &scenario.recording, request.begin_percent())?;
-    }
+    let drawn = request.drawn.clone().unwrap_or_default();
+    let redo = |file: &PathBuf| files::redo(file, &scenario.recording, &drawn);
+    let captures: Vec<_> = with.files.iter().map(redo).collect::<Result<_, _>>()?;
     let name = folder_name(&scenario, &label);
-    let folder = files::publish(&scratch, &with.files, &label, &corpus.join(name))?;
+    let folder = files::publish(&scratch, &captures, &label, &corpus.join(name))?;
     Ok((folder, label))
 }
 
@@ -157,7 +151,11 @@ fn label(
     proof: Vec<Shown>,
 ) -> Label {
     let mut truth = service.truth.clone();
-    truth.partial |= request.begin_percent() > 0;
+    let begins_later = |drawn: &Drawn| drawn.begin_percent.is_some();
+    if request.drawn.as_ref().is_some_and(begins_later) {
+        let why = "the recording lacks the requests at the beginning";
+        truth.no_cost.get_or_insert_with(|| why.to_owned());
+    }
     Label {
         schema: SCHEMA,
         scenario: scenario.name.clone(),

@@ -206,7 +206,9 @@ impl Dice<'_> {
             drawn.port = u16::try_from(port).ok();
         }
         // A path that chooses what it drops by its size or place means the size it says.
-        let is_resizable = !chooses(&self.scenario.path) && self.service.load.is_for_root();
+        let is_resizable = !chooses(&self.scenario.path)
+            && self.service.load.is_for_root()
+            && has_size(&self.service.server);
         if is_resizable && !self.is_fixed(Circumstance::Size) {
             drawn.size_percent = Some(between(&mut self.chance(Circumstance::Size), SIZE));
         }
@@ -345,6 +347,15 @@ fn on_loopback(scenario: &Scenario) -> Scenario {
 
 fn chooses(path: &PathSpec) -> bool {
     !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
+}
+
+/// Whether the scenario says how large this server's answers are.
+fn has_size(server: &Server) -> bool {
+    match server {
+        Server::Nginx(nginx) => matches!(nginx.answer, Answer::Bytes(_)),
+        Server::Own(own) => own.response.body.is_some(),
+        _ => false,
+    }
 }
 
 /// What a service answers with at most, in bytes of its body; `None` if that is not known.

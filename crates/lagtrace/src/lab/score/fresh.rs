@@ -253,3 +253,55 @@ pub(super) fn any_seed() -> u64 {
     // Few digits, so that a person can type it again.
     crate::conclusion::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_drawn_so_often_and_what_must_be_alone_comes_last() {
+        let names = ["compression-cost", "server-think", "packet-loss"];
+        let named = names.map(|name| Scenario::by_name(name).expect("a shipped scenario"));
+        let planned = jobs(&named, 2);
+        let order: Vec<_> = planned
+            .iter()
+            .map(|job| (job.scenario.name.as_str(), job.draw))
+            .collect();
+        assert_eq!(
+            order,
+            [
+                ("server-think", 0),
+                ("packet-loss", 0),
+                ("server-think", 1),
+                ("packet-loss", 1),
+                ("compression-cost", 0),
+                ("compression-cost", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_whole_and_nothing_else_is() {
+        let fresh = Fresh {
+            folder: tempfile::tempdir().expect("a folder"),
+            seed: 1,
+            refused: Vec::new(),
+            redrawn: Vec::new(),
+        };
+        for name in ["right", "wrong"] {
+            fs::create_dir(fresh.folder().join(name)).expect("a recording");
+            for file in ["client.pcap.gz", "truth.json"] {
+                let text = format!("{file} of {name}");
+                fs::write(fresh.folder().join(name).join(file), text).expect("a file");
+            }
+        }
+        let kept = tempfile::tempdir().expect("a folder");
+        let place = kept.path().join("deep");
+        // Both ends of a recording may be wrong.
+        fresh.keep(["wrong", "wrong"], &place).expect("copies");
+        let truth = fs::read_to_string(place.join("wrong/truth.json")).expect("a copy");
+        assert_eq!(truth, "truth.json of wrong");
+        assert!(place.join("wrong/client.pcap.gz").exists() && !place.join("right").exists());
+        assert!(fresh.keep(["missing"], &place).is_err());
+    }
+}
