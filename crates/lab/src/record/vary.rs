@@ -16,7 +16,9 @@ use crate::load::Load;
 use crate::path::chance::{Chance, mix};
 use crate::scenario::quantity::Size;
 use crate::scenario::{CaptureFormat, Circumstance, HostSpec, Scenario, Service};
-use said::{chooses, has_size, is_plain, largest_answer, on_loopback, speaks_of_content};
+use said::{
+    chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_of_content,
+};
 
 /// A round trip that is recorded at one distance only becomes so many hundredths of it.
 const DISTANCE: (f64, f64) = (0.8, 1.25);
@@ -244,7 +246,8 @@ impl Dice<'_> {
             }
             _ => return None,
         };
-        if self.is_fixed(Circumstance::Connections) || connections == 1 {
+        let is_counted = counts_connections(self.service) || chooses(&self.scenario.path);
+        if self.is_fixed(Circumstance::Connections) || is_counted || connections == 1 {
             return None;
         }
         let connections = u64::from(connections);

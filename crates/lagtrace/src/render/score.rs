@@ -334,7 +334,7 @@ fn redrawn(page: &mut Page, score: &Score) {
             last.scenario,
             quantity::counted(count as u64, "time", "times")
         );
-        let said = format!("{} ({})", last.reason, last.drawn);
+        let said = last.describe();
         page.item(
             2,
             "•",

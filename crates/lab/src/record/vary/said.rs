@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::load::Load;
 use crate::path::PathSpec;
 use crate::scenario::quantity::Size;
 use crate::scenario::{Scenario, Service};
@@ -57,6 +58,17 @@ pub(super) fn largest_answer(service: &Service) -> Option<u64> {
         Server::WriteWriteRead | Server::Think(_) | Server::Pause(_) | Server::Fin => Some(page),
         _ => None,
     }
+}
+
+/// Whether its proof counts what comes once a connection, or once a process that asks: their
+/// beginnings, ends, lookups.
+pub(super) fn counts_connections(service: &Service) -> bool {
+    let mut filters = service
+        .proof
+        .iter()
+        .filter_map(|proof| proof.tshark.as_ref());
+    let looks_up = matches!(&service.load, Load::Curl(curl) if curl.host.is_some());
+    looks_up || filters.any(|filter| filter.contains("tcp.flags."))
 }
 
 /// Whether it takes what is said on a connection to tell what is true of it.

@@ -154,11 +154,11 @@ impl Fresh {
             // What an interrupted try says is no fault of its scenario.
             _ if interrupt.is_requested() => {}
             Event::Refused(refused) => {
-                console.outcome("refused", &refused.reason);
+                console.outcome("refused", &refused.describe());
                 self.redrawn.push(refused);
             }
             Event::Never(refused) => {
-                console.outcome("refused", &refused.reason);
+                console.outcome("refused", &refused.describe());
                 self.refused.push(refused);
             }
             Event::Hopeless(error) => {
@@ -240,6 +240,11 @@ impl Refused {
             reason: error.chain(),
             is_for_want_of_a_tool,
         }
+    }
+
+    /// Why, and on which parameters.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} ({})", self.reason, self.drawn)
     }
 }
 
