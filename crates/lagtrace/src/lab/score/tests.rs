@@ -136,7 +136,8 @@ fn a_loopback_shows_what_either_end_would() {
 fn what_was_drawn_is_told_where_it_is_wrong() {
     let mut fault = label(&think(), &Value::Null);
     fault.seed = 51;
-    fault.drawn = Some(serde_json::from_value(json!({"loopback": true, "mtu": 4000})).unwrap());
+    let drawn = json!({"loopback": true, "mtu": 4000});
+    fault.drawn = Some(serde_json::from_value(drawn).expect("it reads"));
     let refused = |scenario: &str, seed| Refused {
         scenario: scenario.to_owned(),
         seed,
