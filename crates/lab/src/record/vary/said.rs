@@ -71,15 +71,19 @@ pub(super) fn counts_connections(service: &Service) -> bool {
     looks_up || filters.any(|filter| filter.contains("tcp.flags."))
 }
 
+/// Whether all that is said on its connections but bodies is HTTP in clear text, whose heads
+/// stand at the beginning of a packet.
+pub(super) fn speaks_http(service: &Service) -> bool {
+    let is_plain = match &service.server {
+        Server::Nginx(nginx) => nginx.tls.is_none(),
+        Server::Own(_) | Server::WriteWriteRead | Server::Think(_) | Server::Pause(_) => true,
+        _ => false,
+    };
+    is_plain && !matches!(service.load, Load::Command(_))
+}
+
 /// Whether it takes what is said on a connection to tell what is true of it.
 pub(super) fn speaks_of_content(service: &Service) -> bool {
-    let is_plain = matches!(
-        &service.server,
-        Server::Nginx(nginx) if nginx.tls.is_none()
-    ) || matches!(
-        &service.server,
-        Server::Own(_) | Server::WriteWriteRead | Server::Think(_) | Server::Pause(_)
-    );
     let mut filters = service
         .proof
         .iter()
@@ -91,5 +95,5 @@ pub(super) fn speaks_of_content(service: &Service) -> bool {
             name.starts_with(|c: char| c.is_ascii_lowercase()) && !HEADERS.contains(&name)
         })
     };
-    !is_plain || !service.load.is_for_root() || filters.any(is_of_content)
+    !service.load.is_for_root() || filters.any(is_of_content)
 }
