@@ -17,7 +17,8 @@ use crate::path::chance::{Chance, mix};
 use crate::scenario::quantity::Size;
 use crate::scenario::{CaptureFormat, Circumstance, HostSpec, Scenario, Service};
 use said::{
-    chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_of_content,
+    chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_http,
+    speaks_of_content,
 };
 
 /// A round trip that is recorded at one distance only becomes so many hundredths of it.
@@ -305,7 +306,7 @@ impl Dice<'_> {
 
     fn snapshot(&self) -> Option<u32> {
         let mut chance = self.chance(Circumstance::Snapshot);
-        let range = if chance.strikes(0.5) {
+        let range = if !speaks_http(self.service) || chance.strikes(0.5) {
             return None;
         } else if speaks_of_content(self.service) || chance.strikes(0.5) {
             SNAPSHOT
