@@ -8,8 +8,10 @@ mod command {
     mod chain;
     mod connections;
     mod corpus;
+    mod diagnosed;
     mod exchanges;
     mod frames;
+    mod fresh;
     mod host_view;
     mod interrupts;
     mod lab;
@@ -26,6 +28,7 @@ mod command {
     mod socket_calls;
     mod socket_kinds;
     mod sockets;
+    mod streamed;
     mod streams;
     mod targets;
     mod two_captures;

@@ -19,8 +19,10 @@
 //! - A limit is what the test's own judgement bears, not less: one hiccup of 5 ms explains no
 //!   wrong verdict about a load of 3 s.
 //!
-//! Two live tests of a process run side by side at most, and one that is
-//! [`alone`](Live::alone) with no other.
+//! Live tests of a process run side by side, at most twice as many as there are processors;
+//! one that is [`busy`](Live::busy) takes a processor of its own, and one that is
+//! [`alone`](Live::alone) the whole machine. So run them with twice as many threads as there
+//! are processors.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins and
 //! `void NAME REASON` if it is void, so that whoever runs the tests can count both.
@@ -37,14 +39,14 @@ use std::time::Duration;
 pub use machine::Standstill;
 
 use machine::Machine;
-use places::Places;
+use places::{Places, Share};
 
 /// A live test that has not run yet.
 #[derive(Clone, Copy)]
 #[must_use = "it runs with `run`"]
 pub struct Live<'a> {
     name: &'a str,
-    is_alone: bool,
+    of_machine: Share,
     at_once: Option<Duration>,
     share: Option<f64>,
     own: Option<&'a dyn Fn() -> Option<String>>,
@@ -61,12 +63,12 @@ pub enum Outcome {
     Failed(Box<dyn Any + Send>),
 }
 
-/// A live test by its name, which runs beside at most one other and is never void.
+/// A live test by its name, which mostly waits, and is never void.
 #[must_use]
 pub fn live(name: &str) -> Live<'_> {
     Live {
         name,
-        is_alone: false,
+        of_machine: Share::Place,
         at_once: None,
         share: None,
         own: None,
@@ -74,9 +76,16 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
+    /// Keeps more such tests from running side by side than there are processors: it computes,
+    /// or measures what does.
+    pub fn busy(mut self) -> Self {
+        self.of_machine = Share::Processor;
+        self
+    }
+
     /// Keeps every other live test of this process from running meanwhile.
     pub fn alone(mut self) -> Self {
-        self.is_alone = true;
+        self.of_machine = Share::Machine;
         self
     }
 
@@ -119,7 +128,7 @@ impl<'a> Live<'a> {
 
     /// Runs the test's body once; what came of it.
     pub fn judge(self, body: impl FnOnce()) -> Outcome {
-        let _place = Places::of_this_process().take(self.is_alone);
+        let _place = Places::of_this_process().take(self.of_machine);
         let machine = Machine::watch();
         let ended = catch_unwind(AssertUnwindSafe(body));
         let standstill = machine.standstill();

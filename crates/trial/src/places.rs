@@ -1,13 +1,26 @@
 //! The places in which live tests of a process run.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::available_parallelism;
 
-/// How many live tests run side by side.
-const PLACES: usize = 2;
+/// The places on each processor: most tests wait for something most of the time.
+const ON_EACH_PROCESSOR: usize = 2;
 
-/// The places that are taken, and who waits for one.
-#[derive(Debug, Default)]
+/// The part of the machine that a test takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// It mostly waits.
+    Place,
+    /// It computes, or measures what does: as many as there are processors.
+    Processor,
+    /// All of it.
+    Machine,
+}
+
+/// The places that there are and are taken, and who waits for one.
+#[derive(Debug)]
 pub(crate) struct Places {
+    count: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -23,7 +36,7 @@ struct Queue {
 
 /// Places that are free again when this value goes.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Taken<'a> {
     places: &'a Places,
     count: usize,
 }
@@ -31,41 +44,49 @@ pub(crate) struct Place<'a> {
 impl Places {
     /// The places of this process.
     pub(crate) fn of_this_process() -> &'static Self {
-        static PLACES: Places = Places {
-            queue: Mutex::new(Queue {
-                next_ticket: 0,
-                now_served: 0,
-                taken: 0,
-            }),
-            changed: Condvar::new(),
-        };
-        &PLACES
+        static PLACES: OnceLock<Places> = OnceLock::new();
+        PLACES.get_or_init(|| {
+            let processors = available_parallelism().map_or(1, usize::from);
+            Places::on(processors)
+        })
     }
 
-    /// Waits for a place, or for all of them.
-    pub(crate) fn take(&self, all: bool) -> Place<'_> {
-        let count = if all { PLACES } else { 1 };
+    fn on(processors: usize) -> Self {
+        Self {
+            count: processors * ON_EACH_PROCESSOR,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Waits for a share of the machine.
+    pub(crate) fn take(&self, share: Share) -> Taken<'_> {
+        let count = match share {
+            Share::Place => 1,
+            Share::Processor => ON_EACH_PROCESSOR,
+            Share::Machine => self.count,
+        };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         let mut queue = self
             .changed
             .wait_while(queue, |queue| {
-                queue.now_served != ticket || queue.taken + count > PLACES
+                queue.now_served != ticket || queue.taken + count > self.count
             })
             .unwrap_or_else(PoisonError::into_inner);
         queue.now_served += 1;
         queue.taken += count;
         drop(queue);
         self.changed.notify_all();
-        Place {
+        Taken {
             places: self,
             count,
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let queue = self.places.queue.lock();
         queue.unwrap_or_else(PoisonError::into_inner).taken -= self.count;
@@ -81,24 +102,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_run_side_by_side_as_there_are_places_and_who_wants_all_is_alone() {
-        let (places, running) = (Places::default(), AtomicUsize::new(0));
+    fn no_more_run_side_by_side_than_there_are_places_and_who_wants_all_is_alone() {
+        let (places, taken) = (Places::on(2), AtomicUsize::new(0));
         let most = AtomicUsize::new(0);
         thread::scope(|scope| {
-            for number in 0..30 {
-                let (places, running, most) = (&places, &running, &most);
+            for number in 0..40 {
+                let (places, taken, most) = (&places, &taken, &most);
                 scope.spawn(move || {
-                    let wants_all = number % 3 == 0;
-                    let _place = places.take(wants_all);
-                    let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                    let (share, count) = [
+                        (Share::Place, 1),
+                        (Share::Processor, 2),
+                        (Share::Machine, 4),
+                        (Share::Place, 1),
+                    ][number % 4];
+                    let _taken = places.take(share);
+                    let now = taken.fetch_add(count, Ordering::SeqCst) + count;
                     most.fetch_max(now, Ordering::SeqCst);
                     thread::yield_now();
-                    let beside = running.fetch_sub(1, Ordering::SeqCst) - 1;
-                    assert!(!wants_all || (now, beside) == (1, 0), "{now} {beside}");
+                    let beside = taken.fetch_sub(count, Ordering::SeqCst) - count;
+                    assert!(share != Share::Machine || (now, beside) == (4, 0));
                 });
             }
         });
-        assert!(most.into_inner() <= PLACES);
+        assert!(most.into_inner() <= 4);
         assert_eq!(places.queue.into_inner().expect("unpoisoned").taken, 0);
     }
 }

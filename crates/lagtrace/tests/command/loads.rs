@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use super::program::{Run, during, lagtrace, notes};
+use super::program::{Run, lagtrace, notes};
 use super::server::{Manner, OK, Server};
+use super::streamed::Streamed;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -48,7 +48,7 @@ fn a_service_that_falls_behind_shows_in_what_users_wait() {
         "-c",
         "1",
         "-d",
-        "2s",
+        "1s",
         "--rate",
         "200",
     ]);
@@ -470,15 +470,11 @@ fn what_would_be_too_much_has_to_be_asked_for() {
 fn ctrl_c_ends_it_with_what_was_measured() {
     let server = Server::start(OK);
     let url = server.url();
-    let arguments = ["load", &url, "-c", "2", "-d", "30s", "--format", "json"];
-    let run = during(arguments, |process| {
-        sleep(Duration::from_millis(1500));
-        let kill = Command::new("kill")
-            .args(["-INT", &process.to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-    });
-    assert!(run.took < Duration::from_secs(15), "{run:#?}");
+    let arguments = ["load", &url, "-c", "2", "-d", "60s", "--warm-up", "0s"];
+    let run = Streamed::start(arguments.iter().chain(&["--format", "json"]));
+    server.answers(50);
+    run.interrupt();
+    let run = run.end();
     // Requests in flight then were cut.
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
     let report = run.json();
