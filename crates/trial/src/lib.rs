@@ -19,10 +19,9 @@
 //! - A limit is what the test's own judgement bears, not less: one hiccup of 5 ms explains no
 //!   wrong verdict about a load of 3 s.
 //!
-//! Live tests of a process run side by side, at most twice as many as there are processors;
-//! one that is [`busy`](Live::busy) takes a processor of its own, and one that is
-//! [`alone`](Live::alone) the whole machine. So run them with twice as many threads as there
-//! are processors.
+//! Live tests of a process run side by side, at most two on each processor; one that is
+//! [`busy`](Live::busy) takes the place of two, and one that is [`alone`](Live::alone) the whole
+//! machine. So run them with twice as many threads as there are processors.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins and
 //! `void NAME REASON` if it is void, so that whoever runs the tests can count both.
@@ -76,10 +75,9 @@ pub fn live(name: &str) -> Live<'_> {
 }
 
 impl<'a> Live<'a> {
-    /// Keeps more such tests from running side by side than there are processors: it computes,
-    /// or measures what does.
+    /// Takes the place of two that mostly wait: it computes, or measures what does.
     pub fn busy(mut self) -> Self {
-        self.of_machine = Share::Processor;
+        self.of_machine = Share::Busy;
         self
     }
 

@@ -5,14 +5,16 @@ use std::thread::available_parallelism;
 
 /// The places on each processor: most tests wait for something most of the time.
 const ON_EACH_PROCESSOR: usize = 2;
+/// The places of a test that computes, or measures what does.
+const BUSY: usize = 2;
 
 /// The part of the machine that a test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// It mostly waits.
     Place,
-    /// It computes, or measures what does: as many as there are processors.
-    Processor,
+    /// It computes, or measures what does.
+    Busy,
     /// All of it.
     Machine,
 }
@@ -63,7 +65,7 @@ impl Places {
     pub(crate) fn take(&self, share: Share) -> Taken<'_> {
         let count = match share {
             Share::Place => 1,
-            Share::Processor => ON_EACH_PROCESSOR,
+            Share::Busy => BUSY,
             Share::Machine => self.count,
         };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +113,7 @@ mod tests {
                 scope.spawn(move || {
                     let (share, count) = [
                         (Share::Place, 1),
-                        (Share::Processor, 2),
+                        (Share::Busy, 2),
                         (Share::Machine, 4),
                         (Share::Place, 1),
                     ][number % 4];

@@ -44,21 +44,26 @@ impl Watcher {
     pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
+        // The thread's own beginning may be late too.
+        let mut begun = Instant::now();
         let watch = move || {
             let mut own = CpuSet::new();
             own.set(processor);
             // A processor may be taken off-line; then any will do.
             let _ = sched_setaffinity(None, &own);
             let mut seen = Seen::default();
-            while !stopped.load(Ordering::Relaxed) {
-                let begun = Instant::now();
+            loop {
                 thread::sleep(NAP);
-                seen.add(begun.elapsed().saturating_sub(NAP));
+                let now = Instant::now();
+                seen.add((now - begun).saturating_sub(NAP));
+                begun = now;
                 if let Some(queue) = &mut watched {
                     seen.waited = seen.waited.max(queue.waited_since());
                 }
+                if stopped.load(Ordering::Relaxed) {
+                    return seen;
+                }
             }
-            seen
         };
         let thread = thread::Builder::new().name("trial".to_owned()).spawn(watch);
         Self {

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Set for the copy of this program whose test fails.
 const IS_VICTIM: &str = "LAGTRACE_TRIAL_TEST_IS_VICTIM";
 /// The longest standstill that the victim bears.
-const LIMIT: Duration = Duration::from_millis(400);
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Not a test by itself: it fails when its standard input ends, in a copy of this program.
 #[test]
@@ -72,7 +72,7 @@ fn a_test_that_fails_while_the_machine_runs_fails() {
 fn a_test_that_fails_after_a_standstill_is_void_and_says_so() {
     let (is_success, told, log) = victim_after(|child| {
         signal(child, Signal::STOP);
-        thread::sleep(LIMIT * 3 / 2);
+        thread::sleep(LIMIT * 5 / 4);
         signal(child, Signal::CONT);
     });
     assert!(is_success, "{told}");
@@ -89,7 +89,7 @@ fn a_test_that_fails_after_a_standstill_is_void_and_says_so() {
 fn a_standstill_within_the_limit_excuses_nothing() {
     let (is_success, told, log) = victim_after(|child| {
         signal(child, Signal::STOP);
-        thread::sleep(LIMIT / 8);
+        thread::sleep(LIMIT / 20);
         signal(child, Signal::CONT);
     });
     assert!(!is_success, "{told}");

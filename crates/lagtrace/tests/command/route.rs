@@ -20,7 +20,9 @@ const MARGIN_MS: f64 = 3.0;
 const CLOCK_MS: f64 = 0.1;
 
 /// As little of an investigation as shows its layers.
-const BRIEFLY: [&str; 7] = ["-c", "2", "-d", "1s", "-q", "--format", "json"];
+const BRIEFLY: [&str; 9] = [
+    "-c", "2", "-d", "1s", "--rate", "50", "-q", "--format", "json",
+];
 
 /// A lab that is taken down again.
 struct Lab(String);

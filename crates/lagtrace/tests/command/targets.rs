@@ -6,8 +6,9 @@ use super::program::{Run, findings, lagtrace, notes};
 use super::server::{Manner, OK, Server};
 
 fn diagnose(url: &str) -> Run {
-    let load = ["-c", "4", "-d", "1s", "--timeout", "300ms"];
-    lagtrace(["diagnose", url, "--format", "json"].iter().chain(&load))
+    let load = ["-c", "4", "-d", "1s", "--rate", "200"];
+    let load = load.iter().chain(&["--timeout", "300ms"]);
+    lagtrace(["diagnose", url, "--format", "json"].iter().chain(load))
 }
 
 /// The cause that must be found first in a server of this manner. Behind it a

@@ -7,24 +7,37 @@ use serde_json::Value;
 
 use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
+use super::streamed::Streamed;
 
 /// A scenario's service under load, and what watching its server shows of it.
 fn watched(test: &str, scenario: &str, load: &[&str], judge: impl FnOnce(&Value)) {
+    watched_for(test, scenario, load, "2s", judge);
+}
+
+fn watched_for(
+    test: &str,
+    scenario: &str,
+    load: &[&str],
+    duration: &str,
+    judge: impl FnOnce(&Value),
+) {
     verdict(test).run(|| {
         if let Some(lab) = Lab::up(test, scenario) {
-            judge(&watch_under_load(&lab, "8080", load));
+            judge(&watch_for(&lab, "8080", load, duration));
         }
     });
 }
 
-/// What watching a service's namespace shows while it is asked by `load`.
+/// What watching a service's namespace for two seconds shows while it is asked by `load`.
 fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
+    watch_for(lab, port, load, "2s")
+}
+
+fn watch_for(lab: &Lab, port: &str, load: &[&str], duration: &str) -> Value {
     let _load = Load::begin(lab, port, load);
     let server = lab.namespace("server");
-    let watched = [
-        "-p", port, "--netns", &server, "-d", "3s", "--format", "json",
-    ];
-    lagtrace(["watch"].iter().chain(&watched)).json()
+    let watched = ["watch", "-p", port, "--netns", &server, "-d", duration];
+    lagtrace(watched.iter().chain(&["--format", "json"])).json()
 }
 
 /// The first finding, which is proven by packets and the kernel's trace.
@@ -62,7 +75,7 @@ fn whom_a_proxy_waits_for_is_named() {
 fn a_quota_that_is_used_up_is_told_from_work() {
     const TEST: &str = "a_quota_that_is_used_up_is_told_from_work";
     let load = ["-c", "2", "-H", "Accept-Encoding: gzip"];
-    watched(TEST, "cpu-quota", &load, |report| {
+    watched_for(TEST, "cpu-quota", &load, "3s", |report| {
         let shown = proven(report, "cpu-quota");
         assert!(shown.contains("used up its quota"), "{shown}");
         assert!(report["watch"]["throttling"]["periods"].as_u64() > Some(5));
@@ -100,20 +113,27 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
         until("the queue is gone", || backlog(&lab) == "0b");
-        // Alone in the queue they wait for nobody, and a download only behind itself.
-        for (port, load) in [
-            ("8080", ["-c", "1", "--rate", "20"]),
-            ("8081", ["-c", "1", "--rate", "1"]),
-        ] {
-            let report = watch_under_load(&lab, port, &load);
-            let causes = findings(&report);
-            assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
-            assert!(
-                report["watch"]["services"][0]["turns"].as_u64() > Some(0),
-                "{report:#}"
-            );
-        }
+        // Alone in the queue they wait for nobody.
+        let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
+        let causes = findings(&report);
+        assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
+        let watched = &report["watch"]["services"][0];
+        assert!(watched["turns"].as_u64() > Some(0), "{report:#}");
+        a_download_waits_only_behind_itself(&lab);
     });
+}
+
+fn a_download_waits_only_behind_itself(lab: &Lab) {
+    let server = lab.namespace("server");
+    let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
+    let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
+    let _load = Load::begin(lab, "8081", &["-c", "1", "--rate", "1"]);
+    // It takes four seconds.
+    let is_whole = |line: &str| line.contains(r#""status":200"#);
+    watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));
+    watching.interrupt();
+    let lines = watching.end().stdout;
+    assert!(!lines.contains("qdisc-dwell"), "{lines}");
 }
 
 /// The same uploads into buffers that were small from the beginning on are held
@@ -153,7 +173,8 @@ fn no_memory_is_told_from_a_closed_window(lab: &Lab) {
 fn a_server_that_is_stopped_is_told_from_one_that_works() {
     const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
     let load = ["-c", "6", "--rate", "150"];
-    watched(TEST, "stop-the-world-nginx", &load, |report| {
+    // Three stops must be seen, and there is one in each 800 ms at best.
+    watched_for(TEST, "stop-the-world-nginx", &load, "5s", |report| {
         let shown = proven(report, "stop-the-world");
         assert!(shown.contains("lie unread"), "{shown}");
     });
