@@ -63,7 +63,6 @@ pub enum Outcome {
 }
 
 /// A live test by its name, which mostly waits, and is never void.
-#[must_use]
 pub fn live(name: &str) -> Live<'_> {
     Live {
         name,

@@ -31,6 +31,6 @@ fn append_to(path: &OsStr, line: &str) {
     let file = OpenOptions::new().append(true).create(true).open(path);
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     if let Err(error) = written {
-        panic!("append to {}: {error}", path.display());
+        panic!("append to {}: {error}", path.to_string_lossy());
     }
 }
