@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::case::{Candidacy, Case, End, Kind, Verdict};
 use super::fresh::Refused;
 use super::sum::Score;
+use crate::render;
 
 fn label(expected: &Value, without: &Value) -> Label {
     let label = json!({
