@@ -99,7 +99,7 @@ fn is_partial(payload_len: u32, mss: u32) -> bool {
     match payload_len.cmp(&mss) {
         Ordering::Less => payload_len > 0,
         Ordering::Equal => false,
-        Ordering::Greater => payload_len % mss != 0,
+        Ordering::Greater => !payload_len.is_multiple_of(mss),
     }
 }
 

@@ -10,7 +10,7 @@ use lagtrace_core::exchange::Exchange;
 /// Analyses the bytes.
 pub(crate) fn check(bytes: &[u8]) {
     let report = analyse(bytes, 1);
-    if bytes.len() % 4 == 0 {
+    if bytes.len().is_multiple_of(4) {
         assert!(report == analyse(bytes, 2), "the seed shows");
     }
 }

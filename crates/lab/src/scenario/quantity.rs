@@ -102,7 +102,7 @@ fn parse(text: &str, kind: &'static str, units: &[(&str, u64)]) -> Result<u64, B
 fn format(amount: u64, units: &[(&str, u64)]) -> String {
     let (name, factor) = units
         .iter()
-        .find(|(_, factor)| amount >= *factor && amount % *factor == 0)
+        .find(|(_, factor)| amount >= *factor && amount.is_multiple_of(*factor))
         .unwrap_or(&units[units.len() - 1]);
     format!("{}{name}", amount / factor)
 }

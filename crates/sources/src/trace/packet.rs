@@ -115,7 +115,7 @@ fn sequence(base: u32, number: u32) -> u32 {
 
 fn sequence_number(base: u32, sequence: u32, last: u32) -> Option<u32> {
     let distance = sequence.wrapping_sub(base);
-    let is_ours = distance % SYN_STEP == 0;
+    let is_ours = distance.is_multiple_of(SYN_STEP);
     is_ours
         .then(|| recall(last, distance / SYN_STEP, SYN_NUMBERS))
         .flatten()
