@@ -21,7 +21,7 @@ const DRAIN: Duration = Duration::from_millis(1_200);
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Room for packets that tcpdump has not read yet, in KiB.
-const BUFFER_KIB: &str = "32768";
+const BUFFER_KIB: &str = "8192";
 
 /// What to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

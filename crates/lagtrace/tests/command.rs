@@ -20,6 +20,8 @@ mod command {
     mod captures;
     mod cgroups;
     mod chain;
+    mod diagnosed;
+    mod fresh;
     mod host_view;
     mod interrupts;
     mod lab;
@@ -37,6 +39,7 @@ mod command {
     mod socket_calls;
     mod socket_kinds;
     mod sockets;
+    mod streamed;
     mod targets;
     mod watch;
     mod watch_host;

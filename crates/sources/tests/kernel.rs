@@ -2,24 +2,31 @@
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use std::cell::Cell;
+use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lagtrace_core::decode::Packet;
 use lagtrace_core::segment::Segment;
 use lagtrace_core::turn::{ServedTurn, Stage};
+use lagtrace_trial::live;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
+/// How many of them may be seen in part or not at all. No program is run for what
+/// interrupts some processes of a virtual machine's own (its agent, which nobody
+/// else may look into): a segment that a timer sends just then is not seen. Seen in
+/// one of 4,000 requests; two in one test would be another matter.
+const UNSEEN: usize = 1;
 /// How long the end of a connection is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
@@ -36,29 +43,20 @@ struct Seen {
 /// Runs a test that watches the kernel, if this process may; a gate that requires
 /// all fails without. One at a time: what is watched is all of this host, and the
 /// tests load its processors.
-///
-/// It may fail twice: no program is run for what interrupts some processes of a
-/// virtual machine's own (its agent, which nobody else may look into), so that
-/// now and then a segment or a switch of threads is not seen.
-fn watching(body: impl Fn()) {
-    static ONE: Mutex<()> = Mutex::new(());
+fn watching(name: &str, body: impl FnOnce()) {
+    watching_unless(name, &|| None, body);
+}
+
+/// The same of a test that measures nothing where there is such a reason.
+fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl FnOnce()) {
     if !rustix::process::geteuid().is_root() {
         assert!(
             std::env::var_os("LAGTRACE_REQUIRE_ALL").is_none(),
             "needs root"
         );
-        return eprintln!(
-            "skipped: {} needs root",
-            thread::current().name().unwrap_or_default()
-        );
+        return eprintln!("skipped: {name} needs root");
     }
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for _ in 0..2 {
-        if catch_unwind(AssertUnwindSafe(&body)).is_ok() {
-            return;
-        }
-    }
-    body();
+    live(name).alone().void_if(reason).run(body);
 }
 
 /// A service's port: below those that the kernel gives to clients. Its connections
@@ -169,33 +167,50 @@ fn of_port(port: u16) -> WatchOptions {
     }
 }
 
+/// As many requests as were made are seen, but for [`UNSEEN`].
+#[track_caller]
+fn assert_all(seen: usize, what: &dyn Debug) {
+    assert!(
+        (REQUESTS - UNSEEN..=REQUESTS).contains(&seen),
+        "{seen} of {REQUESTS}: {what:#?}"
+    );
+}
+
+/// Each turn is like that, but for [`UNSEEN`].
+#[track_caller]
+fn assert_each(turns: &[ServedTurn], is_so: impl Fn(&ServedTurn) -> bool) {
+    let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
+    assert!(others.len() <= UNSEEN, "{others:#?}");
+}
+
 #[test]
 fn every_turn_is_timed_and_its_stages_tile_it() {
-    watching(|| {
+    watching("every_turn_is_timed_and_its_stages_tile_it", || {
         let pause = Duration::from_millis(10);
         let seen = watched(
             of_port,
             &[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"],
             pause,
         );
-        assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
-        assert_eq!(seen.standing.tally.latency.count(), REQUESTS as u64);
+        assert_all(seen.turns.len(), &seen.standing);
+        let counted = seen.standing.tally.latency.count();
+        assert_eq!(counted, seen.turns.len() as u64);
         assert_eq!(seen.standing.tally.lost_records, 0);
         assert_eq!(seen.missing, Vec::<String>::new());
-        for turn in &seen.turns {
-            let [_, _, _, _, _, program, waiting, held, _, _] = turn.stages().unwrap();
-            assert!(waiting >= pause, "the program slept: {turn:#?}");
-            assert!(program < waiting, "{turn:#?}");
-            assert_eq!(held, Duration::ZERO, "{turn:#?}");
-            let reader = turn.program.as_ref().unwrap();
-            assert_eq!(reader.pid, std::process::id());
-            assert_eq!(turn.writes, 1);
-            let departure = turn.departure.expect("its answer was seen to leave");
-            assert!(departure.at >= turn.sent, "{turn:#?}");
-            // One segment, which is the first and the last.
-            assert_eq!(departure.first_queued, departure.queued, "{turn:#?}");
-            assert_eq!(turn.refused, None);
-        }
+        assert_each(&seen.turns, |turn| {
+            let Some([_, _, _, _, _, program, waiting, held, _, _]) = turn.stages() else {
+                return false;
+            };
+            let is_left = turn.departure.is_some_and(|departure| {
+                // One segment, which is the first and the last.
+                departure.at >= turn.sent && departure.first_queued == departure.queued
+            });
+            // The program slept.
+            let is_asleep = waiting >= pause && program < waiting;
+            is_asleep && held.is_zero() && is_left && turn.writes == 1 && turn.refused.is_none()
+        });
+        let reader = |turn: &ServedTurn| turn.program.as_ref().map(|reader| reader.pid);
+        assert_each(&seen.turns, |turn| reader(turn) == Some(std::process::id()));
         // The kernel's steps are at most an eighth too long.
         let sending = |turn: &ServedTurn| turn.sent_last.since(turn.arrived);
         let longest = seen.turns.iter().map(sending).max().unwrap();
@@ -206,7 +221,7 @@ fn every_turn_is_timed_and_its_stages_tile_it() {
 
 #[test]
 fn what_nagle_holds_is_seen_with_what_released_it() {
-    watching(|| {
+    watching("what_nagle_holds_is_seen_with_what_released_it", || {
         assert_held(&watched(of_port, HELD, Duration::ZERO));
     });
 }
@@ -214,7 +229,7 @@ fn what_nagle_holds_is_seen_with_what_released_it() {
 /// Of a connection that is paced, TCP's stamps may lie ahead.
 #[test]
 fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
-    watching(|| {
+    watching("what_nagle_holds_of_a_paced_connection_is_seen_too", || {
         let listener = listen("127.0.0.1");
         pace(&listener);
         let seen = watched_on(listener, of_port, HELD, Duration::ZERO, Duration::ZERO);
@@ -237,51 +252,59 @@ fn assert_held(seen: &Seen) {
         .iter()
         .filter(|turn| turn.held.longest >= Duration::from_millis(20));
     assert!(long.count() >= REQUESTS / 4, "{held:#?}");
-    assert!(
-        held.iter()
-            .all(|turn| turn.held.after_arrival == turn.held.times),
-        "{held:#?}"
-    );
-}
-
-#[test]
-fn segments_have_their_headers_and_no_more_payload_than_said() {
-    watching(|| {
-        let seen = watched(of_port, &[&[b'x'; 4000]], Duration::ZERO);
-        let of = |is_own| {
-            seen.segments
-                .iter()
-                .filter(move |(s, _)| s.ip.is_own == is_own)
-        };
-        let bytes = |is_own| {
-            of(is_own)
-                .map(|(s, _)| u64::from(s.payload_len))
-                .sum::<u64>()
-        };
-        assert_eq!(bytes(false), (REQUESTS * REQUEST.len()) as u64);
-        assert_eq!(bytes(true), (REQUESTS * 4000) as u64);
-        assert!(of(false).any(|(_, payload)| payload.as_slice() == REQUEST));
-        assert!(of(true).all(|(_, payload)| payload.len() <= 16));
-
-        let without = |port| WatchOptions {
-            keeps_payload: false,
-            ..of_port(port)
-        };
-        let seen = watched(without, &[&[b'x'; 4000]], Duration::ZERO);
-        assert!(seen.segments.len() >= REQUESTS * 2);
-        assert!(seen.segments.iter().all(|(_, payload)| payload.is_empty()));
+    assert_each(&seen.turns, |turn| {
+        turn.held.after_arrival == turn.held.times
     });
 }
 
 #[test]
+fn segments_have_their_headers_and_no_more_payload_than_said() {
+    watching(
+        "segments_have_their_headers_and_no_more_payload_than_said",
+        || {
+            let seen = watched(of_port, &[&[b'x'; 4000]], Duration::ZERO);
+            let of = |is_own| {
+                seen.segments
+                    .iter()
+                    .filter(move |(s, _)| s.ip.is_own == is_own)
+            };
+            let bytes = |is_own| {
+                of(is_own)
+                    .map(|(s, _)| u64::from(s.payload_len))
+                    .sum::<u64>()
+            };
+            // None is seen twice, and none but few not at all.
+            let of_all = |len: usize| ((REQUESTS - UNSEEN) * len) as u64..=(REQUESTS * len) as u64;
+            assert!(
+                of_all(REQUEST.len()).contains(&bytes(false)),
+                "{}",
+                bytes(false)
+            );
+            assert!(of_all(4000).contains(&bytes(true)), "{}", bytes(true));
+            assert!(of(false).any(|(_, payload)| payload.as_slice() == REQUEST));
+            assert!(of(true).all(|(_, payload)| payload.len() <= 16));
+
+            let without = |port| WatchOptions {
+                keeps_payload: false,
+                ..of_port(port)
+            };
+            let seen = watched(without, &[&[b'x'; 4000]], Duration::ZERO);
+            assert!(seen.segments.len() >= (REQUESTS - UNSEEN) * 2);
+            assert!(seen.segments.iter().all(|(_, payload)| payload.is_empty()));
+        },
+    );
+}
+
+#[test]
 fn a_process_is_watched_without_its_ports() {
-    watching(|| {
+    watching("a_process_is_watched_without_its_ports", || {
         let of_process = |_| WatchOptions {
             pid: Some(std::process::id()),
             ..WatchOptions::default()
         };
         let seen = watched(of_process, &[b"answer"], Duration::ZERO);
-        assert_eq!(seen.turns.len(), REQUESTS, "and the client's end has none");
+        // And the client's end has none.
+        assert_all(seen.turns.len(), &seen.turns);
         let nobody = |port| WatchOptions {
             pid: Some(1),
             ..of_port(port)
@@ -293,7 +316,7 @@ fn a_process_is_watched_without_its_ports() {
 
 #[test]
 fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
-    watching(|| {
+    watching("what_a_kernel_lacks_is_said_and_the_rest_is_seen", || {
         for name in [
             "sock_recv_length",
             "sock_send_length",
@@ -313,7 +336,7 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
                 seen.missing
             );
             assert!(
-                seen.turns.len() >= REQUESTS - 2,
+                seen.turns.len() >= REQUESTS - 1 - UNSEEN,
                 "{name}: {:#?}",
                 seen.standing
             );
@@ -323,83 +346,100 @@ fn what_a_kernel_lacks_is_said_and_the_rest_is_seen() {
     });
 }
 
+/// Connections to services of their own, which are watched together; of each a
+/// request at a time is made and answered.
+struct Kept {
+    watch: Watch,
+    clients: Vec<TcpStream>,
+}
+
+impl Kept {
+    fn new(connections: usize, without: &[&str]) -> Self {
+        let listeners: Vec<_> = (0..connections).map(|_| listen("127.0.0.1")).collect();
+        let addresses = listeners.iter().map(|one| one.local_addr().unwrap());
+        let addresses: Vec<_> = addresses.collect();
+        for listener in listeners {
+            serve(listener, &[b"answer"], Duration::ZERO);
+        }
+        let watch = Watch::start(&WatchOptions {
+            ports: addresses.iter().map(|address| address.port()).collect(),
+            without: without.iter().map(|&name| name.to_owned()).collect(),
+            ..WatchOptions::default()
+        });
+        let clients = addresses.iter().map(|to| TcpStream::connect(to).unwrap());
+        Self {
+            watch: watch.unwrap(),
+            clients: clients.collect(),
+        }
+    }
+
+    fn ask(&mut self) {
+        for client in &mut self.clients {
+            client.write_all(REQUEST).unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+        }
+    }
+}
+
 /// Without a look nobody sees what is written: TCP's own stamps tell when the answer
 /// went, and what it sends later that is none does not count.
 #[test]
 fn an_answer_is_over_before_a_keep_alive_is_answered() {
-    watching(|| {
-        let listener = listen("127.0.0.1");
-        let address = listener.local_addr().unwrap();
-        serve(listener, &[b"answer"], Duration::ZERO);
-        let unseen = ["sock_recv_length", "sock_send_length"];
-        let mut watch = Watch::start(&WatchOptions {
-            without: unseen.map(str::to_owned).to_vec(),
-            ..of_port(address.port())
-        })
-        .unwrap();
-        let mut client = TcpStream::connect(address).unwrap();
-        setsockopt(&client, sockopt::KeepAlive, &true).unwrap();
-        setsockopt(&client, sockopt::TcpKeepIdle, &1).unwrap();
-        setsockopt(&client, sockopt::TcpKeepInterval, &1).unwrap();
-        for pause in [Duration::from_millis(2500), Duration::ZERO] {
-            client.write_all(REQUEST).unwrap();
-            client.read_exact(&mut [0; 6]).unwrap();
-            thread::sleep(pause);
+    watching("an_answer_is_over_before_a_keep_alive_is_answered", || {
+        let mut kept = Kept::new(REQUESTS / 2, &["sock_recv_length", "sock_send_length"]);
+        for client in &kept.clients {
+            setsockopt(client, sockopt::KeepAlive, &true).unwrap();
+            setsockopt(client, sockopt::TcpKeepIdle, &1).unwrap();
+            setsockopt(client, sockopt::TcpKeepInterval, &1).unwrap();
         }
-        drop(client);
-        thread::sleep(Duration::from_millis(50));
+        kept.ask();
+        thread::sleep(Duration::from_millis(1500));
+        kept.ask();
+        drop(kept.clients);
         let mut turns = Vec::new();
-        let mut take = |sighting: Sighting<'_>| {
+        kept.watch.finish(|sighting| {
             if let Sighting::Turn(turn) = sighting {
                 turns.push(turn.clone());
             }
-        };
-        watch.take(&mut take);
-        watch.finish(&mut take);
-        assert_eq!(turns.len(), 2, "{turns:#?}");
-        let most = turns.iter().map(ServedTurn::duration).max().unwrap();
-        assert!(most < Duration::from_secs(1), "{turns:#?}");
+        });
+        assert_all(turns.len(), &turns);
+        assert_each(&turns, |turn| turn.duration() < Duration::from_secs(1));
     });
 }
 
 /// A connection that goes on has its last answer behind it.
 #[test]
 fn the_last_request_of_a_connection_that_goes_on_counts() {
-    watching(|| {
-        let turns_of = |without: &[&str]| {
-            let listener = listen("127.0.0.1");
-            let address = listener.local_addr().unwrap();
-            serve(listener, &[b"answer"], Duration::ZERO);
-            let without = without.iter().map(|&name| name.to_owned()).collect();
-            let watch = Watch::start(&WatchOptions {
-                without,
-                ..of_port(address.port())
-            });
-            let watch = watch.unwrap();
-            let missing = watch.missing().to_vec();
-            let mut client = TcpStream::connect(address).unwrap();
-            let mut answer = [0; b"answer".len()];
-            for _ in 0..REQUESTS {
-                client.write_all(REQUEST).unwrap();
-                client.read_exact(&mut answer).unwrap();
-            }
-            let mut turns = 0;
-            let standing = watch.finish(|sighting| {
-                turns += usize::from(matches!(sighting, Sighting::Turn(_)));
-            });
-            assert_eq!(standing.tally.latency.count(), turns as u64);
-            (turns, missing)
-        };
-        assert_eq!(turns_of(&[]), (REQUESTS, Vec::new()));
-        let (turns, missing) = turns_of(&["open_turns"]);
-        assert_eq!((turns, missing.len()), (REQUESTS - 1, 1));
-        assert!(missing[0].contains("go on"), "{missing:?}");
-    });
+    watching(
+        "the_last_request_of_a_connection_that_goes_on_counts",
+        || {
+            const CONNECTIONS: usize = 5;
+            let turns_of = |without: &[&str]| {
+                let mut kept = Kept::new(CONNECTIONS, without);
+                let missing = kept.watch.missing().to_vec();
+                (0..REQUESTS / CONNECTIONS).for_each(|_| kept.ask());
+                let mut turns = 0;
+                let standing = kept.watch.finish(|sighting| {
+                    turns += usize::from(matches!(sighting, Sighting::Turn(_)));
+                });
+                assert_eq!(standing.tally.latency.count(), turns as u64);
+                (turns, missing)
+            };
+            let (turns, missing) = turns_of(&[]);
+            assert_all(turns, &missing);
+            assert_eq!(missing, Vec::<String>::new());
+            let (turns, missing) = turns_of(&["open_turns"]);
+            assert!(turns <= REQUESTS - CONNECTIONS, "{turns}");
+            assert!(turns >= REQUESTS - CONNECTIONS - UNSEEN, "{turns}");
+            assert_eq!(missing.len(), 1);
+            assert!(missing[0].contains("go on"), "{missing:?}");
+        },
+    );
 }
 
 #[test]
 fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
-    watching(|| {
+    watching("what_is_asked_for_wrongly_is_refused_with_a_hint", || {
         let refused = |options: WatchOptions| Watch::start(&options).unwrap_err();
         assert!(matches!(
             refused(WatchOptions::default()),
@@ -427,7 +467,7 @@ fn what_is_asked_for_wrongly_is_refused_with_a_hint() {
 
 #[test]
 fn ipv6_is_watched_alike() {
-    watching(|| {
+    watching("ipv6_is_watched_alike", || {
         let seen = watched_at(
             "::1",
             of_port,
@@ -435,13 +475,13 @@ fn ipv6_is_watched_alike() {
             Duration::ZERO,
             Duration::ZERO,
         );
-        assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
+        assert_all(seen.turns.len(), &seen.standing);
         let turn = &seen.turns[0];
         assert!(
             turn.local.addr.is_ipv6() && turn.remote.addr.is_loopback(),
             "{turn:#?}"
         );
-        assert!(seen.turns.iter().all(|turn| turn.stages().is_some()));
+        assert_each(&seen.turns, |turn| turn.stages().is_some());
         let bytes = |is_own| {
             let of = seen
                 .segments
@@ -450,16 +490,16 @@ fn ipv6_is_watched_alike() {
             of.map(|(segment, _)| segment.payload_len as usize)
                 .sum::<usize>()
         };
-        assert_eq!(
-            (bytes(false), bytes(true)),
-            (REQUESTS * REQUEST.len(), REQUESTS * 8)
-        );
+        for (is_own, len) in [(false, REQUEST.len()), (true, 8)] {
+            let of_all = (REQUESTS - UNSEEN) * len..=REQUESTS * len;
+            assert!(of_all.contains(&bytes(is_own)), "{}", bytes(is_own));
+        }
     });
 }
 
 #[test]
 fn a_control_group_is_watched_and_no_other() {
-    watching(|| {
+    watching("a_control_group_is_watched_and_no_other", || {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
             return eprintln!("skipped: no control groups of version 2 here");
@@ -476,7 +516,7 @@ fn a_control_group_is_watched_and_no_other() {
             other => drop(other.unwrap()),
         }
         let seen = watched(group(own), &[b"answer"], Duration::ZERO);
-        assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.standing);
+        assert_all(seen.turns.len(), &seen.standing);
         let Some(mount) = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
             .iter()
             .map(Path::new)
@@ -567,7 +607,7 @@ fn watched_closing(options: impl FnOnce(u16) -> WatchOptions, is_deferred: bool)
 /// connection, counts as what comes later does.
 #[test]
 fn the_first_request_of_a_connection_counts() {
-    watching(|| {
+    watching("the_first_request_of_a_connection_counts", || {
         let of_process = |pid| {
             move |_| WatchOptions {
                 pid: Some(pid),
@@ -583,23 +623,28 @@ fn the_first_request_of_a_connection_counts() {
             // Of no port and no socket, it may be anybody's.
             (watched_closing(of_process(own), true), false),
         ] {
-            assert_eq!(seen.standing.tally.latency.count(), REQUESTS as u64);
-            assert_eq!(seen.turns.len(), REQUESTS);
-            for turn in &seen.turns {
-                assert!(turn.duration() >= Duration::from_millis(5), "{turn:#?}");
-                assert!(turn.stages().is_some(), "{turn:#?}");
-            }
+            let counted = seen.standing.tally.latency.count();
+            assert_eq!(counted, seen.turns.len() as u64);
+            assert_all(seen.turns.len(), &seen.standing);
+            assert_each(&seen.turns, |turn| {
+                turn.duration() >= Duration::from_millis(5) && turn.stages().is_some()
+            });
             let asking = seen.segments.iter().filter(|(_, bytes)| bytes == REQUEST);
-            assert_eq!(asking.count() == REQUESTS, has_segments);
+            if has_segments {
+                assert_all(asking.count(), &seen.segments);
+            } else {
+                assert_eq!(asking.count(), 0);
+            }
         }
         let unseen = ["sock_recv_length", "sock_send_length"];
         let without = |port| WatchOptions {
             without: unseen.map(str::to_owned).to_vec(),
             ..of_port(port)
         };
+        // By TCP's stamps alone.
         let seen = watched_closing(without, true);
-        let count = seen.standing.tally.latency.count();
-        assert_eq!(count, REQUESTS as u64, "by TCP's stamps alone");
+        let counted = usize::try_from(seen.standing.tally.latency.count()).unwrap();
+        assert_all(counted, &seen.standing);
         let seen = watched_closing(of_process(1), false);
         assert_eq!(seen.turns, Vec::new(), "another process's");
         assert!(seen.segments.is_empty(), "{:#?}", seen.segments);
@@ -610,15 +655,11 @@ fn the_first_request_of_a_connection_counts() {
 /// The server's kernel acknowledges the first half, which is no answer.
 #[test]
 fn an_acknowledgement_within_a_request_ends_no_turn() {
-    watching(|| {
+    watching("an_acknowledgement_within_a_request_ends_no_turn", || {
         let halves = Duration::from_millis(60);
         let seen = watched_at("127.0.0.1", of_port, &[b"answer"], Duration::ZERO, halves);
-        assert_eq!(seen.turns.len(), REQUESTS, "{:#?}", seen.turns);
-        assert!(
-            seen.turns.iter().all(|turn| turn.duration() >= halves),
-            "{:#?}",
-            seen.turns
-        );
+        assert_all(seen.turns.len(), &seen.turns);
+        assert_each(&seen.turns, |turn| turn.duration() >= halves);
     });
 }
 
@@ -662,7 +703,7 @@ fn working(mut work: Work) -> Vec<ServedTurn> {
 
 #[test]
 fn whom_the_server_asks_is_seen_and_for_how_long() {
-    watching(|| {
+    watching("whom_the_server_asks_is_seen_and_for_how_long", || {
         const LATE: Duration = Duration::from_millis(5);
         let behind = listen("127.0.0.1");
         let whom = behind.local_addr().unwrap();
@@ -672,13 +713,14 @@ fn whom_the_server_asks_is_seen_and_for_how_long() {
             asking.write_all(REQUEST).unwrap();
             asking.read_exact(&mut [0; 5]).unwrap();
         }));
-        assert_eq!(turns.len(), REQUESTS);
-        for turn in &turns {
-            let asked = turn.asked.as_ref().unwrap();
-            assert_eq!(asked.whom.map(|end| end.port), Some(whom.port()));
+        assert_all(turns.len(), &turns);
+        assert_each(&turns, |turn| {
             let possible = LATE..=turn.duration();
-            assert!(possible.contains(&asked.time), "{turn:#?}");
-        }
+            turn.asked.as_ref().is_some_and(|asked| {
+                let port = asked.whom.map(|end| end.port);
+                port == Some(whom.port()) && possible.contains(&asked.time)
+            })
+        });
     });
 }
 
@@ -724,41 +766,58 @@ impl Drop for Computing {
 
 #[test]
 fn a_thread_without_a_processor_is_told_from_one_at_work() {
-    watching(|| {
-        // Begun by the first request and ended with the server: before and after
-        // it, other tests have the processors.
-        let mut others = None;
-        let turns = working(Box::new(move || {
-            if others.is_none() {
-                run_on(0);
-                others = Some(Computing::beside_this());
-            }
-            let mut sum = 0u64;
-            for n in 0..20_000_000u64 {
-                sum = std::hint::black_box(sum ^ n);
-            }
-        }));
-        let sum = |stage: Stage| -> Duration {
-            let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
-            turns.iter().skip(1).map(of).sum()
-        };
-        let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
-        // A third of the processor is the server's share.
-        assert!(queued > program / 2, "{queued:?} and {program:?}");
-        assert!(program > queued / 16, "{queued:?} and {program:?}");
-        assert!(sum(Stage::Waiting) < queued, "{turns:#?}");
-        // The processor was never idle.
-        assert!(sum(Stage::WakeUp) < queued / 8, "{turns:#?}");
-    });
+    watching(
+        "a_thread_without_a_processor_is_told_from_one_at_work",
+        || {
+            // Begun by the first request and ended with the server: before and after
+            // it, other tests have the processors.
+            let mut others = None;
+            let turns = working(Box::new(move || {
+                if others.is_none() {
+                    run_on(0);
+                    others = Some(Computing::beside_this());
+                }
+                let mut sum = 0u64;
+                for n in 0..20_000_000u64 {
+                    sum = std::hint::black_box(sum ^ n);
+                }
+            }));
+            let sum = |stage: Stage| -> Duration {
+                let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
+                turns.iter().skip(1).map(of).sum()
+            };
+            let (queued, program) = (sum(Stage::RunQueue), sum(Stage::Program));
+            // A third of the processor is the server's share.
+            assert!(queued > program / 2, "{queued:?} and {program:?}");
+            assert!(program > queued / 16, "{queued:?} and {program:?}");
+            assert!(sum(Stage::Waiting) < queued, "{turns:#?}");
+            // The processor was never idle.
+            assert!(sum(Stage::WakeUp) < queued / 8, "{turns:#?}");
+        },
+    );
+}
+
+/// The idle time of the first processor since the machine began (proc_stat(5)).
+fn idle() -> Duration {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu0 "));
+    let ticks = line.unwrap().split_whitespace().nth(3).unwrap();
+    Duration::from_millis(10) * ticks.parse().unwrap()
 }
 
 #[test]
 fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
-    watching(|| {
-        if thread::available_parallelism().unwrap().get() < 2 {
-            eprintln!("skipped: one processor is never idle while another wakes it");
-            return;
-        }
+    const TEST: &str = "a_processor_that_has_to_wake_is_told_from_a_busy_one";
+    if thread::available_parallelism().unwrap().get() < 2 {
+        return eprintln!("skipped: one processor is never idle while another wakes it");
+    }
+    // Where others keep the processor busy, it never has to wake.
+    let rested = Cell::new(0.0);
+    let was_busy = || {
+        let text = format!("processor 0 was idle for {:.0} %", rested.get() * 100.0);
+        (rested.get() < 0.2).then_some(text)
+    };
+    watching_unless(TEST, &was_busy, || {
         // Another thread answers what the server asks of it, a moment later, and
         // from another processor: from its own, it would be what runs before the
         // server, and no processor idle.
@@ -767,15 +826,18 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
         let other = thread::spawn(move || {
             run_on(1);
             while asked.recv().is_ok() {
-                thread::sleep(Duration::from_millis(2));
+                thread::sleep(Duration::from_millis(5));
                 answer.send(()).unwrap();
             }
         });
+        let (begun, idle_before) = (Instant::now(), idle());
         let turns = working(Box::new(move || {
             run_on(0);
             ask.send(()).unwrap();
             answered.recv().unwrap();
         }));
+        let idle = idle().saturating_sub(idle_before);
+        rested.set(idle.as_secs_f64() / begun.elapsed().as_secs_f64());
         other.join().unwrap();
         let sum = |stage: Stage| -> Duration {
             let of = |turn: &ServedTurn| turn.stages().unwrap()[stage as usize];
@@ -789,42 +851,38 @@ fn a_processor_that_has_to_wake_is_told_from_a_busy_one() {
 
 #[test]
 fn the_way_through_the_stack_is_seen() {
-    watching(|| {
+    watching("the_way_through_the_stack_is_seen", || {
         let turns = working(Box::new(|| {}));
-        assert_eq!(turns.len(), REQUESTS);
-        for turn in &turns {
-            let entered = turn.entered.unwrap();
-            let is_in_order = turn.arrived <= entered && entered <= turn.delivered;
-            assert!(
-                is_in_order && Some(turn.delivered) <= turn.read,
-                "{turn:#?}"
-            );
-        }
+        assert_all(turns.len(), &turns);
+        assert_each(&turns, |turn| {
+            let is_in_order = |entered| turn.arrived <= entered && entered <= turn.delivered;
+            turn.entered.is_some_and(is_in_order) && Some(turn.delivered) <= turn.read
+        });
     });
 }
 
 #[test]
 fn what_the_host_drops_is_counted_with_the_kernels_reason() {
-    watching(|| {
-        // Free, and nobody listens.
-        let address = listen("127.0.0.1").local_addr().unwrap();
-        let watch = Watch::start(&of_port(address.port())).unwrap();
-        for _ in 0..REQUESTS {
-            TcpStream::connect(address).unwrap_err();
-        }
-        let drops = watch.finish(|_| {}).tally.drops;
-        let refused = drops.iter().find(|(reason, _)| reason == "NO_SOCKET");
-        assert_eq!(
-            refused.map(|&(_, count)| count),
-            Some(REQUESTS as u64),
-            "{drops:?}"
-        );
-    });
+    watching(
+        "what_the_host_drops_is_counted_with_the_kernels_reason",
+        || {
+            // Free, and nobody listens.
+            let address = listen("127.0.0.1").local_addr().unwrap();
+            let watch = Watch::start(&of_port(address.port())).unwrap();
+            for _ in 0..REQUESTS {
+                TcpStream::connect(address).unwrap_err();
+            }
+            let drops = watch.finish(|_| {}).tally.drops;
+            let refused = drops.iter().find(|(reason, _)| reason == "NO_SOCKET");
+            let refused = refused.map_or(0, |&(_, count)| count);
+            assert_all(usize::try_from(refused).unwrap(), &drops);
+        },
+    );
 }
 
 #[test]
 fn how_a_connection_was_made_is_told_from_its_socket() {
-    watching(|| {
+    watching("how_a_connection_was_made_is_told_from_its_socket", || {
         let seen = watched(of_port, &[b"answer"], Duration::ZERO);
         let segments: Vec<&Segment> = seen.segments.iter().map(|(segment, _)| segment).collect();
         let [syn, answer, ack, ..] = segments[..] else {

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use lagtrace_lab::server::stamp::Stamp;
 use lagtrace_lab::{Family, Host, Lab};
 
 /// One request and its response, on the client's clock.
@@ -100,6 +101,19 @@ fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
             bytes.extend_from_slice(&chunk[..length]);
             Ok(())
         }
+    }
+}
+
+/// A service's stamps once there are so many, for one is written after its response; or those
+/// that there are after a while.
+pub(crate) fn stamps_once(lab: &Lab, service: &str, count: usize) -> Vec<Stamp> {
+    let begun = Instant::now();
+    loop {
+        let stamps = lab.stamps(service).expect("reads");
+        if stamps.len() >= count || begun.elapsed() > Duration::from_secs(5) {
+            return stamps;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

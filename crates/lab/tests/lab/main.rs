@@ -8,6 +8,8 @@
 mod case;
 mod client;
 mod crash;
+mod devices;
+mod drawn;
 mod hosts;
 mod names;
 mod own;
@@ -51,21 +53,6 @@ fn skip(reason: &str) {
         "may not be skipped here: {reason}"
     );
     println!("skipped: needs {reason}");
-}
-
-/// How often what is timed is tried: whatever else runs on this machine may take
-/// the processors away for a while.
-const TRIES: usize = 3;
-
-/// Runs a timed test until it comes out as is true, at most [`TRIES`] times: what
-/// is wrong in the lab is wrong each time.
-fn measured(test: impl Fn()) {
-    for _ in 1..TRIES {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_ok() {
-            return;
-        }
-    }
-    test();
 }
 
 /// Everything that would be left of a run, by name; empty if nothing is.

@@ -1,14 +1,18 @@
 //! Every kind of server does what its description says, as a client on the other host sees it.
 
 use std::io::{ErrorKind, Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_lab::{Error, Family, Lab, Scenario};
+use lagtrace_trial::live;
 
-use crate::client::{Fetched, address, connect, exchange, fetch, median};
-use crate::{helper, measured, up};
+use crate::client::{Fetched, address, connect, exchange, fetch, median, stamps_once};
+use crate::{helper, up};
 
 const MS: Duration = Duration::from_millis(1);
+/// The part of a test's time that the machine may stand still before a median of its requests
+/// means nothing.
+const SHARE: f64 = 0.2;
 
 /// How long the header took, and the body after it, in the median of the later requests: the
 /// first of a connection are acknowledged at once.
@@ -22,47 +26,53 @@ fn usual(fetched: &[Fetched]) -> (Duration, Duration) {
 
 #[test]
 fn nagle_holds_the_body_of_a_server_that_writes_apart() {
-    measured(|| {
-        for (scenario, service) in [
-            ("nagle-delayed-ack", "latency"),
-            ("nagle-write-write-read", "write-write-read"),
-            ("nodelay-off-elsewhere", "another-port"),
-        ] {
-            let Some(lab) = up(scenario, 0) else { return };
-            let (header, body) = usual(&fetch(&lab, service, 20));
-            assert!(
-                header < 20 * MS && body > 30 * MS && body < 60 * MS,
-                "{service}: {header:?} + {body:?}"
-            );
-        }
-    });
+    live("nagle_holds_the_body_of_a_server_that_writes_apart")
+        .share(SHARE)
+        .run(|| {
+            for (scenario, service) in [
+                ("nagle-delayed-ack", "latency"),
+                ("nagle-write-write-read", "write-write-read"),
+                ("nodelay-off-elsewhere", "another-port"),
+            ] {
+                let Some(lab) = up(scenario, 0) else { return };
+                let (header, body) = usual(&fetch(&lab, service, 20));
+                assert!(
+                    header < 20 * MS && body > 30 * MS && body < 60 * MS,
+                    "{service}: {header:?} + {body:?}"
+                );
+            }
+        });
 }
 
 #[test]
 fn a_client_that_delays_its_acks_less_waits_less() {
-    measured(|| {
-        let Some(lab) = up("short-delayed-ack", 0) else {
-            return;
-        };
-        let (_, body) = usual(&fetch(&lab, "latency", 20));
-        assert!(body > 15 * MS && body < 36 * MS, "{body:?}");
-    });
+    live("a_client_that_delays_its_acks_less_waits_less")
+        .share(SHARE)
+        .run(|| {
+            let Some(lab) = up("short-delayed-ack", 0) else {
+                return;
+            };
+            let (_, body) = usual(&fetch(&lab, "latency", 20));
+            assert!(body > 15 * MS && body < 36 * MS, "{body:?}");
+        });
 }
 
 #[test]
 fn look_alikes_of_nagle_do_not_wait() {
-    measured(|| {
-        for (scenario, service) in [
-            ("nagle-delayed-ack", "good"),
-            ("nodelay-off-one-segment", "one-segment"),
-            ("nodelay-off-elsewhere", "good"),
-            ("nopush", "nopush"),
-        ] {
-            let Some(lab) = up(scenario, 0) else { return };
-            let total = median(fetch(&lab, service, 21).iter().map(Fetched::total));
-            assert!(total < 25 * MS, "{service}: {total:?}");
-        }
-    });
+    live("look_alikes_of_nagle_do_not_wait")
+        .share(SHARE)
+        .run(|| {
+            for (scenario, service) in [
+                ("nagle-delayed-ack", "good"),
+                ("nodelay-off-one-segment", "one-segment"),
+                ("nodelay-off-elsewhere", "good"),
+                ("nopush", "nopush"),
+            ] {
+                let Some(lab) = up(scenario, 0) else { return };
+                let total = median(fetch(&lab, service, 21).iter().map(Fetched::total));
+                assert!(total < 25 * MS, "{service}: {total:?}");
+            }
+        });
 }
 
 #[test]
@@ -80,54 +90,58 @@ fn the_named_server_block_beside_the_good_one_is_the_one_with_nagle() {
 
 #[test]
 fn a_server_that_closes_is_not_held() {
-    measured(|| {
-        let Some(lab) = up("fin-closed", 0) else {
-            return;
-        };
-        let times = (0..11).map(|_| {
-            let (mut stream, _) = connect(
-                lab.client(),
-                address(&lab, "fin", Family::V4),
-                Duration::from_secs(5),
-            )
-            .expect("connects");
-            let fetched = exchange(&mut stream, "lab").expect("a response");
-            assert_eq!(stream.read(&mut [0; 16]).expect("closed in order"), 0);
-            fetched.total()
+    live("a_server_that_closes_is_not_held")
+        .share(SHARE)
+        .run(|| {
+            let Some(lab) = up("fin-closed", 0) else {
+                return;
+            };
+            let times = (0..11).map(|_| {
+                let (mut stream, _) = connect(
+                    lab.client(),
+                    address(&lab, "fin", Family::V4),
+                    Duration::from_secs(5),
+                )
+                .expect("connects");
+                let fetched = exchange(&mut stream, "lab").expect("a response");
+                assert_eq!(stream.read(&mut [0; 16]).expect("closed in order"), 0);
+                fetched.total()
+            });
+            assert!(median(times.collect::<Vec<_>>()) < 25 * MS);
         });
-        assert!(median(times.collect::<Vec<_>>()) < 25 * MS);
-    });
 }
 
 #[test]
 fn sleeping_servers_sleep_where_they_say_and_stamp_it() {
-    measured(|| {
-        for (scenario, service, writes) in [
-            ("server-think", "think-44", 1),
-            ("server-pause", "pause-44", 2),
-        ] {
-            let Some(lab) = up(scenario, 8) else { return };
-            let (header, body) = usual(&fetch(&lab, service, 10));
-            let (slow, fast) = if writes == 1 {
-                (header, body)
-            } else {
-                (body, header)
-            };
-            assert!(
-                slow > 40 * MS && slow < 80 * MS && fast < 30 * MS,
-                "{service}: {header:?} + {body:?}"
-            );
-            let stamps = lab.stamps(service).expect("reads");
-            assert_eq!(stamps.len(), 10);
-            for (number, stamp) in (1..).zip(&stamps) {
-                assert_eq!((stamp.number, stamp.written_ns.len()), (number, writes));
-                assert_eq!(stamp.peer.ip(), lab.client().address(Family::V4));
-                let slept = stamp.written_ns[writes - 1] - stamp.read_ns;
-                assert!(slept >= 44_000_000, "{stamp:?}");
+    live("sleeping_servers_sleep_where_they_say_and_stamp_it")
+        .share(SHARE)
+        .run(|| {
+            for (scenario, service, writes) in [
+                ("server-think", "think-44", 1),
+                ("server-pause", "pause-44", 2),
+            ] {
+                let Some(lab) = up(scenario, 8) else { return };
+                let (header, body) = usual(&fetch(&lab, service, 10));
+                let (slow, fast) = if writes == 1 {
+                    (header, body)
+                } else {
+                    (body, header)
+                };
+                assert!(
+                    slow > 40 * MS && slow < 80 * MS && fast < 30 * MS,
+                    "{service}: {header:?} + {body:?}"
+                );
+                let stamps = stamps_once(&lab, service, 10);
+                assert_eq!(stamps.len(), 10);
+                for (number, stamp) in (1..).zip(&stamps) {
+                    assert_eq!((stamp.number, stamp.written_ns.len()), (number, writes));
+                    assert_eq!(stamp.peer.ip(), lab.client().address(Family::V4));
+                    let slept = stamp.written_ns[writes - 1] - stamp.read_ns;
+                    assert!(slept >= 44_000_000, "{stamp:?}");
+                }
+                assert!(lab.stamps("think-0").is_err());
             }
-            assert!(lab.stamps("think-0").is_err());
-        }
-    });
+        });
 }
 
 #[test]
@@ -139,8 +153,15 @@ fn an_access_log_has_nginxs_own_stamps() {
         return;
     };
     fetch(&lab, "a", 5);
-    std::thread::sleep(100 * MS);
-    let lines = lab.access_log("a").expect("reads");
+    // A line is written after its response.
+    let begun = Instant::now();
+    let lines = loop {
+        let lines = lab.access_log("a").expect("reads");
+        if lines.len() >= 5 || begun.elapsed() > Duration::from_secs(5) {
+            break lines;
+        }
+        std::thread::sleep(5 * MS);
+    };
     assert_eq!(
         lines
             .iter()
@@ -201,14 +222,17 @@ fn a_firewall_that_drops_is_silent() {
 
 #[test]
 fn a_lost_first_syn_costs_a_second() {
-    measured(|| {
-        let Some(lab) = up("syn-loss", 0) else { return };
-        let times = [(); 2]
-            .map(|()| try_connect(&lab, Duration::from_secs(10)).expect("the second SYN passes"));
-        for took in times {
-            assert!(took > 900 * MS && took < 3000 * MS, "{took:?}");
-        }
-    });
+    live("a_lost_first_syn_costs_a_second")
+        .standstill(1000 * MS)
+        .run(|| {
+            let Some(lab) = up("syn-loss", 0) else { return };
+            let times = [(); 2].map(|()| {
+                try_connect(&lab, Duration::from_secs(10)).expect("the second SYN passes")
+            });
+            for took in times {
+                assert!(took > 900 * MS && took < 3000 * MS, "{took:?}");
+            }
+        });
 }
 
 /// What a service that speaks no HTTP answers to a request, until it closes or is silent.
@@ -252,13 +276,21 @@ fn an_error_status_is_answered_fast_and_kept_alive() {
 
 #[test]
 fn every_shipped_scenario_comes_up() {
-    for scenario in Scenario::all().expect("shipped scenarios read") {
-        match Lab::bring_up(&scenario, &helper()) {
-            Ok(lab) => lab.take_down().expect("comes down"),
-            Err(error @ (Error::NeedsRoot | Error::MissingTool { .. })) => {
-                return crate::skip(&error.to_string());
-            }
-            Err(error) => panic!("{}: {}", scenario.name, error.chain()),
+    let scenarios = Scenario::all().expect("shipped scenarios read");
+    // Each has namespaces of its own, and most of the time one waits for its servers.
+    std::thread::scope(|scope| {
+        for half in scenarios.chunks(scenarios.len().div_ceil(2)) {
+            scope.spawn(|| half.iter().for_each(comes_up));
         }
+    });
+}
+
+fn comes_up(scenario: &Scenario) {
+    match Lab::bring_up(scenario, &helper()) {
+        Ok(lab) => lab.take_down().expect("comes down"),
+        Err(error @ (Error::NeedsRoot | Error::MissingTool { .. })) => {
+            crate::skip(&error.to_string());
+        }
+        Err(error) => panic!("{}: {}", scenario.name, error.chain()),
     }
 }

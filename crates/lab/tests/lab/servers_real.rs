@@ -8,7 +8,7 @@ use lagtrace_lab::{Family, Lab, Scenario};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::fetch;
-use crate::{remains, up_as};
+use crate::{remains, up_as, wait_until_gone};
 
 /// A scenario whose only service is this server, with these further lines.
 fn only(server: &str, lines: &str) -> Scenario {
@@ -32,9 +32,17 @@ fn ask(lab: &Lab, program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn log(lab: &Lab) -> String {
+/// The server's log once it has this text, or what it has after a while.
+fn log_once(lab: &Lab, text: &str) -> String {
     let file = lab.server_log("only").expect("a service");
-    std::fs::read_to_string(file).unwrap_or_default()
+    let begun = Instant::now();
+    loop {
+        let log = std::fs::read_to_string(&file).unwrap_or_default();
+        if log.contains(text) || begun.elapsed() > Duration::from_secs(5) {
+            return log;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn take_down(lab: Lab) {
@@ -50,7 +58,8 @@ fn haproxy_answers_and_logs() {
         return;
     };
     assert_eq!(fetch(&lab, "only", 2)[1].length, 3);
-    assert!(log(&lab).contains("GET / HTTP/1.1"));
+    let told = log_once(&lab, "GET / HTTP/1.1");
+    assert!(told.contains("GET / HTTP/1.1"), "{told}");
     take_down(lab);
 }
 
@@ -83,7 +92,8 @@ fn postgres_has_a_cluster_of_its_own_and_logs_slow_statements() {
         "-X", "-At", "-h", "ADDRESS", "-p", "7000", "-U", "postgres", "-c", query,
     ];
     assert_eq!(ask(&lab, "psql", &arguments).trim(), "42");
-    assert!(log(&lab).contains("pg_sleep"), "{}", log(&lab));
+    let told = log_once(&lab, "pg_sleep");
+    assert!(told.contains("pg_sleep"), "{told}");
     take_down(lab);
 }
 
@@ -100,7 +110,8 @@ fn what_a_killed_keeper_left_of_servers_and_groups_the_next_run_removes() {
     let Some(next) = up_as(&only("{ kind = \"redis\" }", "")) else {
         return;
     };
-    assert_eq!(remains(&run), Vec::<String>::new());
+    // Another test's run may be at it.
+    assert_eq!(wait_until_gone(&run), Vec::<String>::new());
     assert_eq!(groups(&run.id), Vec::<String>::new());
     take_down(next);
 }
@@ -131,8 +142,8 @@ fn a_quota_throttles_and_its_group_goes_with_the_run() {
         &["-s", "--compressed", "-o", "/dev/null", &url],
     );
     assert!(begun.elapsed() > Duration::from_millis(50));
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(log(&lab).contains("throttled"), "{}", log(&lab));
+    let told = log_once(&lab, "throttled");
+    assert!(told.contains("throttled"), "{told}");
     let id = lab.run().id.clone();
     assert_eq!(groups(&id).len(), 1);
     take_down(lab);
@@ -152,7 +163,8 @@ fn a_stopped_service_goes_on_by_itself() {
         })
         .max();
     assert!(slowest > Some(Duration::from_millis(60)), "{slowest:?}");
-    assert!(log(&lab).contains("processes stopped for"));
+    let told = log_once(&lab, "processes stopped for");
+    assert!(told.contains("processes stopped for"), "{told}");
     take_down(lab);
 }
 

@@ -10,6 +10,9 @@ use super::table::{Align, Cell, Table, cell, dim, plain};
 
 mod matrix;
 
+/// The most lines of what was drawn again.
+const MOST_REDRAWN: usize = 12;
+
 /// Writes the recordings, the confusion matrix, the totals and what is wrong.
 pub(super) fn write(page: &mut Page, score: &Score) {
     opening(page, score);
@@ -26,12 +29,17 @@ pub(super) fn write(page: &mut Page, score: &Score) {
         without_rule(page, &score.cases);
     }
     refused(page, &score.refused);
+    redrawn(page, score);
+    kept(page, score);
 }
 
 fn opening(page: &mut Page, score: &Score) {
     let of = score.cases.len() as u64;
     let wrong = score.cases.iter().filter(|case| case.is_wrong()).count() as u64;
     let each = quantity::counted(of, "diagnosis", "diagnoses");
+    if let Some(seed) = score.seed {
+        page.paragraph(0, Tone::Dim, &format!("Parameters drawn from seed {seed}."));
+    }
     match wrong {
         0 if of == 0 => page.paragraph(0, Tone::Bad, "Nothing was scored."),
         0 => page.spans(
@@ -254,6 +262,9 @@ fn wrong(page: &mut Page, cases: &[Case]) {
                 Tone::Bad,
                 &[(Tone::Strong, &name), (Tone::Plain, &said)],
             );
+            if let Some(drawn) = &case.drawn {
+                page.paragraph(4, Tone::Dim, drawn);
+            }
         }
     }
 }
@@ -306,5 +317,39 @@ fn refused(page: &mut Page, refused: &[Refused]) {
         let name = format!("{}:", one.scenario);
         let spans = [(Tone::Strong, &*name), (Tone::Plain, &*one.reason)];
         page.item(2, "✗", Tone::Bad, &spans);
+    }
+}
+
+/// What was not borne out by its proof and drawn again; by name where that came often.
+fn redrawn(page: &mut Page, score: &Score) {
+    if score.redrawn.is_empty() {
+        return;
+    }
+    page.heading("Drawn again, for want of proof");
+    let times = quantity::counted(score.redrawn.len() as u64, "time", "times");
+    page.paragraph(2, Tone::Plain, &format!("{times} in all."));
+    for (last, count) in score.often_redrawn().into_iter().take(MOST_REDRAWN) {
+        let name = format!(
+            "{}, {}:",
+            last.scenario,
+            quantity::counted(count as u64, "time", "times")
+        );
+        let said = last.describe();
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &name), (Tone::Plain, &said)],
+        );
+    }
+}
+
+/// Where to look at what is wrong.
+fn kept(page: &mut Page, score: &Score) {
+    let is_wrong = score.cases.iter().any(Case::is_wrong);
+    if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {
+        page.heading("Kept");
+        let text = format!("what is diagnosed wrongly: {}", folder.display());
+        page.paragraph(2, Tone::Plain, &text);
     }
 }

@@ -1,68 +1,84 @@
 //! Ctrl-C in every phase: what was measured is reported, nothing is left.
 
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::Duration;
 
-use super::program::{Run, during};
+use super::lab::until;
+use super::program::{Run, notes, program};
 use super::server::{OK, Server};
+use super::streamed::Streamed;
 
-fn interrupt(process: u32) {
-    let status = Command::new("kill")
-        .args(["-INT", &process.to_string()])
-        .status();
-    assert!(status.unwrap().success());
-}
-
-/// Interrupts a diagnosis after a while.
-fn interrupted_after(millis: u64) -> Run {
+/// Interrupts a diagnosis once it has told of a step and so many more requests were answered.
+fn interrupted_after(step: &str, requests: u64) -> Run {
     let server = Server::start(OK);
     let url = server.url();
     let load = ["-c", "2", "-d", "3s", "--rate", "100", "--format", "json"];
-    during(["diagnose", &url].iter().chain(&load), |process| {
-        sleep(Duration::from_millis(millis));
-        interrupt(process);
-    })
+    let mut run = Streamed::start(["diagnose", &url].iter().chain(&load));
+    run.until(|line| line.starts_with(step));
+    server.answers(requests);
+    run.interrupt();
+    run.end()
 }
 
 #[test]
 fn the_report_holds_what_was_measured() {
     // In the first part of the load, in its observed part, and behind it.
-    for millis in [1_000, 2_900, 4_200] {
-        let run = interrupted_after(millis);
-        assert!(run.took < Duration::from_secs(9), "{run:#?}");
-        assert!(matches!(run.code, Some(0 | 1)), "{millis}: {run:#?}");
+    for (step, requests) in [("request ", 50), ("load ", 50), ("observation ", 0)] {
+        let run = interrupted_after(step, requests);
+        assert!(matches!(run.code, Some(0 | 1)), "{step}: {run:#?}");
         let report = run.json();
-        assert!(
-            report["exchanges"]["count"].as_u64().unwrap() > 0,
-            "{millis}"
-        );
+        let count = report["exchanges"]["count"].as_u64();
+        assert!(count > Some(0), "{step}: {report:#}");
+        // Behind the load there may have been nothing left to interrupt.
+        let was_interrupted = notes(&report).contains(&"interrupted");
+        assert!(was_interrupted || requests == 0, "{step}: {report:#}");
     }
+}
+
+/// A listener whose queue is full: it drops SYNs, and who connects waits.
+fn silent_listener() -> (TcpListener, SocketAddr, Vec<std::io::Result<TcpStream>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let fill = |_| TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let waiting = (0..4).map(fill).collect();
+    (listener, address, waiting)
 }
 
 #[test]
 fn before_anything_was_measured_it_ends_with_130() {
-    // Nothing answers at this address (RFC 5737), so the probe waits.
-    let run = during(["diagnose", "http://192.0.2.1/", "-d", "1s"], |process| {
-        sleep(Duration::from_millis(300));
-        interrupt(process);
-    });
-    assert!(matches!(run.code, Some(130 | 1)), "{run:#?}");
-    assert!(run.took < Duration::from_secs(5), "{run:#?}");
+    let (_listener, address, _waiting) = silent_listener();
+    let mut run = Streamed::start(["diagnose", &format!("http://{address}/"), "-d", "1s"]);
+    // The step before it connects.
+    run.until(|line| line.starts_with("route "));
+    run.interrupt();
+    let run = run.end();
+    assert_eq!(run.code, Some(130), "{run:#?}");
 }
 
 #[test]
 fn a_silent_pipe_can_be_left() {
-    let mut child = Command::new(super::program::program())
+    let mut child = Command::new(program())
         .args(["analyze", "-"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
     // `wait` closes the pipe, so this end of it is held until then.
     let writer = child.stdin.take();
-    sleep(Duration::from_millis(300));
-    interrupt(child.id());
+    until("it listens for Ctrl-C", || catches_interrupts(child.id()));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let code = child.wait().unwrap().code();
     drop(writer);
     assert!(matches!(code, Some(130 | 2)), "{code:?}");
+}
+
+/// Whether a process has a handler for SIGINT (proc_pid_status(5)).
+fn catches_interrupts(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    // Signal number 2.
+    caught & (1 << 1) != 0
 }

@@ -5,13 +5,14 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::process::Command;
-use std::thread::{self, sleep};
+use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-use super::program::{during, has_root, has_tool, lagtrace};
+use super::program::{has_root, has_tool, lagtrace};
+use super::streamed::Streamed;
 
 /// A namespace that is removed again.
 struct Namespace(String);
@@ -70,26 +71,54 @@ fn crowd(address: SocketAddr) -> Vec<Option<TcpStream>> {
     connected.collect()
 }
 
-/// Follows sockets for two seconds, while `work` is done.
-fn followed(arguments: &[&str], work: impl FnOnce()) -> Value {
-    let follow = [
-        "sockets", "-f", "-i", "20ms", "-d", "2500ms", "--format", "json",
-    ];
-    let run = during(follow.iter().chain(arguments), |_| {
-        sleep(Duration::from_millis(1000));
-        work();
-    });
-    run.expect(0).json()
+/// Follows sockets while `work` is done; the lines of the report. `mark` opens one that is
+/// followed, which shows that they are.
+fn followed<T>(
+    arguments: &[&str],
+    mark: impl FnMut() -> T,
+    work: impl FnOnce(&mut Streamed),
+) -> Vec<Value> {
+    let follow = ["sockets", "-f", "-i", "20ms", "-d", "60s"];
+    let lines = ["--format", "ndjson"];
+    let mut following = Streamed::start(follow.iter().chain(arguments).chain(&lines));
+    let is_opened = |line: &str| line.contains(r#""what":"opened""#);
+    following.provoke(mark, is_opened);
+    work(&mut following);
+    following.interrupt();
+    let lines = following.end().expect(0).stdout;
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
 }
 
-fn limit<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let list = report["limits"].as_array().unwrap();
-    list.iter().find(|limit| limit["name"] == name).unwrap()
+/// Waits until something that was dropped has been seen.
+fn drops_are_seen(following: &mut Streamed) {
+    following.until(|line| line.contains(r#""drops":["#));
 }
 
-fn remarks(report: &Value) -> String {
-    let list = report["live"].as_array().unwrap();
-    list.iter().map(|s| s["remarks"].to_string()).collect()
+fn of<'a>(lines: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
+    lines.iter().filter(move |line| line["type"] == kind)
+}
+
+fn limit<'a>(lines: &'a [Value], name: &str) -> &'a Value {
+    of(lines, "limit")
+        .find(|limit| limit["name"] == name)
+        .unwrap()
+}
+
+fn remarks(lines: &[Value]) -> String {
+    of(lines, "socket")
+        .map(|socket| socket["remarks"].to_string())
+        .collect()
+}
+
+fn a_listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn a_socket() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").unwrap()
 }
 
 #[test]
@@ -102,41 +131,45 @@ fn a_limit_is_accused_by_a_socket_that_is_as_large_as_it_allows() {
     namespace.visit(|| {
         fs::write("/proc/sys/net/core/somaxconn", "3").unwrap();
         let somaxconn = "net.core.somaxconn";
-        let quiet = followed(&["-l"], || ());
+        let quiet = followed(&["-l"], a_listener, |_| ());
         assert_eq!(limit(&quiet, somaxconn)["bearing"], "cleared");
         assert_eq!(limit(&quiet, somaxconn)["value"], "3");
 
         let (_short, address) = listener(1);
-        let own = followed(&["-l"], || drop(crowd(address)));
-        assert_eq!(limit(&own, somaxconn)["bearing"], "cleared", "{own:#}");
+        let own = followed(&["-l"], a_listener, |following| {
+            drop(crowd(address));
+            drops_are_seen(following);
+        });
+        assert_eq!(limit(&own, somaxconn)["bearing"], "cleared", "{own:#?}");
         assert!(remarks(&own).contains("attempts to connect were dropped"));
-        assert!(remarks(&own).contains("accepts more slowly"), "{own:#}");
+        assert!(remarks(&own).contains("accepts more slowly"), "{own:#?}");
 
         let (_long, address) = listener(100);
-        let all = followed(&["-l"], || drop(crowd(address)));
-        assert_eq!(limit(&all, somaxconn)["bearing"], "evidence", "{all:#}");
+        let all = followed(&["-l"], a_listener, |following| {
+            drop(crowd(address));
+            drops_are_seen(following);
+        });
+        assert_eq!(limit(&all, somaxconn)["bearing"], "evidence", "{all:#?}");
         let text = limit(&all, somaxconn)["text"].to_string();
         assert!(text.contains(&address.to_string()), "{text}");
-        let counted = all["counters"].as_array().unwrap();
-        let overflows = |c: &&Value| c["name"] == "TcpExt:ListenOverflows";
-        assert!(
-            counted
-                .iter()
-                .any(|c| overflows(&c) && c["change"].as_u64() > Some(0))
-        );
+        let overflows = |counter: &Value| {
+            counter["name"] == "TcpExt:ListenOverflows" && counter["change"].as_u64() > Some(0)
+        };
+        assert!(of(&all, "counter").any(overflows), "{all:#?}");
 
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = reader.local_addr().unwrap();
-        let lost = followed(&["-u"], || {
+        let lost = followed(&["-u"], a_socket, |following| {
             let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
             for _ in 0..2000 {
                 sender.send_to(&[7; 1000], target).unwrap();
             }
+            drops_are_seen(following);
         });
         assert_eq!(
             limit(&lost, "net.core.rmem_default")["bearing"],
             "evidence",
-            "{lost:#}"
+            "{lost:#?}"
         );
         assert_eq!(limit(&lost, "net.core.rmem_max")["bearing"], "cleared");
 

@@ -3,17 +3,24 @@
 use std::fs;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use super::program::{Run, during, lagtrace, notes};
+use super::program::{Run, lagtrace, notes};
 use super::server::{Manner, OK, Server};
+use super::streamed::Streamed;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
+/// A load of so many requests as shows what it is about.
 fn load(url: &str, options: &[&str]) -> Run {
+    let common = ["load", url, "-n", "100", "--format", "json"];
+    lagtrace(common.iter().chain(options))
+}
+
+/// The same for a second.
+fn load_for_a_second(url: &str, options: &[&str]) -> Run {
     let common = ["load", url, "-d", "1s", "--format", "json"];
     lagtrace(common.iter().chain(options))
 }
@@ -23,11 +30,11 @@ fn closed_loop_and_rate_are_told_apart() {
     let server = Server::start(OK);
     let closed = load(&server.url(), &["-c", "4"]).expect(0).json();
     let run = &closed["load"];
-    assert!(run["responses"].as_u64() > Some(50), "{run:#}");
+    assert_eq!(run["responses"], 100, "{run:#}");
     assert_eq!(run["offered_rate"], serde_json::Value::Null);
     assert_eq!(run["latency_ns"], run["service_ns"]);
     assert_eq!(run["failed"], 0);
-    let open = load(&server.url(), &["-c", "4", "--rate", "100"])
+    let open = load_for_a_second(&server.url(), &["-c", "4", "--rate", "100"])
         .expect(0)
         .json();
     let run = &open["load"];
@@ -48,7 +55,7 @@ fn a_service_that_falls_behind_shows_in_what_users_wait() {
         "-c",
         "1",
         "-d",
-        "2s",
+        "1s",
         "--rate",
         "200",
     ]);
@@ -77,7 +84,7 @@ fn http2_asked_of_a_server_without_it_is_said_so() {
 fn what_went_wrong_in_tls_hides_no_other_note() {
     let server = Server::start(OK);
     let url = server.url().replace("http://", "https://");
-    let report = load(&url, &["-c", "2", "-k"]).expect(1).json();
+    let report = load_for_a_second(&url, &["-c", "2", "-k"]).expect(1).json();
     let notes = notes(&report);
     for note in ["tls-failed", "nothing-connected"] {
         assert!(notes.contains(&note), "{report:#}");
@@ -107,7 +114,7 @@ fn errors_and_refusals_are_found() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let report = load(&format!("http://{address}/"), &["-c", "2"])
+    let report = load_for_a_second(&format!("http://{address}/"), &["-c", "2"])
         .expect(1)
         .json();
     assert_eq!(report["load"]["responses"], 0);
@@ -253,7 +260,9 @@ fn method_fields_and_body_arrive_as_they_were_given() {
 fn stamps_say_where_the_time_went() {
     let server = Server::start(Manner::AnswersAfter(Duration::from_millis(20), HELLO));
     let url = server.url();
-    let report = load(&url, &["-c", "2", "--stamps"]).expect(0).json();
+    let report = load_for_a_second(&url, &["-c", "2", "--stamps"])
+        .expect(0)
+        .json();
     let stages = &report["load"]["stages"];
     assert_eq!(stages["largest"], "server", "{stages:#}");
     assert!(stages["requests"].as_u64() > Some(20), "{stages:#}");
@@ -470,15 +479,11 @@ fn what_would_be_too_much_has_to_be_asked_for() {
 fn ctrl_c_ends_it_with_what_was_measured() {
     let server = Server::start(OK);
     let url = server.url();
-    let arguments = ["load", &url, "-c", "2", "-d", "30s", "--format", "json"];
-    let run = during(arguments, |process| {
-        sleep(Duration::from_millis(1500));
-        let kill = Command::new("kill")
-            .args(["-INT", &process.to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-    });
-    assert!(run.took < Duration::from_secs(15), "{run:#?}");
+    let arguments = ["load", &url, "-c", "2", "-d", "60s", "--warm-up", "0s"];
+    let run = Streamed::start(arguments.iter().chain(&["--format", "json"]));
+    server.answers(50);
+    run.interrupt();
+    let run = run.end();
     // Requests in flight then were cut.
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
     let report = run.json();

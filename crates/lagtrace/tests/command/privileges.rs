@@ -19,7 +19,7 @@ fn without_rights_the_diagnosis_goes_on() {
     command
         .arg(&copy)
         .args(["diagnose", &server.url(), "--format", "json"]);
-    command.args(["-c", "2", "-d", "1s"]);
+    command.args(["-c", "2", "-d", "1s", "--rate", "100"]);
     let run = run(&mut command).expect(0);
     let report = run.json();
     assert_eq!(findings(&report), Vec::<&str>::new());

@@ -2,11 +2,11 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
-use std::thread::sleep;
 use std::time::Duration;
 
-use super::program::{during, has_root, has_tool, lagtrace, notes, program, run};
+use super::program::{has_root, has_tool, lagtrace, notes, program, run};
 use super::server::{Manner, Server};
+use super::streamed::Streamed;
 
 #[test]
 fn an_open_port_is_probed_and_summed_up() {
@@ -337,14 +337,12 @@ fn an_endless_series_ends_with_ctrl_c_and_sums_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let options = ["-c", "0", "-i", "10ms", "-m", "connect", "--format", "json"];
-    let run = during(["probe", &target].iter().chain(&options), |process| {
-        sleep(Duration::from_millis(700));
-        let kill = Command::new("kill")
-            .args(["-INT", &process.to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-    });
-    let report = run.expect(0).json();
+    let run = Streamed::start(["probe", &target].iter().chain(&options));
+    for _ in 0..5 {
+        listener.accept().unwrap();
+    }
+    run.interrupt();
+    let report = run.end().expect(0).json();
     assert!(report["probes"][0]["received"].as_u64() > Some(3));
     assert_eq!(report["notes"][0]["id"], "interrupted");
 }

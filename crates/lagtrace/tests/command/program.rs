@@ -1,10 +1,8 @@
 //! Running the program and reading what it says.
 
 use std::ffi::OsStr;
-use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -21,7 +19,6 @@ pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) took: Duration,
 }
 
 /// Runs the program with these arguments, to its end.
@@ -31,21 +28,15 @@ pub(crate) fn lagtrace<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) 
 
 /// Runs a command to its end.
 pub(crate) fn run(command: &mut Command) -> Run {
-    let started = Instant::now();
     let output = command.stdin(Stdio::null()).output().unwrap();
-    Run::new(output, started.elapsed())
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
 }
 
 impl Run {
-    fn new(output: Output, took: Duration) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            took,
-        }
-    }
-
     /// Standard output as the JSON it should be.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
@@ -79,30 +70,6 @@ pub(crate) fn notes(report: &Value) -> Vec<&str> {
         .iter()
         .map(|note| note["id"].as_str().unwrap())
         .collect()
-}
-
-/// Starts the program, does something while it runs, and waits for its end.
-pub(crate) fn during<A: AsRef<OsStr>>(
-    arguments: impl IntoIterator<Item = A>,
-    work: impl FnOnce(u32),
-) -> Run {
-    let started = Instant::now();
-    let mut child = Command::new(program())
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr = child.stderr.take().unwrap();
-    let said = std::thread::spawn(move || {
-        let mut text = String::new();
-        stderr.read_to_string(&mut text).map(|_| text)
-    });
-    work(child.id());
-    let mut output = child.wait_with_output().unwrap();
-    output.stderr = said.join().unwrap().unwrap().into_bytes();
-    Run::new(output, started.elapsed())
 }
 
 /// Whether a test that needs root may run. Without root it is skipped, or

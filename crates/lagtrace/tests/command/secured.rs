@@ -197,7 +197,7 @@ fn load_says_what_tls_was_used_and_whom_it_trusted() {
         return;
     };
     let report = nginx
-        .run("load", &["--cacert", &nginx.certificate()])
+        .run("load", &["--cacert", &nginx.certificate(), "--rate", "100"])
         .expect(0)
         .json();
     let transport = &report["load"]["transport"];
@@ -228,7 +228,7 @@ fn nagle_is_found_within_tls_and_not_where_it_is_off() {
         let Some(nginx) = Nginx::start(test, &lines, &ELLIPTIC) else {
             return;
         };
-        let report = nginx.run("diagnose", &["-k"]).json();
+        let report = nginx.run("diagnose", &["-k", "--rate", "100"]).json();
         let found = findings(&report).contains(&"nagle-delayed-ack");
         assert_eq!(found, is_faulty, "{report:#}");
         for name in ["tls", "resumption"] {

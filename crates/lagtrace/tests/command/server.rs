@@ -2,15 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use super::lab::until;
 
 /// A server that ends with its value.
 pub(crate) struct Server {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,17 +41,27 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || accept(&listener, manner, &stopped));
+        let answered = Arc::new(AtomicU64::new(0));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&answered));
+        let thread = thread::spawn(move || accept(&listener, manner, &stopped, &count));
         Self {
             address,
             stop,
+            answered,
             thread: Some(thread),
         }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/page", self.address)
+    }
+
+    /// Waits until it has answered so many more requests.
+    #[track_caller]
+    pub(crate) fn answers(&self, count: u64) {
+        let answered = || self.answered.load(Ordering::Relaxed);
+        let enough = answered() + count;
+        until("requests are answered", || answered() >= enough);
     }
 }
 
@@ -63,21 +76,35 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &TcpListener, manner: Manner, stop: &Arc<AtomicBool>) {
+fn accept(
+    listener: &TcpListener,
+    manner: Manner,
+    stop: &Arc<AtomicBool>,
+    answered: &Arc<AtomicU64>,
+) {
     let turn = Arc::new(Mutex::new(()));
     for stream in listener.incoming().flatten() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
         let (stop, turn) = (Arc::clone(stop), Arc::clone(&turn));
+        let answered = Arc::clone(answered);
         match manner {
             Manner::ClosesAtOnce => drop(stream),
-            _ => drop(thread::spawn(move || serve(stream, manner, &stop, &turn))),
+            _ => drop(thread::spawn(move || {
+                serve(stream, manner, &stop, &turn, &answered);
+            })),
         }
     }
 }
 
-fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool, turn: &Mutex<()>) {
+fn serve(
+    mut stream: TcpStream,
+    manner: Manner,
+    stop: &AtomicBool,
+    turn: &Mutex<()>,
+    answered: &AtomicU64,
+) {
     let mut buffer = [0; 4096];
     stream.set_nodelay(true).ok();
     stream
@@ -103,6 +130,7 @@ fn serve(mut stream: TcpStream, manner: Manner, stop: &AtomicBool, turn: &Mutex<
                 if stream.write_all(answer).is_err() {
                     return;
                 }
+                answered.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,

@@ -1,30 +1,40 @@
 //! `lagtrace sockets --trace` on calls of our own.
 
+use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::net::sockopt;
 use serde_json::{Value, json};
 
+use super::lab::until;
 use super::privileges::{NOBODY, copy_for_all};
-use super::program::{Run, during, has_root, has_tool, lagtrace, run};
+use super::program::{Run, has_root, has_tool, lagtrace, run};
+use super::streamed::Streamed;
 
-/// Until the programs are attached, and until what happened has been told.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// The programs in the kernel: at the beginning and the end of each of five calls.
+const PROGRAMS: usize = 10;
 
 /// Traces while something is done, until it is told to stop.
 fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
-    let arguments = ["sockets", "--trace", "-d", "30s"].iter().chain(arguments);
-    during(arguments, |pid| {
-        sleep(PATIENCE);
-        work();
-        sleep(PATIENCE);
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    })
-    .expect(0)
+    let trace = ["sockets", "--trace", "-d", "60s"];
+    let tracing = Streamed::start(trace.iter().chain(arguments));
+    let folder = format!("/proc/{}/fd", tracing.id());
+    until("the programs are attached", || {
+        attached(&folder) >= PROGRAMS
+    });
+    work();
+    tracing.interrupt();
+    tracing.end().expect(0)
+}
+
+/// How many programs a process has attached, by its descriptors.
+fn attached(folder: &str) -> usize {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let is_link = |target: &PathBuf| target.as_os_str() == "anon_inode:bpf_link";
+    targets.filter(is_link).count()
 }
 
 /// A connection whose one end is corked for each of so many answers.

@@ -3,13 +3,12 @@
 use std::io::{ErrorKind, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::net::sockopt;
 use serde_json::{Value, json};
 
-use super::program::{during, lagtrace};
+use super::program::lagtrace;
+use super::streamed::Streamed;
 
 /// The report's sockets with these arguments.
 fn shown(arguments: &[&str]) -> Vec<Value> {
@@ -87,13 +86,20 @@ fn drops_under_the_eyes_are_told_from_older_ones() {
     send(other, 100);
     let asked = format!("{port},{other}");
     let follow = [
-        "sockets", "-u", "-p", &asked, "-f", "-i", "20ms", "-d", "2s",
+        "sockets", "-u", "-p", &asked, "-f", "-i", "20ms", "-d", "60s",
     ];
-    let run = during(follow.iter().chain(&["--format", "ndjson"]), |_| {
-        sleep(Duration::from_millis(1000));
-        send(port, 100);
-    })
-    .expect(0);
+    let mut following = Streamed::start(follow.iter().chain(&["--format", "ndjson"]));
+    // Another socket with one of these ports shows that it looks.
+    let connect = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(("127.0.0.1", other)).unwrap();
+        socket
+    };
+    following.provoke(connect, |line| line.contains(r#""what":"opened""#));
+    send(port, 100);
+    following.until(|line| line.contains(r#""drops":["#));
+    following.interrupt();
+    let run = following.end().expect(0);
     let lines: Vec<Value> = run
         .stdout
         .lines()

@@ -1,13 +1,12 @@
 //! `lagtrace sockets` on sockets of our own.
 
 use std::net::{TcpListener, TcpStream};
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::net::sockopt;
 use serde_json::{Value, json};
 
-use super::program::{during, lagtrace};
+use super::program::lagtrace;
+use super::streamed::Streamed;
 
 /// The sockets of the report with this own port.
 fn of(report: &Value, port: u16) -> Vec<&Value> {
@@ -85,15 +84,16 @@ fn what_changes_is_told_as_it_does() {
     let port = listener.local_addr().unwrap().port();
     let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let asked = port.to_string();
-    let follow = ["sockets", "-p", &asked, "-f", "-i", "20ms", "-d", "3s"];
-    let run = during(follow.iter().chain(&["--format", "ndjson"]), |_| {
-        sleep(Duration::from_millis(1500));
-        client.set_nodelay(true).unwrap();
-        let other = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        sleep(Duration::from_millis(500));
-        drop(other);
-    })
-    .expect(0);
+    let follow = ["sockets", "-p", &asked, "-f", "-i", "20ms", "-d", "60s"];
+    let mut following = Streamed::start(follow.iter().chain(&["--format", "ndjson"]));
+    let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+    following.provoke(connect, |line| line.contains(r#""what":"opened""#));
+    client.set_nodelay(true).unwrap();
+    following.until(|line| line.contains("TCP_NODELAY"));
+    drop(client);
+    following.until(|line| line.contains(r#""what":"closed""#) || line.contains(r#""state":["#));
+    following.interrupt();
+    let run = following.end().expect(0);
     let lines = run
         .stdout
         .lines()

@@ -1,23 +1,17 @@
 //! `lagtrace watch` beside real servers.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::lab::{Lab, measured};
+use super::lab::{Lab, Load, until, verdict};
 use super::privileges::{NOBODY, copy_for_all};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 
-/// A load of that port for five seconds, which has begun.
-fn load(lab: &Lab, port: &str) -> Child {
-    let url = format!("http://10.77.0.2:{port}/");
-    let mut load = lab.command(&["load", &url, "-c", "20", "-d", "5s", "-q"]);
-    load.args(["--rate", "300"]).stdout(Stdio::null());
-    let load = load.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    load
+/// A load of that port that leaves most of the processors' time.
+fn load(lab: &Lab, port: &str) -> Load {
+    Load::begin(lab, port, &["-c", "20", "--rate", "300"])
 }
 
 /// No file holds what was watched: nothing points into one, and examples say
@@ -49,16 +43,16 @@ fn names_no_packets(report: &Value) {
 #[test]
 fn exchanges_are_lines_as_they_close() {
     const TEST: &str = "exchanges_are_lines_as_they_close";
-    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
-        return;
-    };
-    measured(|| {
-        let mut load = load(&lab, "80");
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+            return;
+        };
+        let load = load(&lab, "80");
         let server = lab.namespace("server");
         let watch = ["watch", "-p", "80", "-d", "2s", "--netns", &server];
         let run = lagtrace(watch.into_iter().chain(["--format", "ndjson"])).expect(0);
         let left = first_lines(5);
-        load.wait().unwrap();
+        drop(load);
         let lines: Vec<Value> = run.stdout.lines().map(parsed).collect();
         let is_exchange = |line: &&Value| line["type"] == "exchange";
         let exchanges: Vec<&Value> = lines.iter().take_while(is_exchange).collect();
@@ -111,15 +105,13 @@ fn first_lines(count: usize) -> Vec<Value> {
         .map(|line| parsed(&line.unwrap()));
     let list = list.collect();
     drop(lines);
-    for _ in 0..600 {
-        if let Some(status) = watch.try_wait().unwrap() {
-            assert!(status.success(), "{status:?}");
-            return list;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    watch.kill().unwrap();
-    panic!("it goes on although nobody reads");
+    let mut status = None;
+    until("it ends, as nobody reads on", || {
+        status = watch.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success(), "{status:?}");
+    list
 }
 
 /// On a terminal a page is drawn while it goes on, and gone when the report
@@ -130,16 +122,16 @@ fn a_terminal_shows_a_page_meanwhile() {
     if !has_tool(TEST, "script") {
         return;
     }
-    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
-        return;
-    };
-    measured(|| {
-        let mut load = load(&lab, "8080");
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+            return;
+        };
+        let load = load(&lab, "8080");
         let server = lab.namespace("server");
-        let [page, quiet] = ["", "-q"].map(|option| {
+        let [page, quiet] = ["-d 3s", "-d 1s -q"].map(|options| {
             let program = program();
             let watch = format!(
-                "stty rows 50 cols 120; {} watch -p 8080 --netns {server} -d 4s --color never {option}",
+                "stty rows 50 cols 120; {} watch -p 8080 --netns {server} --color never {options}",
                 program.display()
             );
             let mut command = Command::new("script");
@@ -148,7 +140,7 @@ fn a_terminal_shows_a_page_meanwhile() {
                 .env("TERM", "xterm");
             run(&mut command).stdout
         });
-        load.wait().unwrap();
+        drop(load);
         for shown in [
             "/s now: p50",
             "latency up to",
@@ -173,18 +165,16 @@ fn a_terminal_shows_a_page_meanwhile() {
 #[test]
 fn the_case_is_proven_by_watching_the_server() {
     const TEST: &str = "the_case_is_proven_by_watching_the_server";
-    let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
-        return;
-    };
-    measured(|| {
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "nagle-delayed-ack") else {
+            return;
+        };
         let loads = ["8080", "80"].map(|port| load(&lab, port));
         // Other labs of this host have the same addresses.
         let server = lab.namespace("server");
-        let watch = ["watch", "-p", "80,8080", "-d", "3s", "--netns", &server];
+        let watch = ["watch", "-p", "80,8080", "-d", "2s", "--netns", &server];
         let report = lagtrace(watch.into_iter().chain(["--format", "json"]));
-        for mut load in loads {
-            load.wait().unwrap();
-        }
+        drop(loads);
         let report = report.expect(1).json();
         assert_eq!(findings(&report), ["nagle-delayed-ack"], "{report:#}");
         let finding = &report["findings"][0];
@@ -197,7 +187,7 @@ fn the_case_is_proven_by_watching_the_server() {
         let held = |service: &str| {
             let services = report["watch"]["services"].as_array().unwrap();
             let it = services.iter().find(|s| s["service"] == service).unwrap();
-            assert!(it["turns"].as_u64().unwrap() > 500, "{it:#}");
+            assert!(it["turns"].as_u64().unwrap() > 300, "{it:#}");
             assert!(
                 it["programs"][0].as_str().unwrap().starts_with("nginx["),
                 "{it:#}"

@@ -1,35 +1,43 @@
 //! Causes that only the server's own kernel can tell apart, on the lab's real
 //! servers: to packets all of them are a server that thinks.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use serde_json::Value;
 
-use super::lab::{Lab, measured};
+use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
+use super::streamed::Streamed;
 
 /// A scenario's service under load, and what watching its server shows of it.
-fn watched(test: &str, scenario: &str, load: &[&str], judge: impl Fn(&Value)) {
-    let Some(lab) = Lab::up(test, scenario) else {
-        return;
-    };
-    measured(|| judge(&watch_under_load(&lab, "8080", load)));
+fn watched(test: &str, scenario: &str, load: &[&str], judge: impl FnOnce(&Value)) {
+    watched_for(test, scenario, load, "2s", judge);
 }
 
-/// What watching a service's namespace shows while it is asked by `load`.
+fn watched_for(
+    test: &str,
+    scenario: &str,
+    load: &[&str],
+    duration: &str,
+    judge: impl FnOnce(&Value),
+) {
+    verdict(test).run(|| {
+        if let Some(lab) = Lab::up(test, scenario) {
+            judge(&watch_for(&lab, "8080", load, duration));
+        }
+    });
+}
+
+/// What watching a service's namespace for two seconds shows while it is asked by `load`.
 fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
-    let url = format!("http://10.77.0.2:{port}/");
-    let mut command = lab.command(&["load", &url, "-d", "5s", "-q"]);
-    let mut load = command.args(load).stdout(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    watch_for(lab, port, load, "2s")
+}
+
+fn watch_for(lab: &Lab, port: &str, load: &[&str], duration: &str) -> Value {
+    let _load = Load::begin(lab, port, load);
     let server = lab.namespace("server");
-    let watched = [
-        "-p", port, "--netns", &server, "-d", "3s", "--format", "json",
-    ];
-    let report = lagtrace(["watch"].iter().chain(&watched));
-    load.wait().unwrap();
-    report.json()
+    let watched = ["watch", "-p", port, "--netns", &server, "-d", duration];
+    lagtrace(watched.iter().chain(&["--format", "json"])).json()
 }
 
 /// The first finding, which is proven by packets and the kernel's trace.
@@ -67,55 +75,65 @@ fn whom_a_proxy_waits_for_is_named() {
 fn a_quota_that_is_used_up_is_told_from_work() {
     const TEST: &str = "a_quota_that_is_used_up_is_told_from_work";
     let load = ["-c", "2", "-H", "Accept-Encoding: gzip"];
-    watched(TEST, "cpu-quota", &load, |report| {
+    watched_for(TEST, "cpu-quota", &load, "3s", |report| {
         let shown = proven(report, "cpu-quota");
         assert!(shown.contains("used up its quota"), "{shown}");
         assert!(report["watch"]["throttling"]["periods"].as_u64() > Some(5));
+        // Its threads wait for their next period, and nobody stopped them.
+        assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
         // Each request is found, also right after an acknowledgement.
         let [count, cut] = ["count", "cut"].map(|which| report["exchanges"][which].as_u64());
         assert!(count > Some(20) && cut < Some(5), "{count:?}, {cut:?}");
     });
 }
 
+/// What waits in the queue of the server's device, as `tc` writes it.
+fn backlog(lab: &Lab) -> String {
+    let namespace = lab.namespace("server");
+    let mut tc = Command::new("tc");
+    tc.args(["-n", &namespace, "-s", "qdisc", "show", "dev", "path0"]);
+    let said = run(&mut tc).expect(0).stdout;
+    let mut words = said.split_whitespace();
+    let backlog = words.find(|word| *word == "backlog").and(words.next());
+    backlog.unwrap_or_default().to_owned()
+}
+
 /// Four downloads fill the queue of the server's own device.
 #[test]
 fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
     const TEST: &str = "answers_in_the_queue_of_the_servers_device_are_told_from_work";
-    let Some(lab) = Lab::up(TEST, "qdisc-dwell") else {
-        return;
-    };
-    measured(|| {
-        let bulk = [
-            "load",
-            "http://10.77.0.2:8081/",
-            "-c",
-            "4",
-            "-d",
-            "6s",
-            "-q",
-        ];
-        let mut bulk = lab.command(&bulk).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "qdisc-dwell") else {
+            return;
+        };
+        let bulk = Load::begin(&lab, "8081", &["-c", "4"]);
+        until("the queue stands", || backlog(&lab).ends_with("Kb"));
         let report = watch_under_load(&lab, "8080", &["-c", "2"]);
-        bulk.wait().unwrap();
+        drop(bulk);
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
+        until("the queue is gone", || backlog(&lab) == "0b");
+        // Alone in the queue they wait for nobody.
+        let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
+        let causes = findings(&report);
+        assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
+        let watched = &report["watch"]["services"][0];
+        assert!(watched["turns"].as_u64() > Some(0), "{report:#}");
+        a_download_waits_only_behind_itself(&lab);
     });
-    // Alone in the queue they wait for nobody, and a download only behind itself.
-    measured(|| {
-        for (port, load) in [
-            ("8080", ["-c", "1", "--rate", "20"]),
-            ("8081", ["-c", "1", "--rate", "1"]),
-        ] {
-            let report = watch_under_load(&lab, port, &load);
-            let causes = findings(&report);
-            assert!(!causes.contains(&"qdisc-dwell"), "{report:#}");
-            assert!(
-                report["watch"]["services"][0]["turns"].as_u64() > Some(0),
-                "{report:#}"
-            );
-        }
-    });
+}
+
+fn a_download_waits_only_behind_itself(lab: &Lab) {
+    let server = lab.namespace("server");
+    let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
+    let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
+    let _load = Load::begin(lab, "8081", &["-c", "1", "--rate", "1"]);
+    // It takes four seconds.
+    let is_whole = |line: &str| line.contains(r#""status":200"#);
+    watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));
+    watching.interrupt();
+    let lines = watching.end().stdout;
+    assert!(!lines.contains("qdisc-dwell"), "{lines}");
 }
 
 /// The same uploads into buffers that were small from the beginning on are held
@@ -123,74 +141,63 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
 #[test]
 fn what_a_socket_has_no_memory_for_is_told_from_a_closed_window() {
     const TEST: &str = "what_a_socket_has_no_memory_for_is_told_from_a_closed_window";
-    let Some(lab) = Lab::up(TEST, "socket-memory-pressure") else {
-        return;
-    };
+    verdict(TEST).run(|| {
+        if let Some(lab) = Lab::up(TEST, "socket-memory-pressure") {
+            no_memory_is_told_from_a_closed_window(&lab);
+        }
+    });
+}
+
+fn no_memory_is_told_from_a_closed_window(lab: &Lab) {
     let body = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&body, vec![b'x'; 60_000]).unwrap();
     let body = body.path().to_str().unwrap();
     let upload = ["-c", "2", "--fresh", "-X", "POST", "--body", body];
-    measured(|| {
-        let report = watch_under_load(&lab, "8080", &upload);
-        let shown = proven(&report, "socket-memory-pressure");
-        assert!(shown.contains("for want of memory"), "{shown}");
-        let drops = report["watch"]["drops"].as_array().unwrap();
-        assert!(
-            drops.iter().any(|drop| drop["reason"] == "PROTO_MEM"),
-            "{drops:?}"
-        );
-    });
-    measured(|| {
-        let report = watch_under_load(&lab, "8081", &upload);
-        let causes = findings(&report);
-        assert!(!causes.contains(&"socket-memory-pressure"), "{report:#}");
-        assert!(
-            report["watch"]["services"][0]["turns"].as_u64() > Some(0),
-            "{report:#}"
-        );
-    });
+    let report = watch_under_load(lab, "8080", &upload);
+    let shown = proven(&report, "socket-memory-pressure");
+    assert!(shown.contains("for want of memory"), "{shown}");
+    let drops = report["watch"]["drops"].as_array().unwrap();
+    assert!(
+        drops.iter().any(|drop| drop["reason"] == "PROTO_MEM"),
+        "{drops:?}"
+    );
+    let report = watch_under_load(lab, "8081", &upload);
+    let causes = findings(&report);
+    assert!(!causes.contains(&"socket-memory-pressure"), "{report:#}");
+    let watched = &report["watch"]["services"][0];
+    assert!(watched["turns"].as_u64() > Some(0), "{report:#}");
 }
 
-/// All of nginx is stopped at times; the threads of a used-up quota wait.
+/// All of nginx is stopped at times.
 #[test]
 fn a_server_that_is_stopped_is_told_from_one_that_works() {
     const TEST: &str = "a_server_that_is_stopped_is_told_from_one_that_works";
     let load = ["-c", "6", "--rate", "150"];
-    watched(TEST, "stop-the-world-nginx", &load, |report| {
+    // Three stops must be seen, and there is one in each 800 ms at best.
+    watched_for(TEST, "stop-the-world-nginx", &load, "5s", |report| {
         let shown = proven(report, "stop-the-world");
         assert!(shown.contains("lie unread"), "{shown}");
-    });
-    watched(TEST, "cpu-quota", &["-c", "4"], |report| {
-        assert!(!findings(report).contains(&"stop-the-world"), "{report:#}");
     });
 }
 
 #[test]
 fn equal_addresses_in_two_namespaces_are_told_apart() {
     const TEST: &str = "equal_addresses_in_two_namespaces_are_told_apart";
-    let Some(lab) = Lab::up(TEST, "socket-queue-dwell") else {
-        return;
-    };
-    let Some(other) = Lab::up(TEST, "nagle-delayed-ack") else {
-        return;
-    };
-    let load = [
-        "load",
-        "http://10.77.0.2:8080/",
-        "-c",
-        "4",
-        "-d",
-        "6s",
-        "-q",
-    ];
-    let mut load = other.command(&load).stdout(Stdio::null()).spawn().unwrap();
-    let report = watch_under_load(&lab, "8080", &["-c", "4"]);
-    load.wait().unwrap();
-    let services = report["watch"]["services"].as_array().unwrap();
-    assert_eq!(services.len(), 1, "{report:#}");
-    let programs = services[0]["programs"].as_array().unwrap();
-    assert_eq!(programs.len(), 1, "{programs:?}");
-    assert_eq!(findings(&report)[0], "socket-queue-dwell");
+    verdict(TEST).run(|| {
+        let Some(lab) = Lab::up(TEST, "socket-queue-dwell") else {
+            return;
+        };
+        let Some(other) = Lab::up(TEST, "nagle-delayed-ack") else {
+            return;
+        };
+        let _load = Load::begin(&other, "8080", &["-c", "4"]);
+        let report = watch_under_load(&lab, "8080", &["-c", "4"]);
+        let services = report["watch"]["services"].as_array().unwrap();
+        assert_eq!(services.len(), 1, "{report:#}");
+        let programs = services[0]["programs"].as_array().unwrap();
+        assert_eq!(programs.len(), 1, "{programs:?}");
+        assert_eq!(findings(&report)[0], "socket-queue-dwell");
+    });
     for place in ["no-such-place", "/dev/null", "4194305"] {
         let run = lagtrace(["watch", "-p", "8080", "--netns", place]).expect(2);
         assert!(run.stderr.contains("hint"), "{run:#?}");

@@ -27,6 +27,13 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new(hops: usize) -> Self {
         let all: Vec<_> = (0..=hops).map(|_| Namespace::new()).collect();
+        for namespace in &all {
+            // Otherwise the first packets are lost, while link-local addresses are tried.
+            let dad = "net.ipv6.conf.default.accept_dad";
+            namespace.run(&format!(
+                "sysctl -qw {dad}=0 net.ipv6.conf.all.accept_dad=0"
+            ));
+        }
         for (n, pair) in (1..).zip(all.windows(2)) {
             let (near, far) = (&pair[0], &pair[1]);
             near.run(&format!(
@@ -148,40 +155,46 @@ fn every_hop_is_found_in_every_way_though_routers_limit_their_answers() {
     if !can_run(true, &["ip"]) {
         return;
     }
-    let chain = Chain::new(4);
-    let _server = chain.listen(8080);
-    chain.client().visit(|| {
-        let setting = "/proc/sys/net/ipv4/ping_group_range";
-        std::fs::write(setting, "0 2147483647").expect("root may");
-    });
-    for is_v4 in [true, false] {
-        let target = chain.target(is_v4);
-        for (method, is_raw, outcome) in ALL {
-            let port = match method {
-                method if method.is_tcp() => 8080,
-                _ => UDP_PORT,
-            };
-            // The limits are the kernel's own: after a burst of six one a second.
-            let plan = TracePlan {
-                is_raw,
-                ..plan(target, port, method)
-            };
-            let (route, hops) = chain.trace(&plan);
-            assert_eq!(addresses(&hops), expected(4, is_v4), "{method:?} {hops:#?}");
-            assert_eq!((route.outcome.as_str(), route.distance), (outcome, Some(4)));
-            assert!(
-                hops.iter()
-                    .all(|hop| hop.received >= 1 && hop.rtt_ns.min > 0)
-            );
-            assert!(
-                !hops.iter().any(|hop| hop.state == HopState::Lossy),
-                "{hops:#?}"
-            );
-            assert_eq!(route.answered_by, None);
-            // Nothing is translated here.
-            assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
+    beside_each_other([true, false], |is_v4| {
+        let chain = Chain::new(4);
+        let _server = chain.listen(8080);
+        chain.client().visit(|| {
+            let setting = "/proc/sys/net/ipv4/ping_group_range";
+            std::fs::write(setting, "0 2147483647").expect("root may");
+        });
+        for one in ALL {
+            is_found(&chain, is_v4, one);
         }
-    }
+    });
+}
+
+fn is_found(chain: &Chain, is_v4: bool, (method, is_raw, outcome): (RouteMethod, bool, &str)) {
+    let port = if method.is_tcp() { 8080 } else { UDP_PORT };
+    // The limits are the kernel's own: after a burst of six one a second.
+    let plan = TracePlan {
+        is_raw,
+        ..plan(chain.target(is_v4), port, method)
+    };
+    let (route, hops) = chain.trace(&plan);
+    assert_eq!(addresses(&hops), expected(4, is_v4), "{method:?} {hops:#?}");
+    assert_eq!((route.outcome.as_str(), route.distance), (outcome, Some(4)));
+    let answers = |hop: &Hop| hop.received >= 1 && hop.rtt_ns.min > 0;
+    assert!(hops.iter().all(answers), "{method:?} {hops:#?}");
+    let is_lossy = |hop: &Hop| hop.state == HopState::Lossy;
+    assert!(!hops.iter().any(is_lossy), "{method:?} {hops:#?}");
+    assert_eq!(route.answered_by, None);
+    // Nothing is translated here.
+    assert_eq!(route.translated_before, Vec::<u8>::new(), "{hops:#?}");
+}
+
+/// Does each of these in a thread of its own: a trace mostly waits for routers that limit how
+/// often they answer.
+fn beside_each_other<T: Send>(all: impl IntoIterator<Item = T>, act: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for one in all {
+            scope.spawn(|| act(one));
+        }
+    });
 }
 
 #[test]
@@ -260,6 +273,12 @@ fn closed_rejected_and_silent_ports_are_told_apart() {
     if !can_run(true, &["ip", "nft"]) {
         return;
     }
+    beside_each_other([RouteMethod::TcpSyn, RouteMethod::TcpConnect], |method| {
+        ports_are_told_apart(method);
+    });
+}
+
+fn ports_are_told_apart(method: RouteMethod) {
     let chain = Chain::new(3);
     for rule in [
         "tcp dport 81 drop",
@@ -283,13 +302,11 @@ fn closed_rejected_and_silent_ports_are_told_apart() {
         (84, "closed", Some(3)),
         (85, "prohibited", Some(3)),
     ] {
-        for method in [RouteMethod::TcpSyn, RouteMethod::TcpConnect] {
-            let (route, hops) = chain.trace(&plan(chain.target(true), port, method));
-            let found = (route.outcome.as_str(), route.distance);
-            assert_eq!(found, (outcome, distance), "{port} {method:?} {hops:#?}");
-            let by = (port == 85).then_some("10.99.2.2");
-            assert_eq!(route.answered_by.as_deref(), by, "{port}");
-        }
+        let (route, hops) = chain.trace(&plan(chain.target(true), port, method));
+        let found = (route.outcome.as_str(), route.distance);
+        assert_eq!(found, (outcome, distance), "{port} {method:?} {hops:#?}");
+        let by = (port == 85).then_some("10.99.2.2");
+        assert_eq!(route.answered_by.as_deref(), by, "{port}");
     }
 }
 
@@ -678,44 +695,46 @@ fn parallel_paths_are_listed() {
     assert!(seconds.contains(&Some("10.99.2.2")) && seconds.contains(&Some("10.98.0.2")));
 }
 
-#[test]
-fn the_largest_packet_is_found_whether_routers_say_so_or_not() {
-    if !can_run(true, &["ip", "nft"]) {
-        return;
-    }
+/// Three hops, the last over a link that takes no more than 1,400 bytes.
+fn narrow_chain() -> Chain {
     let chain = Chain::new(3);
     for at in 1..4 {
         chain.all[at].run("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0");
     }
     chain.all[2].run("ip link set f3 mtu 1400");
     chain.all[3].run("ip link set n3 mtu 1400");
-    for is_v4 in [true, false] {
+    chain
+}
+
+#[test]
+fn the_largest_packet_is_found_whether_routers_say_so_or_not() {
+    if !can_run(true, &["ip", "nft"]) {
+        return;
+    }
+    let cases = [(true, true), (false, true), (true, false)];
+    beside_each_other(cases, |(is_v4, router_tells)| {
+        let chain = narrow_chain();
+        if !router_tells {
+            chain.filter(2, "output", "icmp type destination-unreachable drop");
+        }
         let plan = TracePlan {
             mtu: true,
             ..plan(chain.target(is_v4), UDP_PORT, RouteMethod::Paris)
         };
         let mtu = chain.trace(&plan).0.mtu.expect("it was asked for");
+        assert_eq!(mtu.mtu_bytes, Some(1_400), "{mtu:?}");
         let [narrowing] = &mtu.narrowings[..] else {
             panic!("{mtu:?}");
         };
-        assert_eq!((mtu.mtu_bytes, mtu.to_ttl), (Some(1_400), 3), "{mtu:?}");
         let router = expected(2, is_v4)[1].clone();
-        assert_eq!(
-            (narrowing.address.as_ref(), narrowing.ttl),
-            (Some(&router), Some(2))
-        );
-    }
-    chain.filter(2, "output", "icmp type destination-unreachable drop");
-    let plan = TracePlan {
-        mtu: true,
-        ..plan(chain.target(true), UDP_PORT, RouteMethod::Paris)
-    };
-    let mtu = chain.trace(&plan).0.mtu.expect("it was asked for");
-    assert_eq!(mtu.mtu_bytes, Some(1_400), "{mtu:?}");
-    assert_eq!(
-        (mtu.narrowings[0].address.as_ref(), mtu.narrowings[0].ttl),
-        (None, Some(3))
-    );
+        let told = (narrowing.address.clone(), narrowing.ttl);
+        if router_tells {
+            assert_eq!(mtu.to_ttl, 3, "{mtu:?}");
+            assert_eq!(told, (Some(router), Some(2)));
+        } else {
+            assert_eq!(told, (None, Some(3)));
+        }
+    });
 }
 
 #[test]

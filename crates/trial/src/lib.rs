@@ -1,0 +1,225 @@
+//! A live test, run once, with a measure beside it of whether the machine stood still.
+//!
+//! What a live test measures goes wrong where the machine itself does not run: a virtual
+//! machine whose processors are taken away, or processors that are full of other work. Trying
+//! again until it comes out right would hide that, and would hide a wrong program too. So a
+//! test runs once, and its failure counts, unless threads of this crate measured that the
+//! machine stood still for longer than the test says it can bear. Then it is *void*: neither
+//! right nor wrong, told on standard error and counted.
+//!
+//! ```
+//! # use std::time::Duration;
+//! lagtrace_trial::live("a_request_takes_what_the_server_takes")
+//!     .standstill(Duration::from_millis(50))
+//!     .run(|| assert_eq!(1 + 1, 2));
+//! ```
+//!
+//! - A pass is a pass, whatever the machine did.
+//! - A failure without a standstill fails. A test that states no limit is never void.
+//! - A limit is what the test's own judgement bears, not less: one hiccup of 5 ms explains no
+//!   wrong verdict about a load of 3 s.
+//!
+//! Live tests of a process run side by side, at most two on each processor; one that is
+//! [`busy`](Live::busy) takes the place of two, and one that is [`alone`](Live::alone) the whole
+//! machine. So run them with twice as many threads as there are processors.
+//!
+//! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins and
+//! `void NAME REASON` if it is void, so that whoever runs the tests can count both.
+
+mod log;
+mod machine;
+mod places;
+mod watcher;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+pub use machine::Standstill;
+
+use machine::Machine;
+use places::{Places, Share};
+
+/// A live test that has not run yet.
+#[derive(Clone, Copy)]
+#[must_use = "it runs with `run`"]
+pub struct Live<'a> {
+    name: &'a str,
+    of_machine: Share,
+    at_once: Option<Duration>,
+    share: Option<f64>,
+    own: Option<&'a dyn Fn() -> Option<String>>,
+}
+
+/// The outcome of a live test.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The test's body came to its end.
+    Passed,
+    /// The body failed, and the machine had stood still; the reason.
+    Void(String),
+    /// The body failed; its panic.
+    Failed(Box<dyn Any + Send>),
+}
+
+/// A live test by its name, which mostly waits, and is never void.
+pub fn live(name: &str) -> Live<'_> {
+    Live {
+        name,
+        of_machine: Share::Place,
+        at_once: None,
+        share: None,
+        own: None,
+    }
+}
+
+impl<'a> Live<'a> {
+    /// Takes the place of two that mostly wait: it computes, or measures what does.
+    pub fn busy(mut self) -> Self {
+        self.of_machine = Share::Busy;
+        self
+    }
+
+    /// Keeps every other live test of this process from running meanwhile.
+    pub fn alone(mut self) -> Self {
+        self.of_machine = Share::Machine;
+        self
+    }
+
+    /// Sets the longest standstill that the test's judgement bears: if the machine stood still
+    /// for at least so long at once, a failure is void.
+    pub fn standstill(mut self, at_once: Duration) -> Self {
+        self.at_once = Some(at_once);
+        self
+    }
+
+    /// Sets the part of the test's time, 0 to 1, that the machine may stand still in all: from
+    /// there on a failure is void. Only standstills of at least
+    /// [`Standstill::LEAST`] are added up, and stolen time.
+    pub fn share(mut self, share: f64) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// Sets a measure of the test's own, asked once it has failed: if it names a reason for
+    /// which nothing could be measured, the failure is void.
+    pub fn void_if(mut self, measure: &'a dyn Fn() -> Option<String>) -> Self {
+        self.own = Some(measure);
+        self
+    }
+
+    /// Runs the test's body once, as this test's thread.
+    ///
+    /// # Panics
+    ///
+    /// With the body's own panic, if it panics and the machine had not stood still; and if the
+    /// log cannot be written or the machine cannot be watched.
+    pub fn run(self, body: impl FnOnce()) {
+        log::run(self.name);
+        match self.judge(body) {
+            Outcome::Passed => {}
+            Outcome::Void(reason) => log::void(self.name, &reason),
+            Outcome::Failed(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Runs the test's body once; what came of it.
+    pub fn judge(self, body: impl FnOnce()) -> Outcome {
+        let _place = Places::of_this_process().take(self.of_machine);
+        let machine = Machine::watch();
+        let ended = catch_unwind(AssertUnwindSafe(body));
+        let standstill = machine.standstill();
+        match ended {
+            Ok(()) => Outcome::Passed,
+            Err(panic) => match self.excuse(&standstill) {
+                Some(reason) => Outcome::Void(format!(
+                    "{standstill} ({reason}); it had failed with: {}",
+                    message(&*panic)
+                )),
+                None => Outcome::Failed(panic),
+            },
+        }
+    }
+
+    /// Why a failure is void; `None` if it is not.
+    fn excuse(&self, standstill: &Standstill) -> Option<String> {
+        let longest = standstill.longest.max(standstill.waited);
+        let at_once = self.at_once.filter(|&limit| longest >= limit);
+        let share = self.share.filter(|&limit| standstill.share() >= limit);
+        at_once
+            .map(|limit| format!("the limit is {} ms at once", limit.as_millis()))
+            .or_else(|| share.map(|limit| format!("the limit is {:.0} % in all", limit * 100.0)))
+            .or_else(|| self.own.and_then(|measure| measure()))
+    }
+}
+
+/// The first line of a panic's message.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.and_then(|text| text.lines().next())
+        .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standstill(longest_ms: u64, waited_ms: u64, in_all_ms: u64, stolen_ms: u64) -> Standstill {
+        Standstill {
+            longest: Duration::from_millis(longest_ms),
+            waited: Duration::from_millis(waited_ms),
+            in_all: Duration::from_millis(in_all_ms),
+            stolen: Duration::from_millis(stolen_ms),
+            elapsed: Duration::from_secs(1),
+            processors: 2,
+        }
+    }
+
+    fn is_excused(live: Live<'_>, standstill: &Standstill) -> bool {
+        live.excuse(standstill).is_some()
+    }
+
+    #[test]
+    fn a_test_without_a_limit_is_never_void() {
+        let still = standstill(900, 900, 900, 900);
+        assert!(!is_excused(live("test"), &still));
+    }
+
+    #[test]
+    fn only_what_reaches_the_limit_excuses() {
+        let limited = live("test").standstill(Duration::from_millis(50));
+        assert!(!is_excused(limited, &standstill(49, 49, 900, 900)));
+        assert!(is_excused(limited, &standstill(50, 0, 50, 0)));
+        assert!(is_excused(limited, &standstill(0, 50, 0, 0)));
+        let shared = live("test").share(0.1);
+        assert!(!is_excused(shared, &standstill(99, 99, 99, 0)));
+        assert!(is_excused(shared, &standstill(5, 5, 100, 0)));
+        // A tenth of two processors' second.
+        assert!(!is_excused(shared, &standstill(0, 0, 0, 199)));
+        assert!(is_excused(shared, &standstill(0, 0, 0, 200)));
+    }
+
+    #[test]
+    fn a_measure_of_the_tests_own_excuses_where_it_names_a_reason() {
+        let still = standstill(0, 0, 0, 0);
+        assert!(!is_excused(live("test").void_if(&|| None), &still));
+        let reason = || Some("nothing was idle".to_owned());
+        assert!(is_excused(live("test").void_if(&reason), &still));
+    }
+
+    #[test]
+    fn the_reason_tells_the_figures_and_the_failure() {
+        let limited = live("test").standstill(Duration::ZERO);
+        let outcome = limited.judge(|| panic!("one is not two\nleft: 1"));
+        match outcome {
+            Outcome::Void(reason) => {
+                assert!(reason.contains("ms at once"), "{reason}");
+                assert!(reason.ends_with("failed with: one is not two"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

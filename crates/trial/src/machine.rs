@@ -1,0 +1,121 @@
+//! The machine that a test runs on, watched while it does.
+
+use std::fmt;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::watcher::{RunQueue, Watcher, processors};
+
+/// A tick of the times in `/proc/stat`: `USER_HZ` is 100 wherever Linux tells them.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The machine since a test began.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    begun: Instant,
+    stolen: Duration,
+    watchers: Vec<Watcher>,
+}
+
+/// What a machine did not run of what was due while a test ran.
+#[derive(Clone, Copy, Debug)]
+pub struct Standstill {
+    /// The longest time by which a thread that was due on some processor ran late.
+    pub longest: Duration,
+    /// The longest time that the test's own thread was ready and had no processor.
+    pub waited: Duration,
+    /// The standstills of at least [`Standstill::LEAST`] of the worst processor, added up.
+    pub in_all: Duration,
+    /// The time that the hypervisor gave to others, of all processors together.
+    pub stolen: Duration,
+    /// The test's own time.
+    pub elapsed: Duration,
+    /// The number of processors that were watched.
+    pub processors: usize,
+}
+
+impl Machine {
+    /// Watches each processor, and the calling thread.
+    pub(crate) fn watch() -> Self {
+        let processors = processors();
+        let mut own = RunQueue::of_this_thread();
+        let watchers = processors
+            .into_iter()
+            .map(|processor| Watcher::start(processor, own.take()));
+        Self {
+            begun: Instant::now(),
+            stolen: stolen(),
+            watchers: watchers.collect(),
+        }
+    }
+
+    /// Ends it: what was seen.
+    pub(crate) fn standstill(self) -> Standstill {
+        let processors = self.watchers.len();
+        let seen: Vec<_> = self.watchers.into_iter().map(Watcher::stop).collect();
+        let most = |of: fn(&crate::watcher::Seen) -> Duration| seen.iter().map(of).max();
+        Standstill {
+            longest: most(|seen| seen.longest).unwrap_or_default(),
+            waited: most(|seen| seen.waited).unwrap_or_default(),
+            in_all: most(|seen| seen.in_all).unwrap_or_default(),
+            stolen: stolen().saturating_sub(self.stolen),
+            elapsed: self.begun.elapsed(),
+            processors,
+        }
+    }
+}
+
+impl Standstill {
+    /// The shortest standstill that is added up: what waits for its turn among a test's own
+    /// threads is late by less.
+    pub const LEAST: Duration = Duration::from_millis(8);
+
+    /// The part of the test's time that the machine stood still, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let elapsed = self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let stolen = self.stolen.as_secs_f64() / self.processors.max(1) as f64;
+        self.in_all.as_secs_f64().max(stolen) / elapsed
+    }
+}
+
+impl fmt::Display for Standstill {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        write!(
+            to,
+            "the machine stood still for {:.0} ms at once and {:.0} ms in all of {:.1} s, \
+             {:.0} ms were stolen, the test waited {:.0} ms at once for a processor",
+            ms(self.longest),
+            ms(self.in_all),
+            self.elapsed.as_secs_f64(),
+            ms(self.stolen),
+            ms(self.waited),
+        )
+    }
+}
+
+/// The stolen time of all processors since the machine began; zero where it is not told.
+fn stolen() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    TICK * stolen_ticks(&text).unwrap_or_default()
+}
+
+/// The eighth number of the line of all processors (proc_stat(5)).
+fn stolen_ticks(stat: &str) -> Option<u32> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    all.split_whitespace().nth(7)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_the_eighth_number_of_all_processors() {
+        let text = "cpu  46286 1486 5423 16498 441 0 72 32 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(stolen_ticks(text), Some(32));
+        assert_eq!(stolen_ticks("cpu  1 2 3\n"), None);
+        assert_eq!(stolen_ticks(""), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! The places in which live tests of a process run.
+
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::available_parallelism;
+
+/// The places on each processor: most tests wait for something most of the time.
+const ON_EACH_PROCESSOR: usize = 2;
+/// The places of a test that computes, or measures what does.
+const BUSY: usize = 2;
+
+/// The part of the machine that a test takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// It mostly waits.
+    Place,
+    /// It computes, or measures what does.
+    Busy,
+    /// All of it.
+    Machine,
+}
+
+/// The places that there are and are taken, and who waits for one.
+#[derive(Debug)]
+pub(crate) struct Places {
+    count: usize,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Tests are served in the order in which they came, so that one that wants all places is
+/// not overtaken for ever by those that want one.
+#[derive(Debug, Default)]
+struct Queue {
+    next_ticket: u64,
+    now_served: u64,
+    taken: usize,
+}
+
+/// Places that are free again when this value goes.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    places: &'a Places,
+    count: usize,
+}
+
+impl Places {
+    /// The places of this process.
+    pub(crate) fn of_this_process() -> &'static Self {
+        static PLACES: OnceLock<Places> = OnceLock::new();
+        PLACES.get_or_init(|| {
+            let processors = available_parallelism().map_or(1, usize::from);
+            Places::on(processors)
+        })
+    }
+
+    fn on(processors: usize) -> Self {
+        Self {
+            count: processors * ON_EACH_PROCESSOR,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Waits for a share of the machine.
+    pub(crate) fn take(&self, share: Share) -> Taken<'_> {
+        let count = match share {
+            Share::Place => 1,
+            Share::Busy => BUSY,
+            Share::Machine => self.count,
+        };
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        let mut queue = self
+            .changed
+            .wait_while(queue, |queue| {
+                queue.now_served != ticket || queue.taken + count > self.count
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.now_served += 1;
+        queue.taken += count;
+        drop(queue);
+        self.changed.notify_all();
+        Taken {
+            places: self,
+            count,
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let queue = self.places.queue.lock();
+        queue.unwrap_or_else(PoisonError::into_inner).taken -= self.count;
+        self.places.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn no_more_run_side_by_side_than_there_are_places_and_who_wants_all_is_alone() {
+        let (places, taken) = (Places::on(2), AtomicUsize::new(0));
+        let most = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for number in 0..40 {
+                let (places, taken, most) = (&places, &taken, &most);
+                scope.spawn(move || {
+                    let (share, count) = [
+                        (Share::Place, 1),
+                        (Share::Busy, 2),
+                        (Share::Machine, 4),
+                        (Share::Place, 1),
+                    ][number % 4];
+                    let _taken = places.take(share);
+                    let now = taken.fetch_add(count, Ordering::SeqCst) + count;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    thread::yield_now();
+                    let beside = taken.fetch_sub(count, Ordering::SeqCst) - count;
+                    assert!(share != Share::Machine || (now, beside) == (4, 0));
+                });
+            }
+        });
+        assert!(most.into_inner() <= 4);
+        assert_eq!(places.queue.into_inner().expect("unpoisoned").taken, 0);
+    }
+}

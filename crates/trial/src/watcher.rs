@@ -1,0 +1,169 @@
+//! Threads that sleep for a moment again and again, and note how late they wake.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+
+use crate::machine::Standstill;
+
+/// How long a watcher sleeps at a time.
+const NAP: Duration = Duration::from_millis(1);
+
+/// One thread on one processor.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// The lateness that a watcher saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Of one waking.
+    pub(crate) longest: Duration,
+    /// Of all that were late by [`Standstill::LEAST`] at least.
+    pub(crate) in_all: Duration,
+    /// The longest wait for a processor of the thread that is watched.
+    pub(crate) waited: Duration,
+}
+
+/// The processors that this process may use.
+pub(crate) fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(None).expect("the kernel tells the processors of this thread");
+    let all = 0..CpuSet::MAX_CPU;
+    all.filter(|&processor| set.is_set(processor)).collect()
+}
+
+impl Watcher {
+    /// Watches a processor, and how long `watched` waits for any.
+    pub(crate) fn start(processor: usize, mut watched: Option<RunQueue>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&is_over);
+        // The thread's own beginning may be late too.
+        let mut begun = Instant::now();
+        let watch = move || {
+            let mut own = CpuSet::new();
+            own.set(processor);
+            // A processor may be taken off-line; then any will do.
+            let _ = sched_setaffinity(None, &own);
+            let mut seen = Seen::default();
+            loop {
+                thread::sleep(NAP);
+                let now = Instant::now();
+                seen.add((now - begun).saturating_sub(NAP));
+                begun = now;
+                if let Some(queue) = &mut watched {
+                    seen.waited = seen.waited.max(queue.waited_since());
+                }
+                if stopped.load(Ordering::Relaxed) {
+                    return seen;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("trial".to_owned()).spawn(watch);
+        Self {
+            is_over,
+            thread: thread.expect("the system has a thread"),
+        }
+    }
+
+    /// Ends it; its last nap counts too.
+    pub(crate) fn stop(self) -> Seen {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a watcher only sleeps")
+    }
+}
+
+impl Seen {
+    fn add(&mut self, late: Duration) {
+        self.longest = self.longest.max(late);
+        if late >= Standstill::LEAST {
+            self.in_all += late;
+        }
+    }
+}
+
+/// The kernel's account of how long a thread was ready to run and had no processor.
+#[derive(Debug)]
+pub(crate) struct RunQueue {
+    path: PathBuf,
+    last: Duration,
+}
+
+impl RunQueue {
+    /// That of the calling thread, from now on; `None` where the kernel keeps none.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let thread = gettid().as_raw_nonzero();
+        let path = PathBuf::from(format!("/proc/self/task/{thread}/schedstat"));
+        let last = waited(&path)?;
+        Some(Self { path, last })
+    }
+
+    /// What the thread waited since this was asked last; nothing once it has ended.
+    fn waited_since(&mut self) -> Duration {
+        let now = waited(&self.path).unwrap_or(self.last);
+        let since = now.saturating_sub(self.last);
+        self.last = now;
+        since
+    }
+}
+
+/// The second number of a thread's `schedstat`, in nanoseconds.
+fn waited(path: &PathBuf) -> Option<Duration> {
+    let text = fs::read_to_string(path).ok()?;
+    let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_shares_its_processor_is_seen_to_wait() {
+        let one = {
+            let mut set = CpuSet::new();
+            set.set(processors()[0]);
+            set
+        };
+        let is_over = AtomicBool::new(false);
+        let waited = thread::scope(|scope| {
+            let spin = || {
+                sched_setaffinity(None, &one).expect("its own processor");
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            scope.spawn(spin);
+            let watched = scope.spawn(|| {
+                sched_setaffinity(None, &one).expect("its own processor");
+                let mut queue = RunQueue::of_this_thread().expect("the kernel keeps account");
+                let mut waited = Duration::ZERO;
+                let begun = Instant::now();
+                while waited.is_zero() && begun.elapsed() < Duration::from_secs(20) {
+                    std::hint::spin_loop();
+                    waited += queue.waited_since();
+                }
+                is_over.store(true, Ordering::Relaxed);
+                waited
+            });
+            watched.join().expect("it only computes")
+        });
+        assert!(!waited.is_zero());
+    }
+
+    #[test]
+    fn only_what_is_late_enough_is_added_up() {
+        let mut seen = Seen::default();
+        seen.add(Standstill::LEAST - Duration::from_nanos(1));
+        seen.add(Standstill::LEAST);
+        seen.add(Standstill::LEAST * 3);
+        assert_eq!(seen.longest, Standstill::LEAST * 3);
+        assert_eq!(seen.in_all, Standstill::LEAST * 4);
+    }
+}

@@ -1,0 +1,103 @@
+//! A failing test fails, and one during which its process stood still is void.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lagtrace_trial::{Outcome, live};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Set for the copy of this program whose test fails.
+const IS_VICTIM: &str = "LAGTRACE_TRIAL_TEST_IS_VICTIM";
+/// The longest standstill that the victim bears.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Not a test by itself: it fails when its standard input ends, in a copy of this program.
+#[test]
+#[allow(clippy::print_stdout)]
+fn victim() {
+    if std::env::var_os(IS_VICTIM).is_none() {
+        return;
+    }
+    live("victim").standstill(LIMIT).run(|| {
+        println!("\nready");
+        std::io::stdin()
+            .read_line(&mut String::new())
+            .expect("it ends");
+        panic!("this is wrong");
+    });
+}
+
+/// The victim's exit, its standard error and its log, after something was done to it.
+fn victim_after(act: impl FnOnce(&Child)) -> (bool, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let mut child = Command::new(std::env::current_exe().expect("this program's path"))
+        .args(["--exact", "victim", "--nocapture"])
+        .env(IS_VICTIM, "1")
+        .env("LAGTRACE_VOID_LOG", &log)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let is_ready = lines.any(|line| line.expect("text") == "ready");
+    assert!(is_ready, "it ended before it was ready");
+    act(&child);
+    let input = child.stdin.take().expect("it is piped");
+    (&input).write_all(b"\n").expect("it reads");
+    lines.for_each(drop);
+    let output = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let logged = fs::read_to_string(&log).expect("a log");
+    (output.status.success(), told, logged)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("a signal to a child of this test");
+}
+
+#[test]
+fn a_test_that_fails_while_the_machine_runs_fails() {
+    let (is_success, told, log) = victim_after(|_| thread::sleep(LIMIT / 8));
+    assert!(!is_success, "{told}");
+    assert!(told.contains("this is wrong"), "{told}");
+    assert_eq!(log, "run victim\n");
+}
+
+#[test]
+fn a_test_that_fails_after_a_standstill_is_void_and_says_so() {
+    let (is_success, told, log) = victim_after(|child| {
+        signal(child, Signal::STOP);
+        thread::sleep(LIMIT * 5 / 4);
+        signal(child, Signal::CONT);
+    });
+    assert!(is_success, "{told}");
+    let void = "victim: the machine stood still for ";
+    assert!(told.contains(&format!("void: {void}")), "{told}");
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert_eq!(lines[0], "run victim");
+    assert!(lines[1].starts_with("void victim the machine"), "{log}");
+    assert!(lines[1].ends_with("failed with: this is wrong"), "{log}");
+}
+
+#[test]
+fn a_standstill_within_the_limit_excuses_nothing() {
+    let (is_success, told, log) = victim_after(|child| {
+        signal(child, Signal::STOP);
+        thread::sleep(LIMIT / 20);
+        signal(child, Signal::CONT);
+    });
+    assert!(!is_success, "{told}");
+    assert_eq!(log, "run victim\n");
+}
+
+#[test]
+fn a_test_that_passes_passes_whatever_the_machine_did() {
+    let outcome = live("passes").standstill(Duration::ZERO).judge(|| ());
+    assert!(matches!(outcome, Outcome::Passed), "{outcome:?}");
+}
