@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -151,6 +151,8 @@ fn myself(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "role", "--test-threads=1"]);
     command.env(ROLE, role);
+    // What it tells of its test is none of this run's.
+    command.stdout(Stdio::null());
     command
 }
 
@@ -251,7 +253,8 @@ fn each_call_is_seen_and_written_as_strace_writes_it() {
         command
             .arg(copy.get_program())
             .args(copy.get_args())
-            .env(ROLE, "parent");
+            .env(ROLE, "parent")
+            .stdout(Stdio::null());
         assert!(command.status().unwrap().success());
     });
     assert_eq!(tally.lost, 0);
@@ -434,6 +437,7 @@ fn a_control_group_is_traced_and_those_made_below_it() {
         let mut command = Command::new("sh");
         command.args(["-c", &script, "sh"]).arg(copy.get_program());
         command.args(copy.get_args()).env(ROLE, "child");
+        command.stdout(Stdio::null());
         assert!(command.status().unwrap().success());
     });
     fs::remove_dir(&inner).unwrap();

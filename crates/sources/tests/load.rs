@@ -19,6 +19,7 @@ use lagtrace_sources::load::{
     Arrangement, Ending, Lane, LaneSummary, LoadError, Method, Pace, Plan, Summary, Target, run,
 };
 use lagtrace_sources::url::Url;
+use lagtrace_trial::live;
 use nginx::Nginx;
 
 fn ms(millis: u64) -> Duration {
@@ -192,18 +193,23 @@ fn subject_and_twin_are_measured_at_once_over_both_families() {
 
 #[test]
 fn a_frozen_server_shows_in_the_tail_of_an_open_loop() {
-    let server = Server::start(fake::freeze_for(ms(200), ms(1000)));
-    let mut plan = plan(vec![lane(server.address, 8)], 2000);
-    plan.pace = Pace::Rate(200.0);
-    let (summary, _) = measure(&plan);
-    let lane = &summary.lanes[0];
-    assert_eq!(lane.latency.count(), 400);
-    let p99 = lane.latency.quantile(0.99).expect("requests");
-    assert!(p99 >= ms(170), "{p99:?}");
-    // The requests that waited on our side for a connection were served fast.
-    let stuck = lane.service.share_above(ms(100)) * 400.0;
-    let delayed = lane.latency.share_above(ms(100)) * 400.0;
-    assert!(stuck + 10.0 < delayed, "{stuck} {delayed}");
+    live("a_frozen_server_shows_in_the_tail_of_an_open_loop")
+        .standstill(ms(100))
+        .share(0.2)
+        .run(|| {
+            let server = Server::start(fake::freeze_for(ms(200), ms(1000)));
+            let mut plan = plan(vec![lane(server.address, 8)], 2000);
+            plan.pace = Pace::Rate(200.0);
+            let (summary, _) = measure(&plan);
+            let lane = &summary.lanes[0];
+            assert_eq!(lane.latency.count(), 400);
+            let p99 = lane.latency.quantile(0.99).expect("requests");
+            assert!(p99 >= ms(170), "{p99:?}");
+            // The requests that waited on our side for a connection were served fast.
+            let stuck = lane.service.share_above(ms(100)) * 400.0;
+            let delayed = lane.latency.share_above(ms(100)) * 400.0;
+            assert!(stuck + 10.0 < delayed, "{stuck} {delayed}");
+        });
 }
 
 #[test]

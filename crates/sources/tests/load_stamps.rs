@@ -16,8 +16,12 @@ use fake::{Server, answer_after};
 use lagtrace_core::event::{EventBody, LoadStages, Phase, TargetId};
 use lagtrace_sources::load::{Lane, LoadError, Method, Pace, Plan, Summary, Target, run};
 use lagtrace_sources::url::Url;
+use lagtrace_trial::live;
 use nginx::Nginx;
 use world::{Namespace, can_run};
+
+/// The part of a test's time that the machine may stand still before medians mean nothing.
+const SHARE: f64 = 0.2;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -87,49 +91,57 @@ fn stages_add_up_to_what_requests_took() {
 
 #[test]
 fn a_server_that_takes_its_time_is_where_it_went() {
-    // Sooner and later than an acknowledgement may be held back.
-    for pause in [10, 120] {
-        let server = Server::start(answer_after(ms(pause)));
-        let (summary, stages) = measure(&plan(server.address, 20.0));
-        assert_eq!(summary.lanes[0].failed(), 0);
-        assert!(stages.requests >= 3, "{stages:?}");
-        let server = median(&stages, "server") + median(&stages, "unacknowledged");
-        assert!(server >= ms(pause - 1), "{stages:?}");
-        assert!(median(&stages, "server") >= ms(pause / 2), "{stages:?}");
-        for other in ["own queue", "path", "response"] {
-            assert!(
-                median(&stages, other) < ms(pause / 2),
-                "{other}: {stages:?}"
-            );
-        }
-    }
+    live("a_server_that_takes_its_time_is_where_it_went")
+        .share(SHARE)
+        .run(|| {
+            // Sooner and later than an acknowledgement may be held back.
+            for pause in [10, 120] {
+                let server = Server::start(answer_after(ms(pause)));
+                let (summary, stages) = measure(&plan(server.address, 20.0));
+                assert_eq!(summary.lanes[0].failed(), 0);
+                assert!(stages.requests >= 3, "{stages:?}");
+                let server = median(&stages, "server") + median(&stages, "unacknowledged");
+                assert!(server >= ms(pause - 1), "{stages:?}");
+                assert!(median(&stages, "server") >= ms(pause / 2), "{stages:?}");
+                for other in ["own queue", "path", "response"] {
+                    assert!(
+                        median(&stages, other) < ms(pause / 2),
+                        "{other}: {stages:?}"
+                    );
+                }
+            }
+        });
 }
 
 #[test]
 fn a_queue_of_our_own_is_where_it_went() {
-    if !can_run(true, &["ip", "tc"]) {
-        return;
-    }
-    let (near, far) = (Namespace::new(), Namespace::new());
-    near.run(&format!(
-        "ip link add n1 type veth peer name f1 netns {}",
-        far.name
-    ));
-    for (namespace, device, end) in [(&near, "n1", 1), (&far, "f1", 2)] {
-        namespace.run(&format!("ip addr add 10.99.3.{end}/24 dev {device}"));
-        namespace.run(&format!("ip link set {device} up"));
-    }
-    let server = far.visit(|| Server::start_at("10.99.3.2:0", answer_after(ms(0))));
-    let mut plan = plan(server.address, 10.0);
-    plan.lanes[0].target.fields = vec![format!("X-Long: {}", "x".repeat(8_000))];
-    let (_, free) = near.visit(|| measure(&plan));
-    near.run("tc qdisc add dev n1 root tbf rate 1mbit burst 2000 limit 100000");
-    let (summary, shaped) = near.visit(|| measure(&plan));
-    assert!(summary.lanes[0].responses() > 0, "{summary:?}");
-    assert!(median(&free, "own queue") < ms(10), "{free:?}");
-    // 8,000 bytes take 64 ms, but for the burst.
-    assert!(median(&shaped, "own queue") >= ms(40), "{shaped:?}");
-    assert!(median(&shaped, "server") < ms(30), "{shaped:?}");
+    live("a_queue_of_our_own_is_where_it_went")
+        .share(SHARE)
+        .run(|| {
+            if !can_run(true, &["ip", "tc"]) {
+                return;
+            }
+            let (near, far) = (Namespace::new(), Namespace::new());
+            near.run(&format!(
+                "ip link add n1 type veth peer name f1 netns {}",
+                far.name
+            ));
+            for (namespace, device, end) in [(&near, "n1", 1), (&far, "f1", 2)] {
+                namespace.run(&format!("ip addr add 10.99.3.{end}/24 dev {device}"));
+                namespace.run(&format!("ip link set {device} up"));
+            }
+            let server = far.visit(|| Server::start_at("10.99.3.2:0", answer_after(ms(0))));
+            let mut plan = plan(server.address, 10.0);
+            plan.lanes[0].target.fields = vec![format!("X-Long: {}", "x".repeat(8_000))];
+            let (_, free) = near.visit(|| measure(&plan));
+            near.run("tc qdisc add dev n1 root tbf rate 1mbit burst 2000 limit 100000");
+            let (summary, shaped) = near.visit(|| measure(&plan));
+            assert!(summary.lanes[0].responses() > 0, "{summary:?}");
+            assert!(median(&free, "own queue") < ms(10), "{free:?}");
+            // 8,000 bytes take 64 ms, but for the burst.
+            assert!(median(&shaped, "own queue") >= ms(40), "{shaped:?}");
+            assert!(median(&shaped, "server") < ms(30), "{shaped:?}");
+        });
 }
 
 #[test]

@@ -94,8 +94,9 @@ impl<'a> Live<'a> {
     }
 
     /// Sets the part of the test's time, 0 to 1, that the machine may stand still in all: from
-    /// there on a failure is void. Only standstills of at least
-    /// [`Standstill::LEAST`] are added up, and stolen time.
+    /// there on a failure is void. Standstills of at least [`Standstill::LEAST`] are added up,
+    /// and stolen time; in a crowd ([`Standstill::CROWD`]) every thread stands still while
+    /// others run, if never for long.
     pub fn share(mut self, share: f64) -> Self {
         self.share = Some(share);
         self
@@ -173,6 +174,7 @@ mod tests {
             waited: Duration::from_millis(waited_ms),
             in_all: Duration::from_millis(in_all_ms),
             stolen: Duration::from_millis(stolen_ms),
+            crowd: 1.0,
             elapsed: Duration::from_secs(1),
             processors: 2,
         }
@@ -200,6 +202,20 @@ mod tests {
         // A tenth of two processors' second.
         assert!(!is_excused(shared, &standstill(0, 0, 0, 199)));
         assert!(is_excused(shared, &standstill(0, 0, 0, 200)));
+    }
+
+    #[test]
+    fn threads_stand_still_in_a_crowd_and_not_beside_a_few_others() {
+        let among = |crowd| Standstill {
+            crowd,
+            ..standstill(0, 0, 0, 0)
+        };
+        let limited = live("test").share(0.5);
+        assert!(!is_excused(limited, &among(Standstill::CROWD * 0.99)));
+        assert!(is_excused(limited, &among(Standstill::CROWD)));
+        assert!(!is_excused(live("test"), &among(20.0)));
+        let at_once = live("test").standstill(Duration::from_millis(1));
+        assert!(!is_excused(at_once, &among(20.0)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::watcher::{RunQueue, Watcher, processors};
+use crate::watcher::{RunQueue, Seen, Watcher, processors};
 
 /// A tick of the times in `/proc/stat`: `USER_HZ` is 100 wherever Linux tells them.
 const TICK: Duration = Duration::from_millis(10);
@@ -28,6 +28,8 @@ pub struct Standstill {
     pub in_all: Duration,
     /// The time that the hypervisor gave to others, of all processors together.
     pub stolen: Duration,
+    /// The threads that ran or wanted to, on average, for each processor.
+    pub crowd: f64,
     /// The test's own time.
     pub elapsed: Duration,
     /// The number of processors that were watched.
@@ -53,12 +55,13 @@ impl Machine {
     pub(crate) fn standstill(self) -> Standstill {
         let processors = self.watchers.len();
         let seen: Vec<_> = self.watchers.into_iter().map(Watcher::stop).collect();
-        let most = |of: fn(&crate::watcher::Seen) -> Duration| seen.iter().map(of).max();
+        let most = |of: fn(&Seen) -> Duration| seen.iter().map(of).max();
         Standstill {
             longest: most(|seen| seen.longest).unwrap_or_default(),
             waited: most(|seen| seen.waited).unwrap_or_default(),
             in_all: most(|seen| seen.in_all).unwrap_or_default(),
             stolen: stolen().saturating_sub(self.stolen),
+            crowd: seen.first().map_or(0.0, Seen::mean_runnable) / processors.max(1) as f64,
             elapsed: self.begun.elapsed(),
             processors,
         }
@@ -69,13 +72,21 @@ impl Standstill {
     /// The shortest standstill that is added up: what waits for its turn among a test's own
     /// threads is late by less.
     pub const LEAST: Duration = Duration::from_millis(8);
+    /// The threads that want each processor in a crowd: of fewer a test's own may be most.
+    pub const CROWD: f64 = 4.0;
 
-    /// The part of the test's time that the machine stood still, 0 to 1.
+    /// The part of the test's time, 0 to 1, that the machine stood still, or its threads did in
+    /// a crowd.
     #[must_use]
     pub fn share(&self) -> f64 {
         let elapsed = self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
         let stolen = self.stolen.as_secs_f64() / self.processors.max(1) as f64;
-        self.in_all.as_secs_f64().max(stolen) / elapsed
+        let share = self.in_all.as_secs_f64().max(stolen) / elapsed;
+        if self.crowd < Self::CROWD {
+            share
+        } else {
+            share.max(1.0 - 1.0 / self.crowd)
+        }
     }
 }
 
@@ -85,12 +96,14 @@ impl fmt::Display for Standstill {
         write!(
             to,
             "the machine stood still for {:.0} ms at once and {:.0} ms in all of {:.1} s, \
-             {:.0} ms were stolen, the test waited {:.0} ms at once for a processor",
+             {:.0} ms were stolen, the test waited {:.0} ms at once for a processor, \
+             {:.1} threads wanted each processor",
             ms(self.longest),
             ms(self.in_all),
             self.elapsed.as_secs_f64(),
             ms(self.stolen),
             ms(self.waited),
+            self.crowd,
         )
     }
 }

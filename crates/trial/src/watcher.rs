@@ -30,6 +30,10 @@ pub(crate) struct Seen {
     pub(crate) in_all: Duration,
     /// The longest wait for a processor of the thread that is watched.
     pub(crate) waited: Duration,
+    /// The threads of the whole machine that ran or wanted to, other than itself, added up over
+    /// its looks, and how often it looked.
+    runnable: u64,
+    looks: u64,
 }
 
 /// The processors that this process may use.
@@ -60,6 +64,7 @@ impl Watcher {
                 if let Some(queue) = &mut watched {
                     seen.waited = seen.waited.max(queue.waited_since());
                 }
+                seen.look();
                 if stopped.load(Ordering::Relaxed) {
                     return seen;
                 }
@@ -86,6 +91,25 @@ impl Seen {
             self.in_all += late;
         }
     }
+
+    fn look(&mut self) {
+        let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        if let Some(runnable) = runnable(&text) {
+            self.runnable += runnable.saturating_sub(1);
+            self.looks += 1;
+        }
+    }
+
+    /// How many threads ran or wanted to, on average.
+    pub(crate) fn mean_runnable(&self) -> f64 {
+        self.runnable as f64 / self.looks.max(1) as f64
+    }
+}
+
+/// The number before the slash (proc_loadavg(5)).
+fn runnable(loadavg: &str) -> Option<u64> {
+    let (before, _) = loadavg.split_once('/')?;
+    before.split_whitespace().last()?.parse().ok()
 }
 
 /// The kernel's account of how long a thread was ready to run and had no processor.
@@ -155,6 +179,12 @@ mod tests {
             watched.join().expect("it only computes")
         });
         assert!(!waited.is_zero());
+    }
+
+    #[test]
+    fn threads_that_want_a_processor_are_counted_by_the_kernel() {
+        assert_eq!(runnable("0.20 0.18 0.12 3/80 11206\n"), Some(3));
+        assert_eq!(runnable(""), None);
     }
 
     #[test]

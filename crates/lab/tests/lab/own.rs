@@ -85,18 +85,21 @@ fn only_the_first_request_of_a_process_warms_it_up() {
 
 #[test]
 fn one_in_so_many_thinks() {
-    live("one_in_so_many_thinks").standstill(50 * MS).run(|| {
-        let Some(times) = totals("thinking = { time = \"100ms\", one_in = 5 }", 10) else {
-            return;
-        };
-        assert_eq!(times.iter().filter(|took| **took >= 100 * MS).count(), 2);
-    });
+    live("one_in_so_many_thinks")
+        .standstill(50 * MS)
+        .share(SHARE)
+        .run(|| {
+            let Some(times) = totals("thinking = { time = \"100ms\", one_in = 5 }", 10) else {
+                return;
+            };
+            assert_eq!(times.iter().filter(|took| **took >= 100 * MS).count(), 2);
+        });
 }
 
 #[test]
 fn a_stop_stops_every_connection() {
     let name = "a_stop_stops_every_connection";
-    live(name).standstill(120 * MS).run(|| {
+    live(name).standstill(120 * MS).share(SHARE).run(|| {
         let options = "thinking.stops = { every = \"400ms\", time = \"200ms\" }";
         let Some(lab) = up_with(options) else { return };
         let begun = Instant::now();
@@ -113,7 +116,7 @@ fn a_stop_stops_every_connection() {
 #[test]
 fn connections_share_what_workers_there_are() {
     let name = "connections_share_what_workers_there_are";
-    live(name).standstill(50 * MS).run(|| {
+    live(name).standstill(50 * MS).share(SHARE).run(|| {
         // Three requests of 100 ms, one of which each worker takes at a time.
         for (workers, least, most) in [(1, 300 * MS, Duration::MAX), (3, 100 * MS, 250 * MS)] {
             let options = format!("thinking.time = \"100ms\", accepting.workers = {workers}");

@@ -224,6 +224,7 @@ fn a_firewall_that_drops_is_silent() {
 fn a_lost_first_syn_costs_a_second() {
     live("a_lost_first_syn_costs_a_second")
         .standstill(1000 * MS)
+        .share(SHARE)
         .run(|| {
             let Some(lab) = up("syn-loss", 0) else { return };
             let times = [(); 2].map(|()| {

@@ -8,7 +8,7 @@ use lagtrace_trial::live;
 use serde_json::Value;
 
 use super::chain::Chain;
-use super::lab::STANDSTILL;
+use super::lab::{SHARE, STANDSTILL};
 use super::program::{Run, has_root, has_tool, lagtrace, program, run};
 
 /// How far a hop's least round trip of all runs may be from what the path is told
@@ -85,7 +85,7 @@ fn the_emulated_path_is_told_hop_by_hop() {
         &["udp", "paris"],
         &["dublin", "in-connection", "icmp"],
     ];
-    live(TEST).standstill(STANDSTILL).run(|| {
+    live(TEST).standstill(STANDSTILL).share(SHARE).run(|| {
         let least = std::thread::scope(|scope| {
             let group = |methods: &'static [&str]| scope.spawn(|| least_by(TEST, methods));
             GROUPS.map(group).map(|group| group.join().unwrap())
