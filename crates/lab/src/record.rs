@@ -138,7 +138,7 @@ pub fn record(
 }
 
 /// Runs a service's own load in a lab that is up and records it at both ends: what the clients
-/// saw, and the client's and the server's capture, which go when the lab does.
+/// saw, and the captures, the client's (or a loopback's) first, which go when the lab does.
 ///
 /// # Errors
 /// A client or tcpdump is missing or fails.
@@ -147,7 +147,7 @@ pub fn watch(
     service: &Service,
     family: Family,
     helper: &Helper,
-) -> Result<(Requests, [PathBuf; 2]), Error> {
+) -> Result<(Requests, Vec<PathBuf>), Error> {
     side::load_and_record(lab, service, family, helper, &lab.run().folder())
 }
 

@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// Whose captures are diagnosed.
+/// Whose captures are diagnosed. A loopback's is both ends' at once, and never left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Vantage {
     /// The client's

@@ -15,6 +15,8 @@ pub(crate) enum End {
     Client,
     /// The host that answered.
     Server,
+    /// The one host that did both: its capture shows what either end sees.
+    Loopback,
 }
 
 /// What a recording is to the diagnosis.
@@ -115,14 +117,15 @@ pub(crate) struct Cost {
 }
 
 impl End {
-    /// Both, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 2] = [Self::Client, Self::Server];
+    /// All of them, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Server, Self::Loopback];
 
-    /// The host of the lab that it is.
-    pub(crate) fn side(self) -> Side {
+    /// What of a truth this end's packets can show.
+    fn sees(self, truth: &Truth) -> Truth {
         match self {
-            Self::Client => Side::Client,
-            Self::Server => Side::Server,
+            Self::Client => truth.seen_from(Side::Client),
+            Self::Server => truth.seen_from(Side::Server),
+            Self::Loopback => truth.seen_from_both(),
         }
     }
 
@@ -131,6 +134,7 @@ impl End {
         match self {
             Self::Client => "client",
             Self::Server => "server",
+            Self::Loopback => "loopback",
         }
     }
 }
@@ -153,7 +157,7 @@ impl Kind {
 impl Case {
     pub(super) fn new(recording: &str, end: End, label: &Label, report: &Report) -> Self {
         let whole = &label.truth;
-        let truth = &whole.seen_from(end.side());
+        let truth = &end.sees(whole);
         let kind = match Kind::of(truth) {
             Kind::Healthy if !whole.expected.is_empty() => Kind::Hidden,
             kind => kind,
