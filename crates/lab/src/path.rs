@@ -7,7 +7,7 @@
 //! carries packets between the two.
 
 mod bottleneck;
-mod chance;
+pub(crate) mod chance;
 mod counters;
 pub(crate) mod delay_line;
 mod disorder;

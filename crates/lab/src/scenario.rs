@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use capture::{CaptureFormat, CaptureSpec};
+pub use capture::{CaptureFormat, CaptureSpec, Circumstance};
 pub use proof::{Proof, Witness};
 pub use service::Service;
 pub use truth::{Culprit, Expectation, Hidden, Truth};

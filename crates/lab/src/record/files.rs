@@ -59,12 +59,8 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
         false => file.with_extension("less.pcap"),
     };
     let mut editcap = tool::command("editcap");
-    let kind = match spec.format {
-        CaptureFormat::Pcap => "nsecpcap",
-        CaptureFormat::PcapMicro => "pcap",
-        CaptureFormat::Pcapng => "pcapng",
-    };
-    editcap.args(["-F", kind]).arg(file).arg(&shaped);
+    editcap.args(["-F", kind(spec.format)]);
+    editcap.arg(file).arg(&shaped);
     editcap.args(left_out(file, spec.lose, seed)?);
     tool::run_with_input(editcap, "")?;
     if is_pcapng {
@@ -72,6 +68,32 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     }
     fs::rename(&shaped, file).map_err(Error::file("replace", file))?;
     Ok(file.to_owned())
+}
+
+/// Takes the first so many hundredths of the packets away, as if the recording had begun later.
+pub(super) fn begin_later(file: &Path, spec: &CaptureSpec, percent: u8) -> Result<(), Error> {
+    if percent == 0 {
+        return Ok(());
+    }
+    tool::require("editcap", "wireshark-common")?;
+    let packets = super::side::count_packets(file, "frame")?;
+    let first = packets * u64::from(percent) / 100 + 1;
+    let later = file.with_extension("later");
+    let mut editcap = tool::command("editcap");
+    editcap.args(["-F", kind(spec.format), "-r"]);
+    editcap.arg(file).arg(&later);
+    editcap.arg(format!("{first}-{packets}"));
+    tool::run_with_input(editcap, "")?;
+    fs::rename(&later, file).map_err(Error::file("replace", file))
+}
+
+/// What editcap calls a kind of file.
+fn kind(format: CaptureFormat) -> &'static str {
+    match format {
+        CaptureFormat::Pcap => "nsecpcap",
+        CaptureFormat::PcapMicro => "pcap",
+        CaptureFormat::Pcapng => "pcapng",
+    }
 }
 
 /// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.
