@@ -1,10 +1,12 @@
 //! What is written beside a recording: the truth, what the clients saw, and what showed the
 //! fault, so that anybody can score a diagnosis against it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::load::requests::Requests;
-use crate::record::Drawn;
+use crate::record::{Drawn, Request};
 use crate::scenario::Truth;
 
 /// The version of the label's form.
@@ -48,6 +50,21 @@ pub struct Label {
     pub requests: Compared,
     /// What showed that the fault was there, and was not when switched off.
     pub proof: Vec<Shown>,
+}
+
+impl Label {
+    /// How it was recorded, in words.
+    pub fn describe(&self) -> String {
+        let request = Request {
+            round_trip: Some(Duration::from_nanos(self.round_trip_ns)),
+            offload: self.offload,
+            seed: Some(self.seed),
+            ipv6: self.ipv6,
+            drawn: self.drawn.clone(),
+            ..Request::default()
+        };
+        request.describe()
+    }
 }
 
 /// What the clients saw, with the fault and with the fault switched off.

@@ -59,10 +59,24 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
-    /// How many hundredths of the packets are over when the recording begins.
-    fn begin_percent(&self) -> u8 {
-        let drawn = self.drawn.as_ref();
-        drawn.and_then(|drawn| drawn.begin_percent).unwrap_or(0)
+    /// What is asked for where it differs from what the scenario says, in words.
+    pub fn describe(&self) -> String {
+        let far = self.round_trip.filter(|time| !time.is_zero());
+        let offload = match self.offload {
+            Some(true) => Some("offload"),
+            Some(false) => Some("segments"),
+            None => None,
+        };
+        let drawn = self.drawn.as_ref().map(Drawn::to_string);
+        let said = [
+            self.seed.map(|seed| format!("seed {seed}")),
+            far.map(quantity::format_duration),
+            offload.map(str::to_owned),
+            self.ipv6.then(|| "IPv6".to_owned()),
+            drawn.filter(|said| !said.is_empty()),
+        ];
+        let said: Vec<_> = said.into_iter().flatten().collect();
+        said.join(", ")
     }
 
     fn apply(&self, mut scenario: Scenario) -> Scenario {
@@ -96,7 +110,7 @@ pub fn record(
 ) -> Result<(PathBuf, Label), Error> {
     let scenario = request.apply(scenario.clone());
     let service = target(&scenario, request)?;
-    check(&scenario, service)?;
+    check(&scenario, service, request)?;
     let family = match request.ipv6 {
         true => Family::V6,
         false => Family::V4,
@@ -119,11 +133,11 @@ pub fn record(
     };
     let proof = shown(service, &with, without.as_ref())?;
     let label = label(&scenario, service, request, &with, without.as_ref(), proof);
-    for file in &with.files {
-        files::begin_later(file, &scenario.recording, request.begin_percent())?;
-    }
+    let drawn = request.drawn.clone().unwrap_or_default();
+    let redo = |file: &PathBuf| files::redo(file, &scenario.recording, &drawn);
+    let captures: Vec<_> = with.files.iter().map(redo).collect::<Result<_, _>>()?;
     let name = folder_name(&scenario, &label);
-    let folder = files::publish(&scratch, &with.files, &label, &corpus.join(name))?;
+    let folder = files::publish(&scratch, &captures, &label, &corpus.join(name))?;
     Ok((folder, label))
 }
 
@@ -137,7 +151,11 @@ fn label(
     proof: Vec<Shown>,
 ) -> Label {
     let mut truth = service.truth.clone();
-    truth.partial |= request.begin_percent() > 0;
+    let begins_later = |drawn: &Drawn| drawn.begin_percent.is_some();
+    if request.drawn.as_ref().is_some_and(begins_later) {
+        let why = "the recording lacks the requests at the beginning";
+        truth.no_cost.get_or_insert_with(|| why.to_owned());
+    }
     Label {
         schema: SCHEMA,
         scenario: scenario.name.clone(),
@@ -217,8 +235,10 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// A fault that nothing shows, or that cannot be switched off, proves nothing.
-fn check(scenario: &Scenario, service: &Service) -> Result<(), Error> {
-    let lacks = if service.proof.is_empty() && !service.truth.expected.is_empty() {
+fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
+    let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
+        "its devices' MTU is too small for IPv6"
+    } else if service.proof.is_empty() && !service.truth.expected.is_empty() {
         "it does not say what shows its fault"
     } else if !scenario.has_off_switch() && !service.truth.expected.is_empty() {
         "it does not say how its fault is switched off"

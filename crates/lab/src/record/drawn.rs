@@ -48,7 +48,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Makes a scenario what was drawn; `name` is the service that is recorded.
+    /// Makes a scenario what was drawn, but for its files: proofs read those whole. `name` is
+    /// the service that is recorded.
     pub(super) fn apply(&self, scenario: &mut Scenario, name: &str) {
         let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
         for path in paths.into_iter().flatten() {
@@ -58,9 +59,6 @@ impl Drawn {
         for client in clients.into_iter().flatten() {
             self.apply_to_client(client);
         }
-        let recording = &mut scenario.recording;
-        recording.snapshot = self.snapshot.or(recording.snapshot);
-        recording.format = self.format.unwrap_or(recording.format);
         let mut services = scenario.services.iter_mut();
         if let Some(service) = services.find(|service| service.name == name) {
             self.apply_to_service(service);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::Drawn;
 use crate::error::Error;
 use crate::label::Label;
 use crate::scenario::{CaptureFormat, CaptureSpec};
@@ -70,21 +71,41 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Takes the first so many hundredths of the packets away, as if the recording had begun later.
-pub(super) fn begin_later(file: &Path, spec: &CaptureSpec, percent: u8) -> Result<(), Error> {
-    if percent == 0 {
-        return Ok(());
+/// Makes a capture that is otherwise finished what was drawn for it; where it is then.
+pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
+    let &Drawn {
+        snapshot,
+        format,
+        begin_percent,
+        ..
+    } = drawn;
+    if (snapshot, format, begin_percent) == (None, None, None) {
+        return Ok(file.to_owned());
     }
     tool::require("editcap", "wireshark-common")?;
-    let packets = super::side::count_packets(file, "frame")?;
-    let first = packets * u64::from(percent) / 100 + 1;
-    let later = file.with_extension("later");
+    let format = format.unwrap_or(spec.format);
+    let place = match format {
+        CaptureFormat::Pcapng => file.with_extension("pcapng"),
+        CaptureFormat::Pcap | CaptureFormat::PcapMicro => file.with_extension("pcap"),
+    };
+    let redone = place.with_extension("redone");
     let mut editcap = tool::command("editcap");
-    editcap.args(["-F", kind(spec.format), "-r"]);
-    editcap.arg(file).arg(&later);
-    editcap.arg(format!("{first}-{packets}"));
+    editcap.args(["-F", kind(format)]);
+    if let Some(bytes) = snapshot {
+        editcap.args(["-s", &bytes.to_string()]);
+    }
+    if begin_percent.is_some() {
+        editcap.arg("-r");
+    }
+    editcap.arg(file).arg(&redone);
+    if let Some(percent) = begin_percent {
+        let packets = super::side::count_packets(file, "frame")?;
+        let first = packets * u64::from(percent) / 100 + 1;
+        editcap.arg(format!("{first}-{packets}"));
+    }
     tool::run_with_input(editcap, "")?;
-    fs::rename(&later, file).map_err(Error::file("replace", file))
+    fs::rename(&redone, &place).map_err(Error::file("replace", &place))?;
+    Ok(place)
 }
 
 /// What editcap calls a kind of file.

@@ -6,16 +6,20 @@
 //! depends on, it says itself ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)). Its proof
 //! has the last word.
 
+mod said;
+
 use std::time::Duration;
 
 use super::Request;
 use super::drawn::{Drawn, RECEIVE_BUFFER};
 use crate::load::Load;
-use crate::path::PathSpec;
 use crate::path::chance::{Chance, mix};
 use crate::scenario::quantity::Size;
 use crate::scenario::{CaptureFormat, Circumstance, HostSpec, Scenario, Service};
-use crate::server::{Answer, PAGE, Server};
+use said::{
+    chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_http,
+    speaks_of_content,
+};
 
 /// A round trip that is recorded at one distance only becomes so many hundredths of it.
 const DISTANCE: (f64, f64) = (0.8, 1.25);
@@ -55,9 +59,6 @@ const SNAPSHOT: (u64, u64) = (600, 1500);
 
 /// So much of it shows TCP's header and little else.
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
-
-/// What tshark calls the protocols whose headers a few bytes of a packet hold.
-const HEADERS: [&str; 5] = ["tcp", "frame", "ip", "ipv6", "sll"];
 
 impl Request {
     /// The same recording with a seed, and with what the truth does not depend on drawn from
@@ -206,7 +207,9 @@ impl Dice<'_> {
             drawn.port = u16::try_from(port).ok();
         }
         // A path that chooses what it drops by its size or place means the size it says.
-        let is_resizable = !chooses(&self.scenario.path) && self.service.load.is_for_root();
+        let is_resizable = !chooses(&self.scenario.path)
+            && self.service.load.is_for_root()
+            && has_size(&self.service.server);
         if is_resizable && !self.is_fixed(Circumstance::Size) {
             drawn.size_percent = Some(between(&mut self.chance(Circumstance::Size), SIZE));
         }
@@ -244,7 +247,8 @@ impl Dice<'_> {
             }
             _ => return None,
         };
-        if self.is_fixed(Circumstance::Connections) || connections == 1 {
+        let is_counted = counts_connections(self.service) || chooses(&self.scenario.path);
+        if self.is_fixed(Circumstance::Connections) || is_counted || connections == 1 {
             return None;
         }
         let connections = u64::from(connections);
@@ -302,7 +306,7 @@ impl Dice<'_> {
 
     fn snapshot(&self) -> Option<u32> {
         let mut chance = self.chance(Circumstance::Snapshot);
-        let range = if chance.strikes(0.5) {
+        let range = if !speaks_http(self.service) || chance.strikes(0.5) {
             return None;
         } else if speaks_of_content(self.service) || chance.strikes(0.5) {
             SNAPSHOT
@@ -324,69 +328,6 @@ impl Dice<'_> {
         };
         is_long && spec.begin_after.is_none() && spec.lose == 0.0 && spec.vlan.is_none()
     }
-}
-
-/// Whether a scenario says nothing of the path but how long it is.
-fn is_plain(scenario: &Scenario) -> bool {
-    let plain = PathSpec {
-        round_trip: scenario.path.round_trip,
-        seed: scenario.path.seed,
-        ..PathSpec::default()
-    };
-    scenario.path == plain && scenario.without.path.is_none()
-}
-
-/// The scenario with both its hosts in one.
-fn on_loopback(scenario: &Scenario) -> Scenario {
-    let mut moved = scenario.clone().with_round_trip(Duration::ZERO);
-    moved.path.loopback = true;
-    moved
-}
-
-fn chooses(path: &PathSpec) -> bool {
-    !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
-}
-
-/// What a service answers with at most, in bytes of its body; `None` if that is not known.
-fn largest_answer(service: &Service) -> Option<u64> {
-    let page = PAGE.len() as u64;
-    match &service.server {
-        Server::Nginx(nginx) if nginx.directives.is_empty() && nginx.tls.is_none() => {
-            Some(match &nginx.answer {
-                Answer::Page | Answer::Return(_) => page,
-                Answer::Bytes(sizes) => {
-                    let sizes = sizes.as_slice().iter().map(|size| size.bytes());
-                    sizes.max().unwrap_or(page)
-                }
-            })
-        }
-        Server::Own(own) => Some(own.response.body.map_or(page, Size::bytes)),
-        Server::WriteWriteRead | Server::Think(_) | Server::Pause(_) | Server::Fin => Some(page),
-        _ => None,
-    }
-}
-
-/// Whether it takes what is said on a connection to tell what is true of it.
-fn speaks_of_content(service: &Service) -> bool {
-    let is_plain = matches!(
-        &service.server,
-        Server::Nginx(nginx) if nginx.tls.is_none()
-    ) || matches!(
-        &service.server,
-        Server::Own(_) | Server::WriteWriteRead | Server::Think(_) | Server::Pause(_)
-    );
-    let mut filters = service
-        .proof
-        .iter()
-        .filter_map(|proof| proof.tshark.as_ref());
-    let is_of_content = |filter: &String| {
-        let fields = filter.split(|c: char| !matches!(c, 'a'..='z' | '0'..='9' | '_' | '.' | '{'));
-        let mut protocols = fields.filter_map(|field| field.split('.').next());
-        protocols.any(|name| {
-            name.starts_with(|c: char| c.is_ascii_lowercase()) && !HEADERS.contains(&name)
-        })
-    };
-    !is_plain || !service.load.is_for_root() || filters.any(is_of_content)
 }
 
 fn between(chance: &mut Chance, (low, high): (u64, u64)) -> u64 {

@@ -57,6 +57,12 @@ pub(crate) enum Verdict {
 pub(crate) struct Case {
     /// The recording's folder.
     pub(crate) recording: String,
+    /// The scenario that was recorded.
+    #[serde(skip)]
+    pub(crate) scenario: String,
+    /// What was drawn by chance for it, in words; `None` for what a scenario itself asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) drawn: Option<String>,
     /// Where it was captured.
     pub(crate) end: End,
     /// What it is to the diagnosis.
@@ -174,6 +180,8 @@ impl Case {
         }
         Self {
             recording: recording.to_owned(),
+            scenario: label.scenario.clone(),
+            drawn: label.drawn.is_some().then(|| label.describe()),
             end,
             kind,
             expected: expected.expected.iter().map(|e| e.cause.clone()).collect(),
