@@ -110,7 +110,7 @@ pub fn record(
 ) -> Result<(PathBuf, Label), Error> {
     let scenario = request.apply(scenario.clone());
     let service = target(&scenario, request)?;
-    check(&scenario, service)?;
+    check(&scenario, service, request)?;
     let family = match request.ipv6 {
         true => Family::V6,
         false => Family::V4,
@@ -235,8 +235,10 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// A fault that nothing shows, or that cannot be switched off, proves nothing.
-fn check(scenario: &Scenario, service: &Service) -> Result<(), Error> {
-    let lacks = if service.proof.is_empty() && !service.truth.expected.is_empty() {
+fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
+    let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
+        "its devices' MTU is too small for IPv6"
+    } else if service.proof.is_empty() && !service.truth.expected.is_empty() {
         "it does not say what shows its fault"
     } else if !scenario.has_off_switch() && !service.truth.expected.is_empty() {
         "it does not say how its fault is switched off"

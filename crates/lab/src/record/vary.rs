@@ -230,7 +230,9 @@ impl Dice<'_> {
             "{address}:",
             "10.77.",
         ];
-        is_large_enough && !has_names && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
+        is_large_enough && !has_names
+            // A header of another length makes packets of another size.
+            && !chooses(&self.scenario.path) && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
     }
 
     /// Whether the service's port stands nowhere but where it is said: no rule, directive or

@@ -1,17 +1,14 @@
 //! A score: each recording, what is confused with what, the totals.
 
 use crate::lab::score::case::{Case, Kind, Verdict};
-use crate::lab::score::fresh::Refused;
 use crate::lab::score::sum::{Score, Totals};
 
 use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, dim, plain};
 
+mod fresh;
 mod matrix;
-
-/// The most lines of what was drawn again.
-const MOST_REDRAWN: usize = 12;
 
 /// Writes the recordings, the confusion matrix, the totals and what is wrong.
 pub(super) fn write(page: &mut Page, score: &Score) {
@@ -28,9 +25,7 @@ pub(super) fn write(page: &mut Page, score: &Score) {
         wrong(page, &score.cases);
         without_rule(page, &score.cases);
     }
-    refused(page, &score.refused);
-    redrawn(page, score);
-    kept(page, score);
+    fresh::write(page, score);
 }
 
 fn opening(page: &mut Page, score: &Score) {
@@ -306,50 +301,5 @@ fn without_rule(page: &mut Page, cases: &[Case]) {
             let text = format!("{}, {end}: {causes}", case.recording);
             page.item(4, "✗", Tone::Bad, &[(Tone::Plain, &text)]);
         }
-    }
-}
-
-fn refused(page: &mut Page, refused: &[Refused]) {
-    if !refused.is_empty() {
-        page.heading("Not recorded");
-    }
-    for one in refused {
-        let name = format!("{}:", one.scenario);
-        let spans = [(Tone::Strong, &*name), (Tone::Plain, &*one.reason)];
-        page.item(2, "✗", Tone::Bad, &spans);
-    }
-}
-
-/// What was not borne out by its proof and drawn again; by name where that came often.
-fn redrawn(page: &mut Page, score: &Score) {
-    if score.redrawn.is_empty() {
-        return;
-    }
-    page.heading("Drawn again, for want of proof");
-    let times = quantity::counted(score.redrawn.len() as u64, "time", "times");
-    page.paragraph(2, Tone::Plain, &format!("{times} in all."));
-    for (last, count) in score.often_redrawn().into_iter().take(MOST_REDRAWN) {
-        let name = format!(
-            "{}, {}:",
-            last.scenario,
-            quantity::counted(count as u64, "time", "times")
-        );
-        let said = last.describe();
-        page.item(
-            2,
-            "•",
-            Tone::Dim,
-            &[(Tone::Strong, &name), (Tone::Plain, &said)],
-        );
-    }
-}
-
-/// Where to look at what is wrong.
-fn kept(page: &mut Page, score: &Score) {
-    let is_wrong = score.cases.iter().any(Case::is_wrong);
-    if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {
-        page.heading("Kept");
-        let text = format!("what is diagnosed wrongly: {}", folder.display());
-        page.paragraph(2, Tone::Plain, &text);
     }
 }

@@ -68,18 +68,20 @@ pub(super) fn counts_connections(service: &Service) -> bool {
         .iter()
         .filter_map(|proof| proof.tshark.as_ref());
     let looks_up = matches!(&service.load, Load::Curl(curl) if curl.host.is_some());
-    looks_up || filters.any(|filter| filter.contains("tcp.flags."))
+    looks_up
+        || filters.any(|filter| filter.contains("tcp.flags.") || filter.contains("tls.handshake"))
 }
 
-/// Whether all that is said on its connections but bodies is HTTP in clear text, whose heads
-/// stand at the beginning of a packet.
+/// Whether all that is said but bodies is HTTP in clear text, whose heads stand at the beginning
+/// of a packet: no TLS, no lookups, no other protocol.
 pub(super) fn speaks_http(service: &Service) -> bool {
     let is_plain = match &service.server {
         Server::Nginx(nginx) => nginx.tls.is_none(),
         Server::Own(_) | Server::WriteWriteRead | Server::Think(_) | Server::Pause(_) => true,
         _ => false,
     };
-    is_plain && !matches!(service.load, Load::Command(_))
+    let asks_by_name = matches!(&service.load, Load::Curl(curl) if curl.host.is_some());
+    is_plain && !asks_by_name && !matches!(service.load, Load::Command(_))
 }
 
 /// Whether it takes what is said on a connection to tell what is true of it.
