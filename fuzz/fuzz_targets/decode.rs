@@ -1,43 +1,9 @@
-//! Any bytes as a capture file: the decoder neither panics nor loops, and what
-//! it finds does not depend on how the file is split.
+//! The decoder on any bytes; what is asked of it stands where `./check` asks it too.
 #![no_main]
 
-use lagtrace_core::decode::{Container, Decoder, Found, Packet};
-use lagtrace_core::event::PointId;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes, usize::MAX);
-    let piece = 1 + bytes.first().map_or(0, |byte| usize::from(*byte));
-    assert_eq!(whole, read(bytes, piece));
-});
+#[path = "../../crates/core/tests/hostile/decode.rs"]
+mod decode;
 
-/// Records and segments, and a sum over what they say.
-fn read(bytes: &[u8], piece: usize) -> (u64, u64, u64) {
-    let (mut container, mut decoder) = (Container::new(), Decoder::new());
-    let (mut records, mut segments, mut sum) = (0, 0, 0_u64);
-    let (mut begin, mut end) = (0, piece.min(bytes.len()));
-    loop {
-        let step = container.next(&bytes[begin..end]);
-        begin += step.consumed;
-        match step.found {
-            Found::Record(record) => {
-                records += 1;
-                if let Packet::Tcp(segment, payload) = decoder.packet(&record, PointId(0)) {
-                    segments += 1;
-                    assert!(payload.len() as u64 <= u64::from(segment.payload_len));
-                    sum = sum.wrapping_mul(31).wrapping_add(u64::from(segment.seq));
-                    sum = sum.wrapping_add(payload.len() as u64);
-                }
-            }
-            Found::NeedMore(_) if end == bytes.len() => break,
-            Found::NeedMore(len) => {
-                assert!(len <= Container::LONGEST);
-                end = end.saturating_add(piece).min(bytes.len());
-            }
-            Found::Damaged(_) => break,
-        }
-    }
-    container.finish(&bytes[begin..]);
-    (records, segments, sum)
-}
+fuzz_target!(|bytes: &[u8]| decode::check(bytes));

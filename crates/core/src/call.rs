@@ -139,7 +139,7 @@ pub enum SocketKind {
 }
 
 /// Counts of the kernel's programs, when they are taken off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTally {
     /// Calls that were seen.
     pub calls: u64,

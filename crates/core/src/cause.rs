@@ -229,7 +229,12 @@ macro_rules! causes {
             /// Shows each rule the exchanges that concern it, rule by rule.
             pub(crate) fn observe(&mut self, batch: &[&Exchange]) {
                 let features: Vec<_> = batch.iter().map(|each| Features::of(each)).collect();
-                let batch = || batch.iter().zip(&features);
+                self.show(batch, &features);
+            }
+
+            /// The same, where each exchange has these features.
+            fn show(&mut self, batch: &[&Exchange], features: &[Features]) {
+                let batch = || batch.iter().zip(features);
                 let any = features.iter().copied().fold(Features::ANY, Features::or);
                 for (exchange, features) in batch() {
                     self.gathered.observe(exchange, *features);
@@ -255,27 +260,6 @@ macro_rules! causes {
             pub(crate) fn conclude(&self, case: &Case<'_>) -> Vec<Conclusion> {
                 vec![$(self.$module.conclude(case),)*]
             }
-        }
-
-        /// The causes whose rules `exchange` would change although it has none
-        /// of the features that they ask for: these ask for too few. For tests.
-        pub fn overlooked(exchange: &Exchange) -> Vec<&'static str> {
-            let (features, mut overlooked) = (Features::of(exchange), Vec::new());
-            let (mut asked, mut all) = (Gathered::default(), Gathered::default());
-            asked.observe(exchange, features);
-            all.observe(exchange, Features::ALL);
-            if !is_same(&asked, &all) {
-                overlooked.push("what several rules look at");
-            }
-            $({
-                let mut rule = $module::Rule::default();
-                rule.observe(exchange);
-                let is_asked = features.has_any(<$module::Rule as Rule>::CONCERNS);
-                if !is_asked && !is_same(&rule, &$module::Rule::default()) {
-                    overlooked.push($id);
-                }
-            })*
-            overlooked
         }
 
         const CAUSES: &[Cause] = &[
@@ -380,10 +364,6 @@ causes! {
 
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
-
-fn is_same<T: fmt::Debug>(one: &T, other: &T) -> bool {
-    format!("{one:?}") == format!("{other:?}")
-}
 
 /// Every cause that this version knows, in the order they are weighed.
 pub fn all() -> &'static [Cause] {

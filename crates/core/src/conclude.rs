@@ -12,7 +12,7 @@ mod probes;
 mod queueing;
 mod quic;
 mod secured;
-mod served;
+pub(crate) mod served;
 mod sweep;
 mod tables;
 mod traced;
@@ -24,8 +24,6 @@ use std::collections::BTreeMap;
 
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
-#[cfg(test)]
-pub(crate) use served::weigh;
 
 use crate::approach::Silent;
 use crate::cause::evidence::Measures;

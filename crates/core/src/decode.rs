@@ -11,7 +11,6 @@
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
-mod common;
 mod container;
 mod damage;
 mod fragment;
@@ -21,6 +20,7 @@ mod link;
 mod neighbour;
 mod pcap;
 mod pcapng;
+mod plain;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -31,9 +31,9 @@ pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
 
-use common::Plain;
 use fragment::Fragments;
 use ip::protocol;
+use plain::Plain;
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;

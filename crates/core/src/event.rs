@@ -6,6 +6,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::call::{CallTally, SocketCall};
 use crate::experiment::Experiment;
 use crate::flow::{Endpoint, FlowKey};
@@ -18,11 +20,13 @@ use crate::turn::{ServedTurn, WatchTally};
 
 /// An observation point within one run: a capture file, an interface, a host's
 /// socket layer. Records of one point are in time order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct PointId(pub u16);
 
 /// Where an observation comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The observation point.
     pub point: PointId,
@@ -34,7 +38,10 @@ pub struct Origin {
 
 /// What lagtrace itself was doing when something was observed. Only the
 /// baseline feeds percentiles and findings; the others only discriminate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Before the load is steady; not counted.
     WarmUp,
@@ -48,7 +55,7 @@ pub enum Phase {
 }
 
 /// One observation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Where it comes from.
     pub origin: Origin,
@@ -73,7 +80,8 @@ impl Event {
 }
 
 /// What was observed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EventBody {
     /// A name was resolved, or was not.
     Resolution(Resolution),
@@ -109,13 +117,16 @@ pub enum EventBody {
     Request(RequestSample),
     /// The options and state of a live socket.
     Socket(SocketSample),
-    /// A socket of this host as it is now.
+    /// A socket of this host as it is now. Not written down: its report holds
+    /// all of it.
+    #[serde(skip)]
     LiveSocket(Box<LiveSocket>),
     /// A turn of a live connection as the kernel timed it.
     Turn(Box<ServedTurn>),
     /// What watching the kernel came to, when it is over.
     Watched(WatchTally),
-    /// A call on a socket that is over.
+    /// A call on a socket that is over. Not written down either.
+    #[serde(skip)]
     SocketCall(Box<SocketCall>),
     /// What tracing calls came to, when it is over.
     Traced(CallTally),
@@ -138,7 +149,10 @@ pub enum EventBody {
 }
 
 /// Which of the run's targets an observation is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum TargetId {
     /// The service under investigation.
     #[default]
@@ -148,7 +162,7 @@ pub enum TargetId {
 }
 
 /// The outcome of resolving a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The name asked for.
     pub name: String,
@@ -161,7 +175,7 @@ pub struct Resolution {
 }
 
 /// The kernel's route to a target (`ip route get`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRoute {
     /// The target.
     pub target: IpAddr,
@@ -182,7 +196,8 @@ pub struct KernelRoute {
 }
 
 /// How a probe asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProbeMethod {
     /// A SYN from a raw socket, answered by SYN/ACK or RST.
     TcpSyn,
@@ -205,7 +220,8 @@ pub enum ProbeMethod {
 }
 
 /// What came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProbeAnswer {
     /// SYN/ACK: something listens.
     Open,
@@ -248,7 +264,8 @@ impl ProbeAnswer {
 }
 
 /// Who stamped a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stamp {
     /// The kernel, at the device or socket.
     Kernel,
@@ -257,7 +274,7 @@ pub enum Stamp {
 }
 
 /// One probe and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSample {
     /// Which target it was for.
     pub target: TargetId,
@@ -299,7 +316,7 @@ pub struct ProbeSample {
 
 /// What a TLS handshake or a request spent its time on, one after the other;
 /// `None` where there was no such thing. By the program's time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePhases {
     /// Finding the name's address.
     pub resolve: Option<Duration>,
@@ -342,7 +359,7 @@ impl ProbePhases {
 }
 
 /// What a TLS handshake agreed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeTls {
     /// The version, as on the wire: 0x0304 is TLS 1.3.
     pub version: u16,
@@ -367,7 +384,8 @@ pub fn tls_version_name(version: u16) -> &'static str {
 }
 
 /// What the probes of a series differ in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProbeStep {
     /// The port that they are sent from.
     SourcePort(u16),
@@ -378,7 +396,10 @@ pub enum ProbeStep {
 }
 
 /// How an answer came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Coming {
     /// Within the time allowed, or it never came.
     #[default]
@@ -390,7 +411,7 @@ pub enum Coming {
 }
 
 /// The packet that answered a probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReply {
     /// Who sent it: the target, or the router of an ICMP error.
     pub from: IpAddr,
@@ -408,7 +429,7 @@ pub struct ProbeReply {
 }
 
 /// The header of a segment that answered a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplySegment {
     /// Its control bits.
     pub flags: TcpFlags,
@@ -423,7 +444,7 @@ pub struct ReplySegment {
 }
 
 /// What a phase is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseStart {
     /// The target under load.
     pub target: TargetId,
@@ -444,7 +465,8 @@ pub struct PhaseStart {
 }
 
 /// Why a request ended without a whole response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RequestFailure {
     /// The connection was refused (RST to SYN).
     Refused,
@@ -498,7 +520,7 @@ impl RequestFailure {
 
 /// Requests of one cluster of a load run: one second of one group of
 /// connections. Clusters are the unit that confidence intervals resample.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadCluster {
     /// The target.
     pub target: TargetId,
@@ -566,7 +588,7 @@ impl StageTimes {
 }
 
 /// Where the time of a load run's requests went: of those chosen to be stamped.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadStages {
     /// The target.
     pub target: TargetId,
@@ -581,7 +603,7 @@ pub struct LoadStages {
 }
 
 /// What came of one of several URLs that a load run asked for.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadUrl {
     /// The target.
     pub target: TargetId,
@@ -598,7 +620,7 @@ pub struct LoadUrl {
 }
 
 /// How the connections of one load run were made, and what they carried.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadTransport {
     /// The target.
     pub target: TargetId,
@@ -617,7 +639,7 @@ pub struct LoadTransport {
 }
 
 /// The TLS of a load run; its times count handshakes of the warm-up too.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadTls {
     /// The version, as on the wire: 0x0304 is TLS 1.3.
     pub version: u16,
@@ -630,7 +652,7 @@ pub struct LoadTls {
 }
 
 /// What a load generator itself needed in one run, and how late it was.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorSample {
     /// Share of one processor that its busiest thread used, 0 to 1.
     pub busiest_share: f64,
@@ -647,7 +669,7 @@ pub struct GeneratorSample {
 }
 
 /// One request of ours, by the stamps of our own program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSample {
     /// The target.
     pub target: TargetId,
@@ -672,7 +694,8 @@ pub struct RequestSample {
 }
 
 /// Whose socket it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SocketOwner {
     /// Ours.
     Own,
@@ -690,7 +713,7 @@ pub enum SocketOwner {
 }
 
 /// The options and state of a live socket at one instant. `None`: not read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SocketSample {
     /// Which target it belongs to.
     pub target: TargetId,
@@ -711,7 +734,7 @@ pub struct SocketSample {
 }
 
 /// The part of `tcp_info` (`include/uapi/linux/tcp.h`) that bears on latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// Smoothed round trip.
     pub rtt: Duration,
@@ -750,7 +773,8 @@ pub struct TcpSample {
 }
 
 /// Whose work a kernel counter counts: each network namespace has its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CounterScope {
     /// Our namespace's, in which the target does not run.
     Client,
@@ -761,7 +785,7 @@ pub enum CounterScope {
 }
 
 /// A counter of the kernel, before and after.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterChange {
     /// Group and name as the kernel prints them, `TcpExt:DelayedACKs`.
     pub name: String,
@@ -774,7 +798,7 @@ pub struct CounterChange {
 }
 
 /// The accept queue of a listener (`ss -ltn`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerSample {
     /// The listening address.
     pub local: Endpoint,
@@ -789,7 +813,7 @@ pub struct ListenerSample {
 }
 
 /// One effective directive of a program's configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationLine {
     /// Which target it applies to.
     pub target: TargetId,
@@ -810,7 +834,7 @@ pub struct ConfigurationLine {
 }
 
 /// A line in a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceLocation {
     /// The file as its program names it.
     pub file: String,
@@ -819,7 +843,7 @@ pub struct SourceLocation {
 }
 
 /// The timers of the kernel that produce known quanta.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelTimers {
     /// Ticks per second, `CONFIG_HZ`; `None` where it could not be told.
     pub hz: Option<u32>,
@@ -834,7 +858,7 @@ pub struct KernelTimers {
 }
 
 /// What is known of packet filters on this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirewallState {
     /// Rules that drop or reject and could match the target; `None` when the
     /// rules could not be read.
@@ -844,7 +868,7 @@ pub struct FirewallState {
 }
 
 /// What a packet source delivered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSummary {
     /// A file's name or an interface's.
     pub name: String,
@@ -865,7 +889,7 @@ pub struct CaptureSummary {
 }
 
 /// A remark with a stable id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Stable kebab-case id, `not-measured-capture`.
     pub id: String,

@@ -5,8 +5,11 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use serde::{Deserialize, Serialize};
+
 /// One end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "SocketAddr", into = "SocketAddr")]
 pub struct Endpoint {
     /// The address; IPv4-mapped IPv6 addresses are stored as IPv4.
     pub addr: IpAddr,
@@ -77,7 +80,8 @@ impl fmt::Display for Endpoint {
 }
 
 /// The transport protocols that flows are told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// RFC 9293.
     Tcp,
@@ -86,11 +90,27 @@ pub enum Transport {
 }
 
 /// A flow's 5-tuple with its ends in fixed order: the same key both ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Parts", into = "Parts")]
 pub struct FlowKey {
     low: Endpoint,
     high: Endpoint,
     transport: Transport,
+}
+
+/// A flow in JSON: its protocol and both ends.
+type Parts = (Transport, Endpoint, Endpoint);
+
+impl From<Parts> for FlowKey {
+    fn from((transport, one, other): Parts) -> Self {
+        Self::new(transport, one, other).0
+    }
+}
+
+impl From<FlowKey> for Parts {
+    fn from(flow: FlowKey) -> Self {
+        (flow.transport, flow.low, flow.high)
+    }
 }
 
 impl FlowKey {

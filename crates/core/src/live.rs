@@ -268,7 +268,7 @@ pub struct TcpInfo {
 
 /// Settings of the kernel that bound what the sockets of a network namespace
 /// may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLimits {
     /// The namespace, by its inode number; `None` for ours.
     pub namespace: Option<u64>,
@@ -277,7 +277,7 @@ pub struct KernelLimits {
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSetting {
     /// As `sysctl` has it, `net.core.somaxconn`.
     pub name: String,
@@ -368,7 +368,7 @@ impl LiveSocket {
     /// segment unsent, few in flight, windows open, so that neither congestion
     /// nor the peer explains it (`tcp_nagle_check()`). `None` where the kernel
     /// tells too little.
-    pub fn is_holding(&self) -> Option<bool> {
+    pub(crate) fn is_holding(&self) -> Option<bool> {
         let tcp = self.tcp.as_ref()?;
         let notsent = tcp.notsent_bytes?;
         let has_room = tcp.snd_wnd.is_none_or(|window| window > 2 * tcp.snd_mss);

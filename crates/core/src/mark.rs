@@ -87,9 +87,10 @@ pub(crate) struct Data {
     pub(crate) after_cut: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Whether the receiver's window had no room for it and one more when the
-    /// segment before it was sent.
-    pub(crate) filled_window: bool,
+    /// Whether it did not fit into the receiver's window as that was when the
+    /// segment before it was sent. What fits and is all that is left is sent
+    /// whatever else the window holds (RFC 9293 §3.8.6.2.1, rule 2).
+    pub(crate) had_no_room: bool,
 }
 
 /// How one side's bytes of a stretch passed: from the first segment to the

@@ -289,7 +289,7 @@ pub struct HostStage {
 
 impl Exemplar {
     /// Takes the packets' numbers out: they are in no file.
-    pub fn forget_packets(&mut self) {
+    pub(crate) fn forget_packets(&mut self) {
         (self.first_packet, self.last_packet) = (None, None);
         for wait in &mut self.waits {
             wait.released_by_packet = None;

@@ -11,13 +11,16 @@ mod weigh;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::Stamp;
 
 pub use tally::RouteTally;
 pub(crate) use weigh::alike;
 
 /// How a route's probes ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RouteMethod {
     /// A SYN to the real port from a raw socket.
     TcpSyn,
@@ -58,7 +61,7 @@ impl RouteMethod {
 
     /// Whether its probes are all of one flow, which what balances by flow sends
     /// one way.
-    pub fn keeps_flow(self) -> bool {
+    pub(crate) fn keeps_flow(self) -> bool {
         !matches!(self, Self::TcpConnect | Self::Udp)
     }
 
@@ -69,7 +72,7 @@ impl RouteMethod {
 }
 
 /// What is traced and how, told before the first sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceStart {
     /// The target.
     pub target: IpAddr,
@@ -86,7 +89,7 @@ pub struct TraceStart {
 }
 
 /// One probe of a route and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopSample {
     /// Counts the probes of a trace in the order in which they were sent.
     pub number: u32,
@@ -115,7 +118,7 @@ pub struct HopSample {
 
 /// How a probe looked where it ended, as the answer quotes it: a translator
 /// (NAT) on the way there gave it other addresses or ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Translation {
     /// Where it came from by then; `None` where only a checksum tells.
     pub source: Option<IpAddr>,
@@ -130,7 +133,7 @@ pub struct Translation {
 }
 
 /// The autonomous system that announces an address, by a table of the user's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutonomousSystem {
     /// Its number.
     pub asn: u32,
@@ -139,7 +142,8 @@ pub struct AutonomousSystem {
 }
 
 /// What came back to a probe of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HopAnswer {
     /// Its time to live ended at a router that says so.
     Expired,
@@ -161,7 +165,7 @@ impl HopAnswer {
     }
 
     /// Whether a filter's administrator had this said (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
-    pub fn is_prohibited(self, is_v4: bool) -> bool {
+    pub(crate) fn is_prohibited(self, is_v4: bool) -> bool {
         match self {
             Self::Unreachable(3, 9 | 10 | 13) => is_v4,
             Self::Unreachable(1, 1 | 5 | 6) => !is_v4,
@@ -171,7 +175,7 @@ impl HopAnswer {
 }
 
 /// An entry of an MPLS label stack (RFC 3032 §2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MplsLabel {
     /// The label, 20 bits.
     pub label: u32,
@@ -184,7 +188,7 @@ pub struct MplsLabel {
 }
 
 /// What probes of growing and shrinking size found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMtu {
     /// The largest packet that came through, in bytes with its IP header;
     /// `None` when not even a small one did.
@@ -196,7 +200,7 @@ pub struct PathMtu {
 }
 
 /// A place where the largest packet shrinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Narrowing {
     /// The router before the narrow link that said so; `None` when nobody did:
     /// larger packets vanish.

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
 use crate::time::Timestamp;
@@ -47,7 +49,7 @@ impl Segment {
 }
 
 /// TCP control bits (RFC 9293 §3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
@@ -104,7 +106,7 @@ impl fmt::Display for TcpFlags {
 }
 
 /// The TCP options that the analysis reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOptions {
     /// Maximum segment size offered (RFC 9293 §3.7.1): by a SYN, or on any
     /// segment as the kernel of one end remembers it.

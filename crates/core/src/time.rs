@@ -95,7 +95,10 @@ impl fmt::Display for Timestamp {
 }
 
 /// The clock that a timestamp was read from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ClockId {
     /// This host's `CLOCK_REALTIME`: live captures, probes, load, samples.
     #[default]

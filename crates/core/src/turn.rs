@@ -3,13 +3,15 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::time::Timestamp;
 
 /// One turn of a connection at the end that answers: from the first byte that
 /// came to the last that was sent before more came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedTurn {
     /// The answering end.
     pub local: Endpoint,
@@ -55,7 +57,7 @@ pub struct ServedTurn {
 }
 
 /// What a thread did while a request was with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
     /// Ready to run and without a processor before it read: the latest such
     /// times (of 20 µs and more), so at least this.
@@ -73,7 +75,7 @@ pub struct ThreadTimes {
 
 /// How an answer left its host. What a container's own interface hands on to
 /// the host's is not followed there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
     /// When the device's driver got the last of it.
     pub at: Timestamp,
@@ -86,7 +88,7 @@ pub struct Departure {
 }
 
 /// Another service that was asked for a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Who; `None` for what has no address (a Unix socket), and for what is
     /// addressed message by message.
@@ -124,7 +126,7 @@ pub enum Stage {
 /// Written bytes that stayed unsent although windows had room: less than a
 /// segment, with something unacknowledged and `TCP_NODELAY` off
 /// (`net/ipv4/tcp_output.c: tcp_nagle_check()`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// How often in this turn.
     pub times: u32,
@@ -137,7 +139,7 @@ pub struct Held {
 }
 
 /// A thread that reads and writes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Program {
     /// Process id, as the host's own namespace numbers it.
     pub pid: u32,
@@ -149,7 +151,7 @@ pub struct Program {
 
 impl ServedTurn {
     /// The names of each [`Stage`], in their order.
-    pub const STAGES: [&'static str; 10] = [
+    pub(crate) const STAGES: [&'static str; 10] = [
         "backlog",
         "stack",
         "unread",
@@ -216,7 +218,7 @@ impl ServedTurn {
 }
 
 /// What watching came to in all.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchTally {
     /// Every turn of every watched connection, by how long it took: at most
     /// an eighth too long.
@@ -244,7 +246,7 @@ pub struct WatchTally {
 }
 
 /// Control groups that had used up their processor time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
     /// In so many periods (`nr_throttled` of `cpu.stat`).
     pub periods: u64,

@@ -45,21 +45,13 @@ impl Crew {
     /// error leaves half made, `dismiss` and the run's `clean_up` remove.
     pub(crate) fn bring_up(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
         let (folder, scenario) = (run.folder(), &run.scenario);
-        host_files::lay(&folder, Side::Client, &scenario.client.files)?;
-        host_files::lay(&folder, Side::Server, &scenario.server.files)?;
+        let path = &scenario.path;
+        host_files::lay(&folder, Side::Client, &scenario.client.files, path)?;
+        host_files::lay(&folder, Side::Server, &scenario.server.files, path)?;
         let (client, server) = (run.namespace(Side::Client), run.namespace(Side::Server));
-        client.create()?;
-        server.create()?;
-        if run.scenario.path.is_emulated() {
-            self.start_path(run, helper)?;
-        } else {
-            link::join(&client, &server)?;
-        }
-        let path = &run.scenario.path;
-        link::configure(&client, link::CLIENT, &run.scenario.client, path)?;
-        link::configure(&server, link::SERVER, &run.scenario.server, path)?;
-        firewall::load_client(&client, &run.scenario.client)?;
-        firewall::load_server(&server, &run.scenario.server, &run.scenario.services)?;
+        self.make_hosts(run, &client, &server, helper)?;
+        firewall::load_client(&client, &run.scenario)?;
+        firewall::load_server(&server, &run.scenario)?;
         self.start_nginx(run, &server)?;
         for service in run.scenario.services.clone() {
             self.start_program(run, &server, &service)?;
@@ -71,6 +63,32 @@ impl Crew {
             service.server.prepare(&run.folder(), service)?;
         }
         self.start_watches(run, helper)
+    }
+
+    /// Makes the two hosts and what joins them; or the one host that both are.
+    fn make_hosts(
+        &mut self,
+        run: &mut Run,
+        client: &Namespace,
+        server: &Namespace,
+        helper: &Helper,
+    ) -> Result<(), Error> {
+        client.create()?;
+        let scenario = &run.scenario;
+        if scenario.path.loopback {
+            server.share(client)?;
+            let (asks, answers) = (&scenario.client, &scenario.server);
+            return link::configure_loopback(client, asks, answers, &scenario.path);
+        }
+        server.create()?;
+        if scenario.path.is_emulated() {
+            self.start_path(run, helper)?;
+        } else {
+            link::join(client, server)?;
+        }
+        let scenario = &run.scenario;
+        link::configure(client, Side::Client, &scenario.client, &scenario.path)?;
+        link::configure(server, Side::Server, &scenario.server, &scenario.path)
     }
 
     fn start_path(&mut self, run: &mut Run, helper: &Helper) -> Result<(), Error> {
@@ -100,7 +118,9 @@ impl Crew {
     }
 
     fn start_nginx(&mut self, run: &mut Run, server: &Namespace) -> Result<(), Error> {
-        let Some(arguments) = nginx::lay(&run.folder(), &run.scenario.services)? else {
+        let Some(arguments) =
+            nginx::lay(&run.folder(), &run.scenario.services, &run.scenario.path)?
+        else {
             return Ok(());
         };
         let mut command = tool::command("nginx");
@@ -125,7 +145,15 @@ impl Crew {
         let (name, port) = (&service.name, service.port);
         let (word, plan) = match service.server.clone() {
             other if !other.is_own() => return Ok(()),
-            Server::SlowDns(dns) => ("dns", write_plan(run, name, &DnsPlan { dns, port })?),
+            Server::SlowDns(dns) => {
+                let addresses = link::addresses(&run.scenario.path, Side::Server);
+                let plan = DnsPlan {
+                    dns,
+                    port,
+                    addresses,
+                };
+                ("dns", write_plan(run, name, &plan)?)
+            }
             Server::Mail(mail) => ("mail", write_plan(run, name, &MailPlan { mail, port })?),
             server => {
                 let keeps_stamps = server.keeps_stamps();

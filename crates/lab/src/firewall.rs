@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::link::INTERFACE;
+use crate::link;
 use crate::namespace::Namespace;
-use crate::scenario::{HostSpec, Service};
+use crate::scenario::Scenario;
 use crate::tool;
 
 /// A packet filter's way with one port: a word for what is common, or rules.
@@ -121,8 +121,8 @@ impl FirewallRules {
         self.ingress.extend_from_slice(&more.ingress);
     }
 
-    /// The tables that hold them, or `None` if there is no rule.
-    fn tables(&self) -> Option<String> {
+    /// The tables that hold them on a host with this device, or `None` if there is no rule.
+    fn tables(&self, interface: &str) -> Option<String> {
         let sets = self.sets.iter().fold(String::new(), |mut text, set| {
             let _ = writeln!(text, "set {set}");
             text
@@ -158,7 +158,7 @@ impl FirewallRules {
                 "netdev",
                 chain(
                     "ingress",
-                    &format!("ingress device {INTERFACE}"),
+                    &format!("ingress device {interface}"),
                     &self.ingress,
                 ),
             ),
@@ -177,21 +177,16 @@ fn is_one_line(line: &str) -> bool {
 }
 
 /// Loads what the client is to filter, if anything.
-pub(crate) fn load_client(namespace: &Namespace, host: &HostSpec) -> Result<(), Error> {
-    load(
-        namespace,
-        host.firewall.as_ref().and_then(FirewallRules::tables),
-    )
+pub(crate) fn load_client(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
+    let interface = link::interface(&scenario.path);
+    let rules = scenario.client.firewall.as_ref();
+    load(namespace, rules.and_then(|rules| rules.tables(interface)))
 }
 
 /// Loads what the server and its services are to filter, if anything.
-pub(crate) fn load_server(
-    namespace: &Namespace,
-    host: &HostSpec,
-    services: &[Service],
-) -> Result<(), Error> {
-    let mut all = host.firewall.clone().unwrap_or_default();
-    for service in services {
+pub(crate) fn load_server(namespace: &Namespace, scenario: &Scenario) -> Result<(), Error> {
+    let mut all = scenario.server.firewall.clone().unwrap_or_default();
+    for service in &scenario.services {
         match &service.firewall {
             Some(Firewall::Rules(rules)) => all.append(&rules.of_port(service.port)),
             Some(Firewall::Word(word)) => all.append(&word.rules(service.port)),
@@ -201,7 +196,7 @@ pub(crate) fn load_server(
     // Services that use the same word share its set.
     all.sets.sort();
     all.sets.dedup();
-    load(namespace, all.tables())
+    load(namespace, all.tables(link::interface(&scenario.path)))
 }
 
 fn load(namespace: &Namespace, tables: Option<String>) -> Result<(), Error> {
@@ -282,12 +277,12 @@ mod tests {
 
     #[test]
     fn a_table_is_made_only_for_rules_there_are() {
-        assert_eq!(FirewallRules::default().tables(), None);
+        assert_eq!(FirewallRules::default().tables("path0"), None);
         let arp = FirewallRules {
             arp: vec!["drop".to_owned()],
             ..FirewallRules::default()
         };
-        let tables = arp.tables().expect("a table");
+        let tables = arp.tables("path0").expect("a table");
         assert!(tables.starts_with("table arp lagtrace {"), "{tables}");
         assert!(!tables.contains("inet") && !tables.contains("netdev"));
     }

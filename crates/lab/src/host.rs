@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::lab::Family;
 use crate::link::{self, Addresses};
 use crate::namespace::{Namespace, before_exec};
+use crate::run::Run;
 use crate::tool;
 
 /// A host of the lab: a network namespace with its own loopback, device, addresses and ports.
@@ -23,6 +24,7 @@ pub struct Host {
     side: Side,
     namespace: Namespace,
     addresses: Addresses,
+    interface: &'static str,
 }
 
 /// Which of the two hosts.
@@ -45,15 +47,14 @@ impl fmt::Display for Side {
 }
 
 impl Host {
-    pub(crate) fn new(side: Side, namespace: Namespace) -> Self {
-        let addresses = match side {
-            Side::Client => link::CLIENT,
-            Side::Server => link::SERVER,
-        };
+    /// One side of a run. On loopback both sides are one host under two names.
+    pub(crate) fn new(side: Side, run: &Run) -> Self {
+        let path = &run.scenario.path;
         Self {
             side,
-            namespace,
-            addresses,
+            namespace: run.namespace(side),
+            addresses: link::addresses(path, side),
+            interface: link::interface(path),
         }
     }
 
@@ -69,7 +70,7 @@ impl Host {
 
     /// What it calls its device to the other host.
     pub fn interface(&self) -> &'static str {
-        link::INTERFACE
+        self.interface
     }
 
     /// Its address.

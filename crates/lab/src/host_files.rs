@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::host::Side;
 use crate::link;
+use crate::path::PathSpec;
 use crate::run::open_up;
 
 /// No file of a host is longer, in bytes.
@@ -54,6 +55,7 @@ pub(crate) fn lay(
     folder: &Path,
     side: Side,
     files: &BTreeMap<String, String>,
+    hosts: &PathSpec,
 ) -> Result<(), Error> {
     for (path, text) in files {
         // Only what is there can be hidden: making it would change the machine.
@@ -63,7 +65,7 @@ pub(crate) fn lay(
             fs::create_dir_all(made).map_err(Error::file("create", made))?;
             open_up(made)?;
         }
-        fs::write(&own, fill_in(text)).map_err(Error::file("write", &own))?;
+        fs::write(&own, fill_in(text, hosts)).map_err(Error::file("write", &own))?;
         open_up(&own)?;
     }
     Ok(())
@@ -95,13 +97,15 @@ fn own_path(folder: &Path, side: Side, path: &str) -> PathBuf {
     folder.join(host).join(path.trim_start_matches('/'))
 }
 
-/// The addresses of the two hosts in the place of their names in braces.
-pub(crate) fn fill_in(text: &str) -> String {
+/// The addresses of the two hosts of a path in the place of their names in braces.
+pub(crate) fn fill_in(text: &str, hosts: &PathSpec) -> String {
+    let server = link::addresses(hosts, Side::Server);
+    let client = link::addresses(hosts, Side::Client);
     [
-        ("{server}", link::SERVER.v4.to_string()),
-        ("{server6}", link::SERVER.v6.to_string()),
-        ("{client}", link::CLIENT.v4.to_string()),
-        ("{client6}", link::CLIENT.v6.to_string()),
+        ("{server}", server.v4.to_string()),
+        ("{server6}", server.v6.to_string()),
+        ("{client}", client.v4.to_string()),
+        ("{client6}", client.v6.to_string()),
     ]
     .iter()
     .fold(text.to_owned(), |text, (name, address)| {
@@ -134,9 +138,16 @@ mod tests {
 
     #[test]
     fn addresses_are_filled_in() {
+        let text = "nameserver {server}\nnameserver {server6} # {client}";
+        let mut path = PathSpec::default();
         assert_eq!(
-            fill_in("nameserver {server}\nnameserver {server6} # {client}"),
+            fill_in(text, &path),
             "nameserver 10.77.0.2\nnameserver fd77::2 # 10.77.0.1"
+        );
+        path.loopback = true;
+        assert_eq!(
+            fill_in(text, &path),
+            "nameserver 127.0.0.1\nnameserver ::1 # 127.0.0.1"
         );
     }
 }

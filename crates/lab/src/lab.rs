@@ -39,9 +39,11 @@ impl Lab {
     /// Brings a scenario up: on return every server listens.
     ///
     /// # Errors
-    /// [`Error::NeedsRoot`], [`Error::MissingTool`], or the step that failed; nothing of it is
+    /// [`Error::ScenarioSense`], [`Error::NeedsRoot`], [`Error::MissingTool`], or the step that failed; nothing of it is
     /// left then.
     pub fn bring_up(scenario: &Scenario, helper: &Helper) -> Result<Self, Error> {
+        // Anything may have been changed since the scenario was read.
+        scenario.check_sense(&scenario.name)?;
         privilege::check()?;
         requirement::check(scenario)?;
         let (hold, run) = Hold::on_new_keeper(scenario, helper)?;
@@ -54,8 +56,8 @@ impl Lab {
     }
 
     fn with(run: Run, keeper: Option<Hold>) -> Self {
-        let client = Host::new(Side::Client, run.namespace(Side::Client));
-        let server = Host::new(Side::Server, run.namespace(Side::Server));
+        let client = Host::new(Side::Client, &run);
+        let server = Host::new(Side::Server, &run);
         Self {
             run,
             client,
@@ -105,6 +107,15 @@ impl Lab {
         &self.server
     }
 
+    /// Where a recording is made, by the names of its captures: at the client and at the server;
+    /// or on the one device over which a host talks to itself, which shows what both see.
+    pub(crate) fn vantages(&self) -> Vec<(&'static str, &Host)> {
+        if self.run.scenario.path.loopback {
+            return vec![("loopback", &self.server)];
+        }
+        vec![("client", &self.client), ("server", &self.server)]
+    }
+
     /// The URL of a service, as the client is to ask for it.
     pub fn url(&self, service: &Service, family: Family) -> String {
         let scheme = service.server.scheme();
@@ -114,7 +125,7 @@ impl Lab {
         }
     }
 
-    /// What the emulated path did up to 0.1 s ago; `None` at a plain veth pair.
+    /// What the emulated path did up to 0.1 s ago; `None` where no path is emulated.
     ///
     /// # Errors
     /// The emulator's file cannot be read.

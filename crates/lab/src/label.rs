@@ -1,10 +1,13 @@
 //! What is written beside a recording: the truth, what the clients saw, and what showed the
 //! fault, so that anybody can score a diagnosis against it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::load::requests::Requests;
-use crate::scenario::{Truth, quantity};
+use crate::record::{Drawn, Request};
+use crate::scenario::Truth;
 
 /// The version of the label's form.
 pub(crate) const SCHEMA: u32 = 1;
@@ -32,12 +35,36 @@ pub struct Label {
     pub ipv6: bool,
     /// The service's port.
     pub port: u16,
+    /// Whether client and server were one host, with one capture of what both saw.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
+    /// The MTU of the hosts' devices, where it is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// What was drawn by chance, where the recording is none that the scenario itself asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     /// What a right diagnosis says and does not say.
     pub truth: Truth,
     /// What the clients saw.
     pub requests: Compared,
     /// What showed that the fault was there, and was not when switched off.
     pub proof: Vec<Shown>,
+}
+
+impl Label {
+    /// How it was recorded, in words.
+    pub fn describe(&self) -> String {
+        let request = Request {
+            round_trip: Some(Duration::from_nanos(self.round_trip_ns)),
+            offload: self.offload,
+            seed: Some(self.seed),
+            ipv6: self.ipv6,
+            drawn: self.drawn.clone(),
+            ..Request::default()
+        };
+        request.describe()
+    }
 }
 
 /// What the clients saw, with the fault and with the fault switched off.
@@ -58,25 +85,4 @@ pub struct Shown {
     pub with: u64,
     /// What it counted with the fault switched off.
     pub without: Option<u64>,
-}
-
-/// What tells one recording of a scenario from another, in its folder's name.
-pub(crate) fn variant(
-    round_trip: std::time::Duration,
-    offload: Option<bool>,
-    ipv6: bool,
-) -> String {
-    let mut text = match round_trip.is_zero() {
-        true => "0ms".to_owned(),
-        false => quantity::format_duration(round_trip),
-    };
-    match offload {
-        Some(true) => text.push_str("-offload"),
-        Some(false) => text.push_str("-segments"),
-        None => {}
-    }
-    if ipv6 {
-        text.push_str("-ipv6");
-    }
-    text
 }

@@ -1,9 +1,13 @@
-//! Devices, addresses and routes of the two hosts, laid with `ip` inside their namespaces.
+//! Devices, addresses and routes of the two hosts, laid with `ip` inside their namespaces; or of
+//! the one host that talks to itself.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
+use crate::host::Side;
 use crate::namespace::Namespace;
 use crate::path::PathSpec;
 use crate::scenario::{HostSpec, Shaper};
@@ -12,13 +16,22 @@ use crate::tool;
 /// What each host calls its device to the other.
 pub(crate) const INTERFACE: &str = "path0";
 
+/// What a host calls its device to itself.
+const LOOPBACK: &str = "lo";
+
 /// The addresses of the two hosts. They exist in the lab's namespaces only, so every run may
 /// use the same ones.
-pub(crate) const CLIENT: Addresses = Addresses::of_host(1);
-pub(crate) const SERVER: Addresses = Addresses::of_host(2);
+const CLIENT: Addresses = Addresses::of_host(1);
+const SERVER: Addresses = Addresses::of_host(2);
+
+/// The addresses of a host that talks to itself.
+const ITSELF: Addresses = Addresses {
+    v4: Ipv4Addr::LOCALHOST,
+    v6: Ipv6Addr::LOCALHOST,
+};
 
 /// A host's addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addresses {
     pub(crate) v4: Ipv4Addr,
     pub(crate) v6: Ipv6Addr,
@@ -31,6 +44,20 @@ impl Addresses {
             v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number as u16),
         }
     }
+}
+
+/// The addresses of a host of this path.
+pub(crate) fn addresses(path: &PathSpec, side: Side) -> Addresses {
+    match side {
+        _ if path.loopback => ITSELF,
+        Side::Client => CLIENT,
+        Side::Server => SERVER,
+    }
+}
+
+/// What the hosts of this path call their devices to each other.
+pub(crate) fn interface(path: &PathSpec) -> &'static str {
+    if path.loopback { LOOPBACK } else { INTERFACE }
 }
 
 /// How many packets a device holds for a reader that is busy: 20 ms at 200,000 packets/s.
@@ -61,42 +88,93 @@ pub(crate) fn join(client: &Namespace, server: &Namespace) -> Result<(), Error> 
 /// with what the scenario pins there; where the path has routers, the route to them too.
 pub(crate) fn configure(
     namespace: &Namespace,
-    addresses: Addresses,
+    side: Side,
     host: &HostSpec,
     path: &PathSpec,
 ) -> Result<(), Error> {
     set_sysctls(namespace, host)?;
-    let Addresses { v4, v6 } = addresses;
-    let pinned = pinned_at_the_route(host);
+    let Addresses { v4, v6 } = addresses(path, side);
+    let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(host));
     // No link-local address, hence no solicitation of routers: recordings hold what was asked
     // for. In a line of its own, because it has to be said before the device is up.
     let mut batch = format!(
         "link set lo up\n\
          link set {INTERFACE} addrgenmode none\n\
-         link set {INTERFACE} txqueuelen {DEVICE_QUEUE} up\n\
+         link set {INTERFACE} mtu {mtu} txqueuelen {DEVICE_QUEUE} up\n\
          address add {v4}/24 dev {INTERFACE} noprefixroute\n\
-         address add {v6}/64 dev {INTERFACE} noprefixroute nodad\n\
-         route add 10.77.0.0/24 dev {INTERFACE} scope link src {v4} {pinned}\n\
-         route add fd77::/64 dev {INTERFACE} {pinned}\n"
+         route add 10.77.0.0/24 dev {INTERFACE} scope link src {v4} {pinned}\n"
     );
-    if path.has_routers() {
+    if path.has_ipv6() {
         batch.push_str(&format!(
-            "route add 10.77.1.0/24 dev {INTERFACE} scope link src {v4}\n\
-             route add fd77:0:0:1::/64 dev {INTERFACE}\n"
+            "address add {v6}/64 dev {INTERFACE} noprefixroute nodad\n\
+             route add fd77::/64 dev {INTERFACE} {pinned}\n"
         ));
     }
-    if !path.is_emulated() && !path.is_offloaded() {
-        // Segments that the stack itself cuts to size, before the device sees them.
-        batch.push_str(&format!("link set {INTERFACE} gso_max_segs 1\n"));
+    if path.has_routers() {
+        batch.push_str(&to_routers(path, v4));
     }
-    let mut ip = tool::command("ip");
-    ip.args(["-netns", namespace.name(), "-batch", "-"]);
-    tool::run_with_input(ip, &batch)?;
-    host.shaper
-        .map_or(Ok(()), |shaper| shape(namespace, shaper))
+    batch.push_str(&cut_to_size(path));
+    lay(namespace, &batch)?;
+    shape(namespace, host, path)
 }
 
-fn shape(namespace: &Namespace, shaper: Shaper) -> Result<(), Error> {
+/// The routes to the routers of a path.
+fn to_routers(path: &PathSpec, own: Ipv4Addr) -> String {
+    let mut batch = format!("route add 10.77.1.0/24 dev {INTERFACE} scope link src {own}\n");
+    if path.has_ipv6() {
+        batch.push_str(&format!("route add fd77:0:0:1::/64 dev {INTERFACE}\n"));
+    }
+    batch
+}
+
+/// Brings the loopback of the one host up that both are, with what the scenario pins at the
+/// routes to its own addresses.
+pub(crate) fn configure_loopback(
+    namespace: &Namespace,
+    client: &HostSpec,
+    server: &HostSpec,
+    path: &PathSpec,
+) -> Result<(), Error> {
+    set_sysctls(namespace, client)?;
+    set_sysctls(namespace, server)?;
+    let Addresses { v4, v6 } = ITSELF;
+    let (mtu, pinned) = (path.device_mtu(), pinned_at_the_route(server));
+    let mut batch = format!(
+        "link set {LOOPBACK} mtu {mtu} up\n\
+         route replace local {v4} dev {LOOPBACK} table local proto kernel scope host src {v4} {pinned}\n"
+    );
+    if path.has_ipv6() {
+        // The kernel's own route has a better metric than any that `ip` can give.
+        batch.push_str(&format!(
+            "route delete local {v6} dev {LOOPBACK} table local\n\
+             route add local {v6} dev {LOOPBACK} table local {pinned}\n"
+        ));
+    }
+    batch.push_str(&cut_to_size(path));
+    lay(namespace, &batch)?;
+    shape(namespace, server, path)
+}
+
+/// What makes the stack itself cut segments to size, before the device sees them.
+fn cut_to_size(path: &PathSpec) -> String {
+    if path.is_emulated() || path.is_offloaded() {
+        return String::new();
+    }
+    format!("link set {} gso_max_segs 1\n", interface(path))
+}
+
+/// Has `ip` do what each line of a batch says.
+fn lay(namespace: &Namespace, batch: &str) -> Result<(), Error> {
+    let mut ip = tool::command("ip");
+    ip.args(["-netns", namespace.name(), "-batch", "-"]);
+    tool::run_with_input(ip, batch)
+}
+
+/// Puts a host's shaper before its device, if it has one.
+fn shape(namespace: &Namespace, host: &HostSpec, path: &PathSpec) -> Result<(), Error> {
+    let Some(shaper) = host.shaper else {
+        return Ok(());
+    };
     let Shaper { rate, burst, queue } = shaper;
     let rate = format!("{}bit", rate.bits_per_second());
     let [burst, queue] = [burst, queue].map(|size| format!("{}b", size.bytes()));
@@ -106,7 +184,7 @@ fn shape(namespace: &Namespace, shaper: Shaper) -> Result<(), Error> {
         "qdisc",
         "add",
         "dev",
-        INTERFACE,
+        interface(path),
         "root",
     ];
     let bucket = ["tbf", "rate", &rate, "burst", &burst, "limit", &queue];

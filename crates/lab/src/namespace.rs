@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::mount::mount_bind;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::Error;
@@ -50,6 +51,20 @@ impl Namespace {
     /// Makes it: it holds nothing but a loopback that is down.
     pub(crate) fn create(&self) -> Result<(), Error> {
         tool::run("ip", ["netns", "add", &self.name])
+    }
+
+    /// Gives the namespace `other` this name as well: one host that is known under both.
+    pub(crate) fn share(&self, other: &Self) -> Result<(), Error> {
+        // As `ip netns` itself does: a name is a file that the namespace is mounted over.
+        let name = || -> io::Result<()> {
+            File::create_new(self.path())?;
+            Ok(mount_bind(other.path(), self.path())?)
+        };
+        name().map_err(|source| Error::Namespace {
+            operation: "give a second name to the host",
+            namespace: self.name.clone(),
+            source,
+        })
     }
 
     /// Takes its name away; it vanishes with the last process in it. No error if it is gone.

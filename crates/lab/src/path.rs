@@ -2,11 +2,12 @@
 //! ([`lane`], `transit`, pure, in virtual time), and the process that does it to real ones
 //! (`emulator`).
 //!
-//! With nothing to emulate, the hosts are joined by a plain veth pair. Otherwise each host has
-//! a TUN device, and one process carries packets between the two.
+//! With nothing to emulate, the hosts are joined by a plain veth pair, or are one host that
+//! talks to itself over its loopback. Otherwise each host has a TUN device, and one process
+//! carries packets between the two.
 
 mod bottleneck;
-mod chance;
+pub(crate) mod chance;
 mod counters;
 pub(crate) mod delay_line;
 mod disorder;
@@ -45,8 +46,21 @@ pub use thin_acks::ThinAcksSpec;
 
 use crate::scenario::quantity::duration;
 
-/// The largest IP packet that crosses the path, in bytes.
-pub(crate) const MTU: u64 = 1500;
+/// The largest IP packet that a device takes unless said otherwise, in bytes: Ethernet's.
+const MTU: u32 = 1500;
+
+/// The same of a loopback device (`drivers/net/loopback.c`).
+const LOOPBACK_MTU: u32 = 65_536;
+
+/// The smallest MTU of a path: what every host takes over IPv4 (RFC 1122 §3.3.2).
+const LEAST_MTU: u32 = 576;
+
+/// The largest: a veth pair's, `ETH_MAX_MTU`.
+const LARGEST_MTU: u32 = 65_535;
+
+/// The smallest packet that every IPv6 link takes whole (RFC 8200 §5): below it a device has no
+/// IPv6.
+const LEAST_IPV6_MTU: u32 = 1280;
 
 /// No path is longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -81,6 +95,14 @@ pub struct PathSpec {
     /// cut: loss, a policer, a queue act on the whole; an MTU asks for the size of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
+    /// Whether client and server are one host, and the service is asked at 127.0.0.1 or ::1:
+    /// nothing is emulated then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
+    /// The largest IP packet that the hosts' devices to each other take, in bytes: 1,500 unless
+    /// said otherwise, 65,536 of a loopback. Below 1,280 the hosts have no IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
 }
 
 /// One of several links side by side, and what it does besides what the lanes do. Its delays
@@ -108,12 +130,14 @@ impl Default for PathSpec {
             faults_after: None,
             members: Vec::new(),
             offload: None,
+            loopback: false,
+            mtu: None,
         }
     }
 }
 
 impl PathSpec {
-    /// Whether anything is to be emulated; if not, a veth pair does.
+    /// Whether anything is to be emulated; if not, a veth pair or a loopback does.
     pub fn is_emulated(&self) -> bool {
         let plain = LaneSpec::default();
         !self.round_trip.is_zero()
@@ -124,8 +148,19 @@ impl PathSpec {
     }
 
     /// Whether hosts hand over super-segments.
-    pub fn is_offloaded(&self) -> bool {
+    pub(crate) fn is_offloaded(&self) -> bool {
         self.offload.unwrap_or(!self.is_emulated())
+    }
+
+    /// The largest IP packet that the hosts' devices take, in bytes.
+    pub(crate) fn device_mtu(&self) -> u32 {
+        let usual = if self.loopback { LOOPBACK_MTU } else { MTU };
+        self.mtu.unwrap_or(usual)
+    }
+
+    /// Whether the hosts have IPv6 addresses.
+    pub fn has_ipv6(&self) -> bool {
+        self.device_mtu() >= LEAST_IPV6_MTU
     }
 
     /// Whether routers of the path may send packets of their own.
@@ -148,6 +183,7 @@ impl PathSpec {
         if self.round_trip > LONGEST || there > LONGEST || back > LONGEST {
             return Err("its path is longer than 10 s".to_owned());
         }
+        self.check_devices()?;
         hop::check(&self.hops, there.min(back))?;
         if self.faults_after.is_some_and(|hop| hop > self.hops.len()) {
             return Err("its faults are behind more hops than it has".to_owned());
@@ -158,12 +194,32 @@ impl PathSpec {
         lanes
             .chain([&self.to_server, &self.to_client])
             .try_for_each(|lane| {
-                lane.check()?;
+                lane.check(self.device_mtu().into())?;
                 match self.is_emulated() && self.is_offloaded() {
                     true => lane.check_offload(),
                     false => Ok(()),
                 }
             })
+    }
+
+    /// What is said of the hosts' devices makes sense; else the reason.
+    fn check_devices(&self) -> Result<(), String> {
+        if self.loopback && self.is_emulated() {
+            return Err(
+                "on loopback there is no path: no round trip, nothing to emulate".to_owned(),
+            );
+        }
+        let largest = if self.loopback {
+            LOOPBACK_MTU
+        } else {
+            LARGEST_MTU
+        };
+        match self.mtu {
+            Some(mtu) if !(LEAST_MTU..=largest).contains(&mtu) => Err(format!(
+                "its devices' MTU is not from {LEAST_MTU} to {largest}"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// What the hosts or both directions have a part in, only the path as a whole can do.

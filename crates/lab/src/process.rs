@@ -18,7 +18,7 @@ pub struct Process {
 
 impl Process {
     /// The process that has this id now; `None` if there is none or it has ended.
-    pub fn with_pid(pid: i32) -> Option<Self> {
+    pub(crate) fn with_pid(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let started = start_of_living(&stat)?;
         Some(Self { pid, started })

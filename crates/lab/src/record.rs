@@ -4,6 +4,7 @@
 //! twice, with the fault and with the fault switched off, and something other than lagtrace has
 //! to tell the two apart ([`crate::scenario::Proof`]); otherwise there is no recording.
 
+mod drawn;
 mod files;
 mod side;
 mod vary;
@@ -15,9 +16,10 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::helper::Helper;
 use crate::lab::{Family, Lab};
-use crate::label::{Compared, Label, SCHEMA, Shown, variant};
+use crate::label::{Compared, Label, SCHEMA, Shown};
 use crate::load::requests::Requests;
-use crate::scenario::{Proof, Scenario, Service, Witness};
+use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
+pub use drawn::Drawn;
 use side::Side;
 
 /// What of a scenario is to be recorded, and how it differs from what the scenario says.
@@ -33,10 +35,8 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether the client asks over IPv6.
     pub ipv6: bool,
-    /// The service's port.
-    pub port: Option<u16>,
-    /// The size of what is answered, in hundredths of what the scenario says.
-    pub size_percent: Option<u64>,
+    /// What else was drawn by chance.
+    pub drawn: Option<Drawn>,
 }
 
 impl Request {
@@ -59,6 +59,26 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
+    /// What is asked for where it differs from what the scenario says, in words.
+    pub fn describe(&self) -> String {
+        let far = self.round_trip.filter(|time| !time.is_zero());
+        let offload = match self.offload {
+            Some(true) => Some("offload"),
+            Some(false) => Some("segments"),
+            None => None,
+        };
+        let drawn = self.drawn.as_ref().map(Drawn::to_string);
+        let said = [
+            self.seed.map(|seed| format!("seed {seed}")),
+            far.map(quantity::format_duration),
+            offload.map(str::to_owned),
+            self.ipv6.then(|| "IPv6".to_owned()),
+            drawn.filter(|said| !said.is_empty()),
+        ];
+        let said: Vec<_> = said.into_iter().flatten().collect();
+        said.join(", ")
+    }
+
     fn apply(&self, mut scenario: Scenario) -> Scenario {
         let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
         for path in paths.into_iter().flatten() {
@@ -69,10 +89,9 @@ impl Request {
         if let Some(round_trip) = self.round_trip {
             scenario = scenario.with_round_trip(round_trip);
         }
-        let name = self.service.clone().unwrap_or(scenario.target.clone());
-        let mut services = scenario.services.iter_mut();
-        if let Some(service) = services.find(|service| service.name == name) {
-            self.apply_to(service);
+        if let Some(drawn) = &self.drawn {
+            let name = self.service.clone().unwrap_or(scenario.target.clone());
+            drawn.apply(&mut scenario, &name);
         }
         scenario
     }
@@ -91,7 +110,7 @@ pub fn record(
 ) -> Result<(PathBuf, Label), Error> {
     let scenario = request.apply(scenario.clone());
     let service = target(&scenario, request)?;
-    check(&scenario, service)?;
+    check(&scenario, service, request)?;
     let family = match request.ipv6 {
         true => Family::V6,
         false => Family::V4,
@@ -113,32 +132,79 @@ pub fn record(
         false => None,
     };
     let proof = shown(service, &with, without.as_ref())?;
-    let variant = variant(scenario.path.round_trip, request.offload, request.ipv6);
-    let label = Label {
+    let label = label(&scenario, service, request, &with, without.as_ref(), proof);
+    let drawn = request.drawn.clone().unwrap_or_default();
+    let redo = |file: &PathBuf| files::redo(file, &scenario.recording, &drawn);
+    let captures: Vec<_> = with.files.iter().map(redo).collect::<Result<_, _>>()?;
+    let name = folder_name(&scenario, &label);
+    let folder = files::publish(&scratch, &captures, &label, &corpus.join(name))?;
+    Ok((folder, label))
+}
+
+/// What is written beside the recording.
+fn label(
+    scenario: &Scenario,
+    service: &Service,
+    request: &Request,
+    with: &Side,
+    without: Option<&Side>,
+    proof: Vec<Shown>,
+) -> Label {
+    let mut truth = service.truth.clone();
+    let begins_later = |drawn: &Drawn| drawn.begin_percent.is_some();
+    if request.drawn.as_ref().is_some_and(begins_later) {
+        let why = "the recording lacks the requests at the beginning";
+        truth.no_cost.get_or_insert_with(|| why.to_owned());
+    }
+    Label {
         schema: SCHEMA,
         scenario: scenario.name.clone(),
         service: service.name.clone(),
         title: scenario.title.clone(),
-        variant,
+        variant: variant(scenario, request),
         round_trip_ns: u64::try_from(scenario.path.round_trip.as_nanos()).unwrap_or(u64::MAX),
         offload: request.offload,
         seed: scenario.path.seed,
         ipv6: request.ipv6,
         port: service.port,
-        truth: service.truth.clone(),
+        loopback: scenario.path.loopback,
+        mtu: scenario.path.mtu,
+        drawn: request.drawn.clone(),
+        truth,
         requests: Compared {
-            with: with.requests,
-            without: without.map(|side| side.requests),
+            with: with.requests.clone(),
+            without: without.map(|side| side.requests.clone()),
         },
         proof,
+    }
+}
+
+/// What tells one recording of a scenario from another, in its folder's name.
+fn variant(scenario: &Scenario, request: &Request) -> String {
+    let round_trip = scenario.path.round_trip;
+    let mut text = match round_trip.is_zero() {
+        true => "0ms".to_owned(),
+        false => quantity::format_duration(round_trip),
     };
-    let name = folder_name(&scenario, &label);
-    let folder = files::publish(&scratch, &with.files, &label, &corpus.join(name))?;
-    Ok((folder, label))
+    if request.drawn.as_ref().is_some_and(|drawn| drawn.loopback) {
+        text = "loopback".to_owned();
+    }
+    match request.offload {
+        Some(true) => text.push_str("-offload"),
+        Some(false) => text.push_str("-segments"),
+        None => {}
+    }
+    if request.ipv6 {
+        text.push_str("-ipv6");
+    }
+    if request.drawn.is_some() {
+        text.push_str(&format!("-seed-{}", scenario.path.seed));
+    }
+    text
 }
 
 /// Runs a service's own load in a lab that is up and records it at both ends: what the clients
-/// saw, and the client's and the server's capture, which go when the lab does.
+/// saw, and the captures, the client's (or a loopback's) first, which go when the lab does.
 ///
 /// # Errors
 /// A client or tcpdump is missing or fails.
@@ -147,7 +213,7 @@ pub fn watch(
     service: &Service,
     family: Family,
     helper: &Helper,
-) -> Result<(Requests, [PathBuf; 2]), Error> {
+) -> Result<(Requests, Vec<PathBuf>), Error> {
     side::load_and_record(lab, service, family, helper, &lab.run().folder())
 }
 
@@ -169,8 +235,10 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
 }
 
 /// A fault that nothing shows, or that cannot be switched off, proves nothing.
-fn check(scenario: &Scenario, service: &Service) -> Result<(), Error> {
-    let lacks = if service.proof.is_empty() && !service.truth.expected.is_empty() {
+fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
+    let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
+        "its devices' MTU is too small for IPv6"
+    } else if service.proof.is_empty() && !service.truth.expected.is_empty() {
         "it does not say what shows its fault"
     } else if !scenario.has_off_switch() && !service.truth.expected.is_empty() {
         "it does not say how its fault is switched off"

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use capture::{CaptureFormat, CaptureSpec};
+pub use capture::{CaptureFormat, CaptureSpec, Circumstance};
 pub use proof::{Proof, Witness};
 pub use service::Service;
 pub use truth::{Culprit, Expectation, Hidden, Truth};
@@ -157,11 +157,16 @@ impl Scenario {
             origin: origin.to_owned(),
             source: Box::new(source),
         })?;
-        scenario.check().map_err(|reason| Error::ScenarioSense {
+        scenario.check_sense(origin)?;
+        Ok(scenario)
+    }
+
+    /// What is said of it fits together; `origin` names it in the error.
+    pub(crate) fn check_sense(&self, origin: &str) -> Result<(), Error> {
+        self.check().map_err(|reason| Error::ScenarioSense {
             origin: origin.to_owned(),
             reason,
-        })?;
-        Ok(scenario)
+        })
     }
 
     /// The same scenario at another round-trip time.
@@ -204,7 +209,13 @@ impl Scenario {
             }
         }
         self.path.check()?;
+        if self.path.loopback {
+            self.check_one_host()?;
+        }
         self.recording.check()?;
+        if self.recording.ipv6 && !self.path.has_ipv6() {
+            return Err("it is recorded over IPv6, which its MTU is too small for".to_owned());
+        }
         for host in [&self.client, &self.server] {
             host.check()?;
         }
@@ -212,6 +223,30 @@ impl Scenario {
             .iter()
             .enumerate()
             .try_for_each(|(n, service)| service.check(&self.services[..n]))
+    }
+}
+
+impl Scenario {
+    /// On loopback both hosts are one: it has one kernel and one route to itself.
+    fn check_one_host(&self) -> Result<(), String> {
+        let spoken_of = HostSpec {
+            sysctl: self.client.sysctl.clone(),
+            files: self.client.files.clone(),
+            ..HostSpec::default()
+        };
+        if self.client != spoken_of {
+            return Err(
+                "on loopback there is one host: [client] says sysctl and files, [server] the rest"
+                    .to_owned(),
+            );
+        }
+        let mut keys = self.client.sysctl.keys();
+        match keys.find(|&key| self.server.sysctl.contains_key(key)) {
+            Some(key) => Err(format!(
+                "on loopback there is one host: `{key}` is said twice"
+            )),
+            None => Ok(()),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub use postgres::Postgres;
 pub use redis::Redis;
 
 use crate::error::Error;
+use crate::path::PathSpec;
 use crate::scenario::Service;
 use crate::scenario::quantity::duration;
 use program::Program;
@@ -174,13 +175,19 @@ impl Server {
         *self != Self::Nobody
     }
 
-    /// Lays what a real server with a process of its own needs; `None` for all others.
-    pub(crate) fn lay(&self, folder: &Path, service: &Service) -> Result<Option<Program>, Error> {
+    /// Lays what a real server with a process of its own needs on a host of this path; `None`
+    /// for all others.
+    pub(crate) fn lay(
+        &self,
+        folder: &Path,
+        service: &Service,
+        hosts: &PathSpec,
+    ) -> Result<Option<Program>, Error> {
         Ok(Some(match self {
             Self::Haproxy(haproxy) => haproxy::lay(folder, service, haproxy)?,
             Self::Redis(redis) => redis::lay(folder, service, redis)?,
             Self::Postgres(postgres) => postgres::lay(folder, service, postgres)?,
-            Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq),
+            Self::Dnsmasq(dnsmasq) => dnsmasq::lay(folder, service, dnsmasq, hosts),
             Self::Ocsp(ocsp) => ocsp::lay(folder, service, ocsp),
             _ => return Ok(None),
         }))

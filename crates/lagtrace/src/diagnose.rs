@@ -25,7 +25,7 @@ Examples:
   lagtrace diagnose http://shop.example:8080/ --control http://shop.example/
   lagtrace diagnose https://shop.example/
   lagtrace diagnose http://10.0.0.5/slow -c 20 -d 5s --rate 200
-  lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap
+  lagtrace diagnose http://10.0.0.5/slow -w evidence.pcap --observations evidence.ndjson
   lagtrace diagnose http://10.0.0.5/slow --server-netns shop
   lagtrace diagnose http://10.0.0.5/slow --format json -o before.json
   lagtrace diagnose http://10.0.0.5/slow --verify before.json")]
@@ -92,6 +92,10 @@ pub(crate) struct Network {
     /// Keep the captured packets in FILE
     #[arg(short, long, value_name = "FILE", conflicts_with = "no_capture")]
     pub(crate) write: Option<PathBuf>,
+    /// Keep what is observed besides packets in FILE, as lines of JSON: with
+    /// the packets (--write), all that the report rests on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) observations: Option<PathBuf>,
     /// Capture no packets
     #[arg(long, conflicts_with = "interface")]
     pub(crate) no_capture: bool,

@@ -24,6 +24,7 @@ use crate::interrupt::Interrupt;
 mod configuration;
 mod experiments;
 mod feed;
+mod keeper;
 mod kernel;
 mod load;
 mod loaded_probes;
@@ -42,6 +43,7 @@ mod verify;
 mod what_if;
 
 use feed::Feed;
+use keeper::{Head, Keeper};
 use recorder::Recorder;
 
 /// Walks through all steps and prints the report, or with `--verify` how it
@@ -49,15 +51,15 @@ use recorder::Recorder;
 pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     let before = verify::baseline(options)?;
     server::check_place(options)?;
-    let started = conclusion::now();
-    let Some(mut investigation) = Investigation::begin(options, console)? else {
+    let started = conclusion::started(Some(conclusion::now().as_nanos()));
+    let Some(mut investigation) = Investigation::begin(options, &started, console)? else {
         return Ok(Outcome::Interrupted);
     };
     investigation.walk()?;
     let Some(mut report) = investigation.conclude() else {
         return Ok(Outcome::Interrupted);
     };
-    report.started = conclusion::started(Some(started.as_nanos()));
+    report.started = started;
     match before {
         Some(before) => verify::conclude(&before, &report, console),
         None => conclusion::conclude(&report, console),
@@ -91,9 +93,11 @@ struct Site {
 
 impl<'a> Investigation<'a> {
     /// Finds the targets; `None` when the user stopped that.
-    fn begin(options: &'a Options, console: &'a Console) -> Result<Option<Self>> {
+    fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
         packets::check_file(options)?;
+        let keep = options.network.observations.as_deref();
+        let mut keeper = keep.map(Keeper::create).transpose()?;
         let Some((sites, events)) = resolve::run(options, console, &interrupt)? else {
             return Ok(None);
         };
@@ -102,7 +106,16 @@ impl<'a> Investigation<'a> {
         let targets = sites
             .iter()
             .map(|site| (site.target.id, site.target.endpoint()));
-        let mut feed = Feed::new(targets.collect());
+        let targets: Vec<_> = targets.collect();
+        if let Some(keeper) = &mut keeper {
+            keeper.begin(&Head {
+                lagtrace: env!("CARGO_PKG_VERSION"),
+                subject: &options.url,
+                started,
+                targets: &targets,
+            });
+        }
+        let mut feed = Feed::new(targets, keeper);
         feed.observe_all(events);
         Ok(Some(Self {
             options,

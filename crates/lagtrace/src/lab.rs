@@ -27,7 +27,8 @@ pub(crate) const HELPER: &str = "lab-helper";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A lab is two network namespaces with a path between them and real servers in
-one of them. It needs root and never touches the host's own network.
+one of them, or one namespace that asks itself over its loopback. It needs root
+and never touches the host's own network.
 
 Examples:
   lagtrace lab list

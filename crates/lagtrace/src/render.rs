@@ -214,6 +214,4 @@ fn document(text: serde_json::Result<String>) -> String {
 }
 
 #[cfg(test)]
-mod samples;
-#[cfg(test)]
 mod tests;

@@ -105,30 +105,28 @@ impl Ipv4Header {
 }
 
 #[cfg(test)]
-impl Ends {
-    /// A flow of either family, for tests.
-    pub(crate) fn example(is_v4: bool, destination_port: u16) -> Self {
-        let (source, destination) = match is_v4 {
-            true => ("192.0.2.1", "198.51.100.7"),
-            false => ("2001:db8::1", "2001:db8::7"),
+pub(crate) mod tests {
+    use super::*;
+
+    /// The ends of a flow of either family.
+    pub(crate) fn ends(is_v4: bool, destination_port: u16) -> Ends {
+        let (source, destination) = if is_v4 {
+            ("192.0.2.1", "198.51.100.7")
+        } else {
+            ("2001:db8::1", "2001:db8::7")
         };
-        Self {
+        Ends {
             source: source.parse().expect("an address"),
             destination: destination.parse().expect("an address"),
             source_port: 40_000,
             destination_port,
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_segment_stands_as_it_should_and_its_checksum_holds() {
         for is_v4 in [true, false] {
-            let ends = Ends::example(is_v4, 80);
+            let ends = ends(is_v4, 80);
             let segment = TcpSegment {
                 sequence: 7,
                 acknowledged: 9,
@@ -152,7 +150,7 @@ mod tests {
             ttl: 5,
             tos: 0x10,
         };
-        let packet = header.before(&Ends::example(true, 80), &[9; 30]);
+        let packet = header.before(&ends(true, 80), &[9; 30]);
         assert_eq!(packet[..8], [0x45, 0x10, 0, 50, 0x12, 0x34, 0, 0]);
         assert_eq!(packet[8..12], [5, UDP, 0, 0]);
         assert_eq!(packet[12..20], [192, 0, 2, 1, 198, 51, 100, 7]);

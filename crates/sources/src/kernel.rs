@@ -39,7 +39,7 @@ use crate::socket::survey::Choice;
 /// Ports that may be asked for at once.
 pub const MAX_PORTS: usize = 16;
 /// Processes that may be asked for at once.
-pub const MAX_PIDS: usize = 1024;
+pub(crate) const MAX_PIDS: usize = 1024;
 
 /// What to watch.
 #[derive(Clone, Debug, Default)]

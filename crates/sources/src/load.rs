@@ -29,7 +29,7 @@ mod stages;
 mod summary;
 mod tally;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod transport;
 mod wait;
 

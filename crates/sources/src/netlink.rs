@@ -179,6 +179,6 @@ fn outcome(payload: &[u8]) -> io::Result<()> {
 }
 
 /// The attributes in `payload` after a fixed header of `header` bytes.
-pub fn attributes_after(payload: &[u8], header: usize) -> Attributes<'_> {
+pub(crate) fn attributes_after(payload: &[u8], header: usize) -> Attributes<'_> {
     Attributes::new(payload.get(header..).unwrap_or_default())
 }

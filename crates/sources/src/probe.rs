@@ -151,10 +151,10 @@ fn in_turn(
     };
     let mut samples = Vec::new();
     steady(&plan, stop, |event| {
-        if let EventBody::Probe(sample) = &event.body {
-            if sample.coming == Coming::InTime {
-                samples.push(sample.clone());
-            }
+        if let EventBody::Probe(sample) = &event.body
+            && sample.coming == Coming::InTime
+        {
+            samples.push(sample.clone());
         }
         sink(event);
     })?;

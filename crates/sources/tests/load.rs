@@ -114,6 +114,11 @@ fn events_and_summary_agree_on_a_real_server() {
         }
     }
     assert!((100..=3 * 2016).contains(&samples), "{samples}");
+    // None belongs to what comes after the run.
+    let end = summary.counted_from + plan.duration;
+    let is_load = |event: &&Event| matches!(event.body, EventBody::Load(_));
+    let told = events.iter().filter(is_load).map(|event| event.at);
+    assert_eq!(told.max(), Some(end));
     let phases = events.iter().filter_map(|event| match &event.body {
         EventBody::PhaseStarted(phase) => Some((event.phase, phase.end.since(event.at))),
         _ => None,

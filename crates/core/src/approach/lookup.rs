@@ -193,10 +193,10 @@ impl Lookups {
     }
 
     fn begin(&mut self, key: (PointId, IpAddr), open: Open) {
-        if self.list.len() >= MAX_LOOKUPS {
-            if let Some((id, open)) = self.list.pop_first() {
-                self.forget(id, &open);
-            }
+        if self.list.len() >= MAX_LOOKUPS
+            && let Some((id, open)) = self.list.pop_first()
+        {
+            self.forget(id, &open);
         }
         let ids = self.of_client.entry(key).or_default();
         let oldest = (ids.len() >= MAX_OF_CLIENT)
@@ -205,10 +205,10 @@ impl Lookups {
         ids.push_back(self.next);
         self.list.insert(self.next, open);
         self.next += 1;
-        if let Some(id) = oldest {
-            if let Some(open) = self.list.remove(&id) {
-                self.forget(id, &open);
-            }
+        if let Some(id) = oldest
+            && let Some(open) = self.list.remove(&id)
+        {
+            self.forget(id, &open);
         }
     }
 

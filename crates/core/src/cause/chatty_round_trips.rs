@@ -48,7 +48,8 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        if !case.has_packets {
+        // A load's own requests follow each other because it sends them so.
+        if !case.has_packets || case.target.is_some() {
             return Conclusion::Nothing;
         }
         match actions(case) {

@@ -14,8 +14,6 @@ const WAITS: u32 = 32;
 impl Features {
     /// What every exchange has.
     pub(crate) const ANY: Self = Self(1);
-    /// All there are.
-    pub(crate) const ALL: Self = Self(u64::MAX);
     /// Losses repaired within it.
     pub(crate) const RECOVERIES: Self = Self(1 << 1);
     /// Segments out of order or more than once.
@@ -102,3 +100,6 @@ impl Features {
 fn is_disordered(disorder: &Disorder) -> bool {
     *disorder != Disorder::default()
 }
+
+#[cfg(test)]
+mod tests;

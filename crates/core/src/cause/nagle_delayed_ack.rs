@@ -12,8 +12,11 @@ use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding, RuledOut, Tally};
 use crate::wait::Owner;
 
-/// An experiment's median shift below this may be chance.
+/// A shift by an experiment below this may be chance.
 pub(crate) const LEAST_DROP: Duration = Duration::from_millis(5);
+/// The quantiles at which responses with and without an experiment are held
+/// against each other, the most typical first.
+const LEVELS: [f64; 3] = [0.5, 0.75, 0.9];
 
 /// Watches small parts of responses that follow small parts.
 #[derive(Clone, Debug, Default)]
@@ -58,17 +61,20 @@ pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
 /// `None`, it was not run or its control did not stall as the baseline did.
 pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
     let result = quick_ack(facts, target)?;
-    if removes_stall(&result) {
+    if removed_stall(&result).is_some() {
         return Some(true);
     }
-    let median = |of: &Distribution| of.quantile(0.5).unwrap_or_default();
-    let (control, treated) = (median(&result.control.body), median(&result.treated.body));
-    let baseline = facts
-        .loads
-        .baseline(target)
-        .map_or(control, |load| median(&load.body));
-    let shows_stall = control >= LEAST_DROP && control >= baseline * 3 / 4;
-    (shows_stall && treated >= control * 3 / 4).then_some(false)
+    let baseline = facts.loads.baseline(target);
+    // What is held for a round trip is held for one with prompt acknowledgements too.
+    let least = LEAST_DROP.max(facts.round_trip(target).unwrap_or_default() * 3 / 2);
+    let mut stalled = LEVELS.iter().filter_map(|&level| {
+        let (control, treated) = bodies(&result, level);
+        let usual = baseline.map_or(control, |load| quantile(&load.body, level));
+        (control >= least && control >= usual * 3 / 4).then_some((control, treated))
+    });
+    let first = stalled.next()?;
+    let stays = |(control, treated): (Duration, Duration)| treated >= control * 3 / 4;
+    (stays(first) && stalled.all(stays)).then_some(false)
 }
 
 /// What was observed besides and speaks against it: the server's sockets have
@@ -98,11 +104,44 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
         .find(|r| r.experiment == Experiment::QuickAck)
 }
 
-/// Whether acknowledging at once took most of the time between a response's
-/// first and last byte away; a round trip may stay.
-pub(crate) fn removes_stall(result: &ExperimentResult<'_>) -> bool {
-    let before = result.control.body.quantile(0.5).unwrap_or_default();
-    result.body_drop() >= LEAST_DROP.max(before / 4) && result.high < 0
+/// A stall between a response's first and last byte that acknowledging at once
+/// took most of away; a round trip may stay.
+pub(crate) struct RemovedStall {
+    /// At which quantile of the responses, 0 to 1.
+    level: f64,
+    /// The time from first to last byte there without it.
+    before: Duration,
+    /// The same with it.
+    after: Duration,
+}
+
+/// The most typical stall that it removed. Not all responses need stall: a client
+/// that asks seldom acknowledges some of them at once by itself.
+pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStall> {
+    if result.high >= 0 {
+        return None;
+    }
+    LEVELS.iter().find_map(|&level| {
+        let (before, after) = bodies(result, level);
+        let drop = before.saturating_sub(after);
+        (drop >= LEAST_DROP.max(before / 4)).then_some(RemovedStall {
+            level,
+            before,
+            after,
+        })
+    })
+}
+
+/// From first to last byte at a quantile: without the experiment and with it.
+fn bodies(result: &ExperimentResult<'_>, level: f64) -> (Duration, Duration) {
+    (
+        quantile(&result.control.body, level),
+        quantile(&result.treated.body, level),
+    )
+}
+
+fn quantile(of: &Distribution, level: f64) -> Duration {
+    of.quantile(level).unwrap_or_default()
 }
 
 fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
@@ -112,8 +151,8 @@ fn gather(held: &Held, case: &Case<'_>) -> Vec<Evidence> {
     }
     if let Some(target) = case.target {
         list.extend(own_stamps(case, target));
-        let tried = quick_ack(case.facts, target).filter(removes_stall);
-        list.extend(tried.map(|result| intervention(&result)));
+        let tried = quick_ack(case.facts, target);
+        list.extend(tried.and_then(|result| intervention(&result)));
         list.extend(server_sockets(case, target));
         list.extend(configuration(case, target));
     }
@@ -137,16 +176,27 @@ fn own_stamps(case: &Case<'_>, target: TargetId) -> Option<Evidence> {
     )
 }
 
-fn intervention(result: &ExperimentResult<'_>) -> Evidence {
+fn intervention(result: &ExperimentResult<'_>) -> Option<Evidence> {
+    let RemovedStall {
+        level,
+        before,
+        after,
+    } = removed_stall(result)?;
+    let which = match level {
+        0.5 => "median".to_owned(),
+        level => format!("{:.0}th percentile", level * 100.0),
+    };
     let text = format!(
-        "with TCP_QUICKACK armed after every read the median time from first to last byte fell \
-         from {} to {}; it came back with each interleaved control ({} requests with, {} without)",
-        median(&result.control.body),
-        median(&result.treated.body),
+        "with TCP_QUICKACK armed after every read the time from first to last byte fell from {} \
+         to {} ({which}); it came back with each interleaved control ({} requests with, {} \
+         without)",
+        human(before),
+        human(after),
         result.treated.latency.count(),
         result.control.latency.count(),
     );
-    Evidence::mechanism(EvidenceKind::Intervention, text).count(result.treated.latency.count())
+    let requests = result.treated.latency.count();
+    Some(Evidence::mechanism(EvidenceKind::Intervention, text).count(requests))
 }
 
 fn server_sockets(case: &Case<'_>, target: TargetId) -> Vec<Evidence> {

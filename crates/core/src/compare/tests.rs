@@ -213,7 +213,11 @@ fn intervals_cover_though_seconds_and_groups_share_their_luck() {
     );
     let shifted = |seed: u64| Run {
         seed: seed + 30_000,
-        mean_us: if seed % 2 == 0 { 44_000.0 } else { 41_000.0 },
+        mean_us: if seed.is_multiple_of(2) {
+            44_000.0
+        } else {
+            41_000.0
+        },
         group_us: 1_500.0,
         ..small
     };

@@ -13,10 +13,10 @@ impl Connection {
             return (0, false);
         }
         let before = self.half(peer).acked;
-        if let Some(unseen) = self.half_mut(peer).acknowledge(segment.ack, segment.at) {
-            if let Some(side) = self.side(peer) {
-                self.pairing.torn(side, unseen, segment.at);
-            }
+        if let Some(unseen) = self.half_mut(peer).acknowledge(segment.ack, segment.at)
+            && let Some(side) = self.side(peer)
+        {
+            self.pairing.torn(side, unseen, segment.at);
         }
         let after = self.half(peer).acked;
         (after, after > before)

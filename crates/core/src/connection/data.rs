@@ -37,7 +37,7 @@ impl Connection {
         let after_cut = self.after_cut(segment, arrival, trip, in_flight == 0, skipped);
         let half = self.half(segment.direction);
         let was_too_big = arrival == Arrival::Repeat && half.was_too_big(span);
-        let filled_window = allowed.is_some_and(|edge| span.end + u64::from(mss) > edge);
+        let had_no_room = allowed.is_some_and(|edge| span.end > edge);
         Some(Data {
             span,
             arrival,
@@ -53,7 +53,7 @@ impl Connection {
             },
             after_cut,
             in_flight,
-            filled_window,
+            had_no_room,
         })
     }
 
@@ -99,7 +99,7 @@ fn is_partial(payload_len: u32, mss: u32) -> bool {
     match payload_len.cmp(&mss) {
         Ordering::Less => payload_len > 0,
         Ordering::Equal => false,
-        Ordering::Greater => payload_len % mss != 0,
+        Ordering::Greater => !payload_len.is_multiple_of(mss),
     }
 }
 

@@ -111,11 +111,11 @@ impl Stream {
         let has_room = self.pending_bytes + bytes.len() <= MAX_PENDING;
         let bytes = if has_room { bytes } else { &[] };
         let before = self.pending.range_mut(..=span.start).next_back();
-        if let Some((_, (_, end))) = before.filter(|(_, (_, end))| *end >= span.start) {
-            if bytes.is_empty() || *end >= span.end {
-                *end = span.end.max(*end);
-                return;
-            }
+        if let Some((_, (_, end))) = before.filter(|(_, (_, end))| *end >= span.start)
+            && (bytes.is_empty() || *end >= span.end)
+        {
+            *end = span.end.max(*end);
+            return;
         }
         self.pending_bytes += bytes.len();
         if let Some((old, _)) = self.pending.insert(span.start, (bytes.to_vec(), span.end)) {

@@ -15,19 +15,19 @@ impl LinkType {
     /// Ethernet without preamble and mostly without frame check sequence.
     pub const ETHERNET: Self = Self(1);
     /// PPP, with or without address and control in front of the protocol.
-    pub const PPP: Self = Self(9);
+    pub(crate) const PPP: Self = Self(9);
     /// PPP in the framing of HDLC.
-    pub const PPP_HDLC: Self = Self(50);
+    pub(crate) const PPP_HDLC: Self = Self(50);
     /// A PPPoE header, without Ethernet's.
-    pub const PPP_ETHER: Self = Self(51);
+    pub(crate) const PPP_ETHER: Self = Self(51);
     /// Cisco's HDLC.
-    pub const C_HDLC: Self = Self(104);
+    pub(crate) const C_HDLC: Self = Self(104);
     /// An IP packet of either version.
     pub const RAW: Self = Self(101);
     /// OpenBSD loopback: the address family in network byte order.
-    pub const LOOP: Self = Self(108);
+    pub(crate) const LOOP: Self = Self(108);
     /// Linux cooked capture, as of the `any` device.
-    pub const LINUX_SLL: Self = Self(113);
+    pub(crate) const LINUX_SLL: Self = Self(113);
     /// An IPv4 packet.
     pub const IPV4: Self = Self(228);
     /// An IPv6 packet.

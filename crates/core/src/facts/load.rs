@@ -424,12 +424,6 @@ impl<'a> Outcome<'a> {
             alternations,
         })
     }
-
-    /// By how much the median time between first and last byte shrank.
-    pub(crate) fn body_drop(&self) -> Duration {
-        let median = |sum: &LoadSum| sum.body.quantile(0.5).unwrap_or_default();
-        median(self.control).saturating_sub(median(self.treated))
-    }
 }
 
 /// Standard error of the mean.

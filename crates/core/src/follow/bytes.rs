@@ -57,11 +57,12 @@ impl Bytes {
             .base
             .get_or_insert(segment.seq.wrapping_add(u32::from(is_syn)));
         // What the peer acknowledged has gone by unseen.
-        if segment.flags.contains(TcpFlags::ACK) && !is_syn {
-            if let Some(base) = peer.base {
-                let acked = peer.position(base, segment.ack);
-                self.flush(segment.direction.reverse(), acked);
-            }
+        if segment.flags.contains(TcpFlags::ACK)
+            && !is_syn
+            && let Some(base) = peer.base
+        {
+            let acked = peer.position(base, segment.ack);
+            self.flush(segment.direction.reverse(), acked);
         }
         if segment.payload_len == 0 || is_syn {
             return;

@@ -174,11 +174,11 @@ impl Messages {
 
     /// Takes bytes up to the head's empty line; most heads come whole.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Option<Step> {
-        if self.head.is_empty() {
-            if let Some((head, framing, len)) = head::read(self.role, bytes) {
-                *bytes = bytes.get(len..).unwrap_or_default();
-                return Some(self.enter_body(head, framing));
-            }
+        if self.head.is_empty()
+            && let Some((head, framing, len)) = head::read(self.role, bytes)
+        {
+            *bytes = bytes.get(len..).unwrap_or_default();
+            return Some(self.enter_body(head, framing));
         }
         while let Some(newline) = memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at(newline + 1);

@@ -182,10 +182,11 @@ impl Messages {
             // Notices, parameters and notifications may come at any time.
             Role::Response => !matches!(kind, b'N' | b'S' | b'A'),
         };
-        if is_message && self.kept.is_empty() {
-            if let Some(step) = self.open() {
-                return Some(step);
-            }
+        if is_message
+            && self.kept.is_empty()
+            && let Some(step) = self.open()
+        {
+            return Some(step);
         }
         if !input.fill(&mut self.kept, 5) {
             return None;

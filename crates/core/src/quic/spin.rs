@@ -53,15 +53,17 @@ impl Spin {
     pub(super) fn take(&mut self, by_client: bool, spin: bool, at: Timestamp) {
         if by_client {
             // It inverts: its edge answers the server's edge to the other value.
-            if self.client.take(spin, at) && self.server.value == Some(!spin) {
-                if let Some(edge) = self.server.edge.take() {
-                    self.to_client.push(at.since(edge));
-                }
+            if self.client.take(spin, at)
+                && self.server.value == Some(!spin)
+                && let Some(edge) = self.server.edge.take()
+            {
+                self.to_client.push(at.since(edge));
             }
-        } else if self.server.take(spin, at) && self.client.value == Some(spin) {
-            if let Some(edge) = self.client.edge.take() {
-                self.to_server.push(at.since(edge));
-            }
+        } else if self.server.take(spin, at)
+            && self.client.value == Some(spin)
+            && let Some(edge) = self.client.edge.take()
+        {
+            self.to_server.push(at.since(edge));
         }
     }
 

@@ -54,11 +54,6 @@ pub(super) struct HopTally {
 }
 
 impl RouteTally {
-    /// Whether a trace was begun.
-    pub fn is_started(&self) -> bool {
-        self.start.is_some()
-    }
-
     /// What is traced.
     pub fn begin(&mut self, start: TraceStart) {
         self.start = Some(start);

@@ -213,7 +213,7 @@ fn may_be_held(trace: &Trace<'_>, sender: Side, first: Data, second: Data) -> bo
         && second.is_small
         && is_partial
         && !second.has_fin
-        && !second.filled_window
+        && !second.had_no_room
         && second.arrival == Arrival::InOrder
         && first.span.end == second.span.start
 }

@@ -59,7 +59,8 @@ fn gathered(trace: &Trace<'_>) -> Option<Gathered> {
         return None;
     }
     let begin = first.span.start;
-    let is_end_of_write = |data: &Data| !data.is_small || (data.span.end - begin) % write == 0;
+    let is_end_of_write =
+        |data: &Data| !data.is_small || (data.span.end - begin).is_multiple_of(write);
     let (last, rest) = body.split_last()?;
     let is_unheld = body
         .iter()

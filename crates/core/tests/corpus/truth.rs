@@ -153,3 +153,18 @@ pub(crate) const TRUTHS: &[Truth] = &[
     lossy("lossy-latency-50ms-client", CASE_50, 20),
     lossy("lossy-latency-50ms-server", CASE_50, 20),
 ];
+
+/// Recordings of other protocols than HTTP/1.x in `tests/protocols`.
+pub(crate) const PROTOCOLS: [&str; 11] = [
+    "http2",
+    "memcached",
+    "mysql",
+    "postgres",
+    "redis",
+    "tls-1.2",
+    "tls-1.2-server",
+    "tls-1.2-resumed",
+    "tls-1.3",
+    "tls-1.3-retry",
+    "tls-1.3-gnutls",
+];

@@ -1,4 +1,5 @@
 //! Every cause's page is checked: the traces on it must lead to what they say.
+//! Each page has tests of its own: `cargo test -p lagtrace-core --test pages NAME`.
 //!
 //! A page under `src/cause/` holds fenced blocks that begin with `` ```trace ``.
 //! Each is a small capture in a notation after packetdrill's and tcpdump's,
@@ -99,6 +100,11 @@
 //! or `unreachable TYPE/CODE`; `KIND` is `refused`, `connect-timeout`,
 //! `unreachable`, `timeout`, `reset`, `closed` or `not-http`.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests look which pages there are"
+)]
+
 mod aside;
 mod block;
 mod event;
@@ -111,13 +117,65 @@ mod tls;
 mod wire;
 
 use block::Block;
-use lagtrace_core::cause;
+use lagtrace_core::cause::{self, Cause};
+use libtest_mimic::{Arguments, Failed, Trial};
 
-/// A trace block of a page: its text, and where it stands.
-fn blocks(page: &str) -> Vec<(usize, String)> {
+/// What people look for on a page, in this order.
+const SECTIONS: [&str; 8] = [
+    "## What happens",
+    "## In a capture",
+    "## On a live host",
+    "## Look-alikes",
+    "## What to change",
+    "## Constants",
+    "## Limits",
+    "## Traces",
+];
+
+fn main() {
+    let mut trials = vec![Trial::test("no_page_is_without_its_cause", all_pages)];
+    for cause in cause::all() {
+        trials.extend(of_page(cause));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// What is asked of one cause's page.
+fn of_page(cause: &'static Cause) -> [Trial; 3] {
+    let trial = |what: &str, test: fn(&Cause) -> Result<(), Failed>| {
+        Trial::test(format!("{what}::{}", cause.id), move || test(cause))
+    };
+    [
+        trial("traces_lead_to_what_they_say", traces),
+        trial("has_a_trace_of_it_and_a_look_alike", both_sides),
+        trial("has_the_sections_that_people_look_for", sections),
+    ]
+}
+
+/// A page that no cause names is read by nobody.
+fn all_pages() -> Result<(), Failed> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
+    let mut pages = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let file = entry?.file_name().into_string().unwrap_or_default();
+        if let Some(id) = file.strip_suffix(".md") {
+            let cause = cause::by_id(id);
+            cause.ok_or_else(|| format!("{file} is the page of no cause"))?;
+            pages += 1;
+        }
+    }
+    let causes = cause::all().len();
+    if pages != causes {
+        return Err(format!("{pages} pages for {causes} causes").into());
+    }
+    Ok(())
+}
+
+/// The trace blocks of a page, each with the line it begins at.
+fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;
-    for (index, line) in page.lines().enumerate() {
+    for (index, line) in cause.page.lines().enumerate() {
         match (&mut open, line.trim_end()) {
             (None, "```trace") => open = Some((index + 1, String::new())),
             (Some(_), "```") => found.extend(open.take()),
@@ -128,82 +186,59 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
             (None, _) => {}
         }
     }
-    assert!(open.is_none(), "a trace block is not closed");
-    found
+    if let Some((line, _)) = open {
+        return Err(format!("{}.md:{line}: a trace block is not closed", cause.id).into());
+    }
+    let parsed = found.into_iter().map(|(line, text)| {
+        let block = Block::parse(&text).map_err(|error| format!("{}.md:{line}: {error}", cause.id));
+        Ok((line, block?))
+    });
+    parsed.collect()
 }
 
-/// Every run of every block; what does not come out as it should.
-fn failures(cause: &cause::Cause) -> Vec<String> {
-    let mut failures = Vec::new();
-    for (line, text) in blocks(cause.page) {
-        let place = format!("{}.md, trace at line {line}", cause.id);
-        let block = Block::parse(&text).unwrap_or_else(|error| panic!("{place}: {error}"));
+/// Every run of every block comes out as the block says.
+fn traces(cause: &Cause) -> Result<(), Failed> {
+    let mut wrong = Vec::new();
+    for (line, block) in blocks(cause)? {
         for run in block.runs() {
-            let outcome = run
-                .play(&block.script)
-                .map(|observed| block.expectation.check(&run, &observed));
-            match outcome {
-                Ok(wrong) => {
-                    failures.extend(wrong.iter().map(|w| format!("{place}, {run}: {w}")));
+            let place = format!("{}.md:{line}, {run}", cause.id);
+            match run.play(&block.script) {
+                Ok(observed) => {
+                    let faults = block.expectation.check(&run, &observed);
+                    wrong.extend(faults.iter().map(|fault| format!("{place}: {fault}")));
                 }
-                Err(error) => panic!("{place}, {run}: {error}"),
+                Err(error) => wrong.push(format!("{place}: {error}")),
             }
         }
     }
-    failures
-}
-
-#[test]
-fn every_trace_leads_to_what_it_says() {
-    let failures: Vec<String> = cause::all().iter().flat_map(failures).collect();
-    assert!(
-        failures.is_empty(),
-        "{} runs came out otherwise:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
-}
-
-#[test]
-fn every_page_has_a_trace_that_shows_its_cause_and_one_that_only_looks_like_it() {
-    for cause in cause::all() {
-        let blocks: Vec<Block> = blocks(cause.page)
-            .iter()
-            .map(|(line, text)| {
-                Block::parse(text).unwrap_or_else(|e| panic!("{}.md:{line}: {e}", cause.id))
-            })
-            .collect();
-        let shows = |block: &Block| block.expectation.names(cause.id);
-        assert!(blocks.iter().any(shows), "{}.md: none shows it", cause.id);
-        let excludes = |block: &Block| block.expectation.excludes(cause.id);
-        assert!(
-            blocks.iter().any(excludes),
-            "{}.md: no look-alike that must not be taken for it",
-            cause.id
-        );
+    match wrong.len() {
+        0 => Ok(()),
+        runs => Err(format!("{runs} runs came out otherwise:\n{}", wrong.join("\n")).into()),
     }
 }
 
-#[test]
-fn every_page_has_the_sections_that_people_look_for() {
-    const SECTIONS: [&str; 8] = [
-        "## What happens",
-        "## In a capture",
-        "## On a live host",
-        "## Look-alikes",
-        "## What to change",
-        "## Constants",
-        "## Limits",
-        "## Traces",
-    ];
-    for cause in cause::all() {
-        let title = format!("# {}\n", cause.id);
-        assert!(cause.page.starts_with(&title), "{}.md: title", cause.id);
-        let mut from = 0;
-        for section in SECTIONS {
-            let found = cause.page[from..].find(&format!("\n{section}\n"));
-            let at = found.unwrap_or_else(|| panic!("{}.md: {section} in its place", cause.id));
-            from += at;
-        }
+/// One trace shows the cause, and one only looks like it.
+fn both_sides(cause: &Cause) -> Result<(), Failed> {
+    let blocks = blocks(cause)?;
+    let expectations = || blocks.iter().map(|(_, block)| &block.expectation);
+    if !expectations().any(|expectation| expectation.names(cause.id)) {
+        return Err("no trace shows it".into());
     }
+    if !expectations().any(|expectation| expectation.excludes(cause.id)) {
+        return Err("no trace is a look-alike that must not be taken for it".into());
+    }
+    Ok(())
+}
+
+fn sections(cause: &Cause) -> Result<(), Failed> {
+    if !cause.page.starts_with(&format!("# {}\n", cause.id)) {
+        return Err("its title is not its name".into());
+    }
+    let mut rest = cause.page;
+    for section in SECTIONS {
+        let found = rest.find(&format!("\n{section}\n"));
+        let at = found.ok_or_else(|| format!("`{section}` is not in its place"))?;
+        rest = &rest[at..];
+    }
+    Ok(())
 }

@@ -1,12 +1,10 @@
 //! Runs the analysis and keeps what came of it.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use core::time::Duration;
 
 use lagtrace_core::analyzer::{Analyzer, Options};
-use lagtrace_core::cause;
 use lagtrace_core::event::TargetId;
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::report::Report;
@@ -37,13 +35,9 @@ impl Observation {
         }
         let lists = Arc::new(Mutex::new((Vec::new(), Vec::new())));
         let into = Arc::clone(&lists);
-        let mut shapes = BTreeSet::new();
         let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
             let mut lists = into.lock().expect("no thread panicked");
             lists.0.extend(misfit(exchange));
-            if shapes.insert(shape(exchange)) {
-                lists.0.extend(overlooked(exchange));
-            }
             lists.1.extend(unknown(exchange));
         }));
         for event in played.events {
@@ -73,23 +67,6 @@ impl Observation {
             has_handshake,
         })
     }
-}
-
-/// What exchanges are alike in that need not be looked at one by one.
-fn shape(exchange: &Exchange) -> (Outcome, Vec<WaitKind>, [usize; 3]) {
-    let kinds = exchange.waits.iter().map(|wait| wait.kind).collect();
-    let lists = [
-        exchange.recoveries.len(),
-        exchange.holds.len(),
-        exchange.deliveries.len(),
-    ];
-    (exchange.outcome, kinds, lists)
-}
-
-/// The rules that are not asked about an exchange and should be.
-fn overlooked(exchange: &Exchange) -> Option<String> {
-    let causes = cause::overlooked(exchange);
-    (!causes.is_empty()).then(|| format!("{}: not shown to {}", name(exchange), causes.join(", ")))
 }
 
 fn name(exchange: &Exchange) -> String {

@@ -25,7 +25,10 @@ impl Crew {
         server: &Namespace,
         service: &Service,
     ) -> Result<(), Error> {
-        let Some(program) = service.server.lay(&run.folder(), service)? else {
+        let Some(program) = service
+            .server
+            .lay(&run.folder(), service, &run.scenario.path)?
+        else {
             return Ok(());
         };
         let mut command = tool::command(program.tool);

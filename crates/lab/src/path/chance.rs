@@ -2,36 +2,36 @@
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every seed is a good one.
 #[derive(Debug, Clone)]
-pub(super) struct Chance {
+pub(crate) struct Chance {
     state: u64,
 }
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// 64 bits, each equally likely to be set.
-    pub(super) fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
     /// Whether something strikes that strikes with this share; 0 never does, 1 always.
-    pub(super) fn strikes(&mut self, share: f64) -> bool {
+    pub(crate) fn strikes(&mut self, share: f64) -> bool {
         // 2⁶⁴ · share; a float to integer cast saturates, so no share can overflow it.
         let threshold = (share * 18_446_744_073_709_551_616.0) as u128;
         u128::from(self.draw()) < threshold
     }
 
     /// A number above 0 and up to 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.draw() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Spreads a number over all 64 bits.
-pub(super) fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::LONGEST;
 use super::bottleneck::PolicerSpec;
 use super::disorder::DisorderSpec;
 use super::drops::DropSpec;
@@ -11,7 +12,6 @@ use super::jitter::JitterSpec;
 use super::loss::{BurstLossSpec, check_share};
 use super::radio::SleepSpec;
 use super::thin_acks::ThinAcksSpec;
-use super::{LONGEST, MTU};
 use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
 
 /// What one direction of the path does besides, in the order in which a packet meets it.
@@ -87,9 +87,10 @@ pub struct StepSpec {
 const LEAST_MTU: u16 = 1280;
 
 impl LaneSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// It makes sense for hosts that send packets of up to `largest` bytes; else the reason.
+    pub(super) fn check(&self, largest: u64) -> Result<(), String> {
         check_share(self.loss)?;
-        self.check_rates()?;
+        self.check_rates(largest)?;
         if self.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
             return Err(format!("its MTU is below {LEAST_MTU}"));
         }
@@ -108,17 +109,19 @@ impl LaneSpec {
         disorders.iter().flatten().try_for_each(DisorderSpec::check)
     }
 
-    fn check_rates(&self) -> Result<(), String> {
-        if self.queue.is_some_and(|queue| queue.bytes() < MTU) {
-            return Err(format!("its queue does not hold one packet of {MTU} bytes"));
+    fn check_rates(&self, largest: u64) -> Result<(), String> {
+        if self.queue.is_some_and(|queue| queue.bytes() < largest) {
+            return Err(format!(
+                "its queue does not hold one packet of {largest} bytes"
+            ));
         }
         if self.queue.is_some() && self.rate.is_none() {
             return Err("it has a queue but no rate that would fill it".to_owned());
         }
-        let too_small = |policer: PolicerSpec| policer.burst.bytes() < MTU;
+        let too_small = |policer: PolicerSpec| policer.burst.bytes() < largest;
         match self.policer.is_some_and(too_small) {
             true => Err(format!(
-                "its policer's burst does not hold one packet of {MTU} bytes"
+                "its policer's burst does not hold one packet of {largest} bytes"
             )),
             false => Ok(()),
         }

@@ -194,11 +194,11 @@ impl Transit {
             Side::Client => &mut self.to_server,
             Side::Server => &mut self.to_client,
         };
-        if let Some(thin_acks) = &mut way.thin_acks {
-            if let Some((wait, ticket)) = thin_acks.hold(&head.packet(raw)) {
-                let due = now.saturating_add(wait);
-                return way.schedule(due, Errand::Held(ticket), raw);
-            }
+        if let Some(thin_acks) = &mut way.thin_acks
+            && let Some((wait, ticket)) = thin_acks.hold(&head.packet(raw))
+        {
+            let due = now.saturating_add(wait);
+            return way.schedule(due, Errand::Held(ticket), raw);
         }
         self.cross(from, now, raw, Leg::Whole);
     }

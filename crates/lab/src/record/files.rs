@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::Drawn;
 use crate::error::Error;
 use crate::label::Label;
 use crate::scenario::{CaptureFormat, CaptureSpec};
@@ -59,12 +60,8 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
         false => file.with_extension("less.pcap"),
     };
     let mut editcap = tool::command("editcap");
-    let kind = match spec.format {
-        CaptureFormat::Pcap => "nsecpcap",
-        CaptureFormat::PcapMicro => "pcap",
-        CaptureFormat::Pcapng => "pcapng",
-    };
-    editcap.args(["-F", kind]).arg(file).arg(&shaped);
+    editcap.args(["-F", kind(spec.format)]);
+    editcap.arg(file).arg(&shaped);
     editcap.args(left_out(file, spec.lose, seed)?);
     tool::run_with_input(editcap, "")?;
     if is_pcapng {
@@ -72,6 +69,52 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     }
     fs::rename(&shaped, file).map_err(Error::file("replace", file))?;
     Ok(file.to_owned())
+}
+
+/// Makes a capture that is otherwise finished what was drawn for it; where it is then.
+pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
+    let &Drawn {
+        snapshot,
+        format,
+        begin_percent,
+        ..
+    } = drawn;
+    if (snapshot, format, begin_percent) == (None, None, None) {
+        return Ok(file.to_owned());
+    }
+    tool::require("editcap", "wireshark-common")?;
+    let format = format.unwrap_or(spec.format);
+    let place = match format {
+        CaptureFormat::Pcapng => file.with_extension("pcapng"),
+        CaptureFormat::Pcap | CaptureFormat::PcapMicro => file.with_extension("pcap"),
+    };
+    let redone = place.with_extension("redone");
+    let mut editcap = tool::command("editcap");
+    editcap.args(["-F", kind(format)]);
+    if let Some(bytes) = snapshot {
+        editcap.args(["-s", &bytes.to_string()]);
+    }
+    if begin_percent.is_some() {
+        editcap.arg("-r");
+    }
+    editcap.arg(file).arg(&redone);
+    if let Some(percent) = begin_percent {
+        let packets = super::side::count_packets(file, "frame")?;
+        let first = packets * u64::from(percent) / 100 + 1;
+        editcap.arg(format!("{first}-{packets}"));
+    }
+    tool::run_with_input(editcap, "")?;
+    fs::rename(&redone, &place).map_err(Error::file("replace", &place))?;
+    Ok(place)
+}
+
+/// What editcap calls a kind of file.
+fn kind(format: CaptureFormat) -> &'static str {
+    match format {
+        CaptureFormat::Pcap => "nsecpcap",
+        CaptureFormat::PcapMicro => "pcap",
+        CaptureFormat::Pcapng => "pcapng",
+    }
 }
 
 /// The numbers of the packets to leave out of a file: evenly spread, shifted by the seed.

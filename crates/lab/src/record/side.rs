@@ -31,7 +31,7 @@ const COUNTERS_SETTLE: Duration = Duration::from_millis(250);
 pub(super) struct Side {
     pub(super) scenario: String,
     pub(super) requests: Requests,
-    /// The captures: the client's, the server's.
+    /// The captures: the client's and the server's, or the one of a loopback.
     pub(super) files: Vec<PathBuf>,
     /// What each of the service's proofs counted, in their order.
     pub(super) counted: Vec<u64>,
@@ -81,16 +81,23 @@ pub(super) fn load_and_record(
     family: Family,
     helper: &Helper,
     folder: &Path,
-) -> Result<(Requests, [PathBuf; 2]), Error> {
+) -> Result<(Requests, Vec<PathBuf>), Error> {
     let spec = &lab.scenario().recording;
-    let files = ["client.pcap", "server.pcap"].map(|name| folder.join(name));
+    let vantages = lab.vantages();
+    let places = vantages.iter();
+    let files: Vec<_> = places
+        .map(|(name, _)| folder.join(format!("{name}.pcap")))
+        .collect();
     let options = RecordingOptions {
         filter: String::new(),
         snapshot_length: spec.snapshot,
         interface: spec.interface.clone(),
         is_micro: spec.format == CaptureFormat::PcapMicro,
     };
-    let begin = || lab.record(&files[0], &files[1], &options);
+    let begin = || {
+        let ends = vantages.iter().zip(&files);
+        Recording::start(ends.map(|((_, host), file)| (*host, &**file)), &options)
+    };
     let _background = Background::start(lab, service, family)?;
     if !service.background.is_empty() {
         sleep(BACKGROUND_HEAD_START);
@@ -199,7 +206,7 @@ impl View<'_> {
             Witness::Tshark(filter, end) => {
                 let file = match end {
                     End::Client => self.files.first(),
-                    End::Server => self.files.get(1),
+                    End::Server => self.files.last(),
                 };
                 let filter = self.words.fill(filter);
                 file.map_or(Ok(0), |file| count_packets(file, &filter))

@@ -1,87 +1,343 @@
 //! The same scenario with everything changed that its truth does not depend on: what was tuned
 //! to one recording does not help with the next.
+//!
+//! What may change follows from the scenario where it can be read there (a path that it says
+//! something of stays that path, a port that a rule names stays that port); what else its truth
+//! depends on, it says itself ([`CaptureSpec::fixed`](crate::scenario::CaptureSpec)). Its proof
+//! has the last word.
+
+mod said;
 
 use std::time::Duration;
 
 use super::Request;
-use crate::path::PathSpec;
+use super::drawn::{Drawn, RECEIVE_BUFFER};
+use crate::load::Load;
+use crate::path::chance::{Chance, mix};
 use crate::scenario::quantity::Size;
-use crate::scenario::{Scenario, Service};
-use crate::server::{Answer, Server};
+use crate::scenario::{CaptureFormat, Circumstance, HostSpec, Scenario, Service};
+use said::{
+    chooses, counts_connections, has_size, is_plain, largest_answer, on_loopback, speaks_http,
+    speaks_of_content,
+};
 
-/// A round trip becomes so many hundredths of what it was, at least and at most.
-const DISTANCE: (u64, u64) = (80, 140);
+/// A round trip that is recorded at one distance only becomes so many hundredths of it.
+const DISTANCE: (f64, f64) = (0.8, 1.25);
 
-/// So does the size of what is answered.
+/// The shortest round trip that is emulated where a scenario is recorded without any.
+const NEAR: Duration = Duration::from_micros(300);
+
+/// The size of what is answered becomes so many hundredths of what it was.
 const SIZE: (u64, u64) = (85, 120);
 
 /// Where other ports are taken from: below those that clients' own connections use.
 const PORTS: (u64, u64) = (20_000, 29_999);
 
+/// The MTUs that devices get: from what every host takes to jumbo frames.
+const MTU: (f64, f64) = (576.0, 9000.0);
+
+/// The least that IPv6 works with (RFC 8200 §5).
+const IPV6_MTU: f64 = 1280.0;
+
+/// What a client's kernel buffers of a connection.
+const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
+
+/// An answer is so many times smaller than the buffer that it goes into: no window fills.
+const ROOM: u64 = 8;
+
+/// The most connections that ask side by side.
+const MOST_CONNECTIONS: u64 = 24;
+
+/// A recording that begins in the middle lacks so many hundredths of the packets.
+const BEGIN: (u64, u64) = (5, 35);
+
+/// A connection with fewer requests has no middle.
+const LEAST_REQUESTS: u32 = 8;
+
+/// What of a packet is kept: in these the headers are whole, HTTP's too.
+const SNAPSHOT: (u64, u64) = (600, 1500);
+
+/// So much of it shows TCP's header and little else.
+const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
+
 impl Request {
-    /// The same recording with another seed, and distance, port and size drawn from it.
+    /// The same recording with a seed, and with what the truth does not depend on drawn from
+    /// it: equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
-        let name = scenario.name.bytes().fold(seed, |sum, byte| {
+        let name = self.service.as_ref().unwrap_or(&scenario.target);
+        let Some(service) = scenario.service(name) else {
+            return self.clone();
+        };
+        let dice = Dice {
+            seed,
+            scenario,
+            service,
+            text: toml::to_string(scenario).unwrap_or_default(),
+        };
+        let mut varied = Self {
+            seed: Some(seed),
+            ..self.clone()
+        };
+        let mut drawn = Drawn::default();
+        dice.path(&mut varied, &mut drawn);
+        dice.traffic(&mut varied, &mut drawn);
+        dice.file(&mut drawn);
+        varied.drawn = Some(drawn);
+        varied
+    }
+}
+
+/// What is drawn for one scenario.
+struct Dice<'a> {
+    seed: u64,
+    scenario: &'a Scenario,
+    service: &'a Service,
+    /// All that the scenario says.
+    text: String,
+}
+
+impl Dice<'_> {
+    /// A sequence of draws for one circumstance, which none for another one moves.
+    fn chance(&self, what: Circumstance) -> Chance {
+        let name = self.scenario.name.bytes();
+        let of_name = name.fold(self.seed, |sum, byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // Three draws that do not follow each other: the halves and the middle of a hash.
-        let between = |shift: u32, (low, high): (u64, u64)| {
-            low + (name.rotate_left(shift) >> 24) % (high - low + 1)
-        };
-        let round_trip = self.round_trip.unwrap_or(scenario.path.round_trip);
-        let percent = u32::try_from(between(0, DISTANCE)).unwrap_or(100);
-        let is_said_once = self.is_port_said_once(scenario);
-        Self {
-            round_trip: Some(whole_microseconds(round_trip * percent / 100)),
-            seed: Some(seed),
-            port: is_said_once
-                .then(|| u16::try_from(between(21, PORTS)).ok())
-                .flatten(),
-            // A path that chooses what it drops by its size or place means the size it says.
-            size_percent: (!chooses(&scenario.path)).then(|| between(43, SIZE)),
-            ..self.clone()
+        Chance::new(mix(of_name) ^ mix(what as u64 + 1))
+    }
+
+    /// Whether any of these words is in what the scenario says.
+    fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.text.contains(word))
+    }
+
+    fn is_fixed(&self, what: Circumstance) -> bool {
+        self.scenario.recording.fixed.contains(&what)
+    }
+
+    /// Draws what lies between the hosts.
+    fn path(&self, request: &mut Request, drawn: &mut Drawn) {
+        let near = Duration::ZERO;
+        let own = self.scenario.path.round_trip;
+        let distances = self.scenario.recording.distances(own);
+        let is_plain = is_plain(self.scenario);
+        let mut kind = self.chance(Circumstance::Loopback);
+        let may_be_far = distances.iter().any(|&distance| distance > near);
+        let may_be_near = distances.contains(&near);
+        if may_be_near && is_plain && self.may_be_loopback() && kind.strikes(0.3) {
+            request.round_trip = Some(near);
+            drawn.loopback = true;
+        } else if may_be_far && !(may_be_near && kind.strikes(0.5)) {
+            request.round_trip = Some(self.distance(&distances));
+        } else {
+            request.round_trip = Some(near);
         }
+        if !is_plain {
+            return;
+        }
+        if may_be_near && !drawn.loopback && !self.is_fixed(Circumstance::Mtu) {
+            drawn.mtu = self.mtu(request.ipv6);
+        }
+        let is_open = self.scenario.recording.offload.is_empty();
+        if is_open && !self.is_fixed(Circumstance::Offload) {
+            let mut chance = self.chance(Circumstance::Offload);
+            request.offload = Some(chance.strikes(0.5));
+        }
+    }
+
+    /// A round trip between the least and the largest at which the scenario is recorded, each
+    /// order of magnitude as likely as the others.
+    fn distance(&self, distances: &[Duration]) -> Duration {
+        let far = distances.iter().filter(|distance| !distance.is_zero());
+        let (Some(&least), Some(&most)) = (far.clone().min(), far.max()) else {
+            return Duration::ZERO;
+        };
+        let mut chance = self.chance(Circumstance::Distance);
+        if self.is_fixed(Circumstance::Distance) {
+            let which = chance.draw() % distances.len() as u64;
+            return distances[usize::try_from(which).unwrap_or_default()];
+        }
+        let (low, high) = match least == most {
+            _ if distances.contains(&Duration::ZERO) => (NEAR.min(most), most),
+            true => (least.mul_f64(DISTANCE.0), most.mul_f64(DISTANCE.1)),
+            false => (least, most),
+        };
+        let seconds = log_between(&mut chance, low.as_secs_f64(), high.as_secs_f64());
+        whole_microseconds(Duration::from_secs_f64(seconds))
+    }
+
+    fn mtu(&self, ipv6: bool) -> Option<u32> {
+        let mut chance = self.chance(Circumstance::Mtu);
+        let least = if ipv6 { IPV6_MTU } else { MTU.0 };
+        let mtu = log_between(&mut chance, least, MTU.1) as u32;
+        // A third stays as networks are for the most part.
+        chance.strikes(0.66).then_some(mtu)
+    }
+
+    /// Nothing that the scenario says is about two hosts.
+    fn may_be_loopback(&self) -> bool {
+        let scenario = self.scenario;
+        let has_own_device = |host: &HostSpec| {
+            let rules = host.firewall.as_ref();
+            let is_ours =
+                |rules: &crate::FirewallRules| !rules.arp.is_empty() || !rules.ingress.is_empty();
+            host.shaper.is_some() || rules.is_some_and(is_ours)
+        };
+        let hosts = [&scenario.client, &scenario.server];
+        !self.is_fixed(Circumstance::Loopback)
+            && !scenario.recording.ipv6
+            && scenario.recording.vlan.is_none()
+            && !hosts.into_iter().any(has_own_device)
+            && !self.says(&["10.77.", "fd77:", "path0"])
+            && on_loopback(scenario).check_sense(&scenario.name).is_ok()
+            && on_loopback(scenario)
+                .switched_off()
+                .check_sense(&scenario.name)
+                .is_ok()
+    }
+
+    /// Draws what is asked and answered.
+    fn traffic(&self, request: &mut Request, drawn: &mut Drawn) {
+        if self.may_be_ipv6(drawn) {
+            request.ipv6 |= self.chance(Circumstance::Ip).strikes(0.3);
+        }
+        if !self.is_fixed(Circumstance::Port) && self.is_port_said_once() {
+            let port = between(&mut self.chance(Circumstance::Port), PORTS);
+            drawn.port = u16::try_from(port).ok();
+        }
+        // A path that chooses what it drops by its size or place means the size it says.
+        let is_resizable = !chooses(&self.scenario.path)
+            && self.service.load.is_for_root()
+            && has_size(&self.service.server);
+        if is_resizable && !self.is_fixed(Circumstance::Size) {
+            drawn.size_percent = Some(between(&mut self.chance(Circumstance::Size), SIZE));
+        }
+        drawn.connections = self.connections();
+        drawn.receive_buffer = self.receive_buffer();
+    }
+
+    fn may_be_ipv6(&self, drawn: &Drawn) -> bool {
+        let is_large_enough = drawn.mtu.is_none_or(|mtu| f64::from(mtu) >= IPV6_MTU);
+        // The client's own library decides where a name is asked for.
+        let has_names = !self.scenario.client.files.is_empty()
+            || matches!(&self.service.load, Load::Curl(curl) if curl.host.is_some());
+        let words = [
+            "ip saddr",
+            "ip daddr",
+            "ip.",
+            "icmp",
+            "{address}:",
+            "10.77.",
+        ];
+        is_large_enough && !has_names
+            // A header of another length makes packets of another size.
+            && !chooses(&self.scenario.path) && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
     }
 
     /// Whether the service's port stands nowhere but where it is said: no rule, directive or
     /// argument would miss it.
-    fn is_port_said_once(&self, scenario: &Scenario) -> bool {
-        let name = self.service.as_ref().unwrap_or(&scenario.target);
-        let port = scenario.service(name).map(|service| service.port);
-        let text = toml::to_string(scenario).unwrap_or_default();
-        port.is_some_and(|port| text.matches(&port.to_string()).count() == 1)
+    fn is_port_said_once(&self) -> bool {
+        self.text.matches(&self.service.port.to_string()).count() == 1
     }
 
-    /// Gives the service its other port and its answers their other sizes.
-    pub(super) fn apply_to(&self, service: &mut Service) {
-        service.port = self.port.unwrap_or(service.port);
-        let Some(percent) = self.size_percent.filter(|_| service.load.is_for_root()) else {
-            return;
-        };
-        resize(&mut service.server, percent);
-        let without = service.without.as_mut();
-        if let Some(server) = without.and_then(|without| without.server.as_mut()) {
-            resize(server, percent);
-        }
-    }
-}
-
-fn chooses(path: &PathSpec) -> bool {
-    !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
-}
-
-fn resize(server: &mut Server, percent: u64) {
-    let scaled = |size: Size| Size::from_bytes(size.bytes().saturating_mul(percent) / 100);
-    match server {
-        Server::Nginx(nginx) => {
-            if let Answer::Bytes(sizes) = &mut nginx.answer {
-                sizes.change(scaled);
+    fn connections(&self) -> Option<u32> {
+        let (connections, requests) = match &self.service.load {
+            Load::Curl(curl) if curl.every.is_none() => (curl.connections, curl.requests),
+            Load::Own(own) if own.client.every.is_zero() => {
+                (own.client.connections.into(), own.client.requests.into())
             }
+            _ => return None,
+        };
+        let is_counted = counts_connections(self.service) || chooses(&self.scenario.path);
+        if self.is_fixed(Circumstance::Connections) || is_counted || connections == 1 {
+            return None;
         }
-        Server::Own(own) => own.response.body = own.response.body.map(scaled),
-        _ => {}
+        let connections = u64::from(connections);
+        // Each has half as many requests as before, at least: what comes once a connection
+        // keeps its share.
+        let most = (connections * 2).min(MOST_CONNECTIONS).max(connections);
+        let most = if requests > 2 { most } else { connections };
+        let least = connections.div_ceil(2);
+        let many = between(&mut self.chance(Circumstance::Connections), (least, most));
+        u32::try_from(many).ok()
     }
+
+    /// A buffer that what is answered, and asked, fills not by far.
+    fn receive_buffer(&self) -> Option<Size> {
+        let says_buffers = self.says(&[RECEIVE_BUFFER, "receive_buffer"]);
+        let answer = largest_answer(self.service)?;
+        let body = match &self.service.load {
+            Load::Curl(curl) if curl.arguments.is_empty() => 0,
+            Load::Own(own) => own.client.request.body.map_or(0, Size::bytes),
+            _ => return None,
+        };
+        if says_buffers || self.is_fixed(Circumstance::ReceiveBuffer) {
+            return None;
+        }
+        let mut chance = self.chance(Circumstance::ReceiveBuffer);
+        let which = usize::try_from(chance.draw() % 3).unwrap_or_default();
+        let &buffer = RECEIVE_BUFFERS.get(which)?;
+        let largest = answer.max(body) * SIZE.1 / 100;
+        (largest * ROOM <= buffer).then(|| Size::from_bytes(buffer))
+    }
+
+    /// Draws how it is captured.
+    fn file(&self, drawn: &mut Drawn) {
+        let spec = &self.scenario.recording;
+        let is_open = |what| !self.is_fixed(what);
+        if spec.snapshot.is_none() && is_open(Circumstance::Snapshot) {
+            drawn.snapshot = self.snapshot();
+        }
+        let is_usual =
+            spec.format == CaptureFormat::Pcap && spec.lose == 0.0 && spec.vlan.is_none();
+        if is_usual && is_open(Circumstance::Format) {
+            let formats = [
+                None,
+                Some(CaptureFormat::PcapMicro),
+                Some(CaptureFormat::Pcapng),
+            ];
+            let which = self.chance(Circumstance::Format).draw() % 3;
+            drawn.format = formats[usize::try_from(which).unwrap_or_default()];
+        }
+        let mut chance = self.chance(Circumstance::Begin);
+        if is_open(Circumstance::Begin) && self.has_a_middle() && chance.strikes(0.35) {
+            drawn.begin_percent = u8::try_from(between(&mut chance, BEGIN)).ok();
+        }
+    }
+
+    fn snapshot(&self) -> Option<u32> {
+        let mut chance = self.chance(Circumstance::Snapshot);
+        let range = if !speaks_http(self.service) || chance.strikes(0.5) {
+            return None;
+        } else if speaks_of_content(self.service) || chance.strikes(0.5) {
+            SNAPSHOT
+        } else {
+            SNAPSHOT_SHORT
+        };
+        u32::try_from(between(&mut chance, range)).ok()
+    }
+
+    /// Whether each connection has many requests that are alike.
+    fn has_a_middle(&self) -> bool {
+        let spec = &self.scenario.recording;
+        let is_long = match &self.service.load {
+            Load::Curl(curl) => {
+                !curl.fresh && curl.host.is_none() && curl.requests >= LEAST_REQUESTS
+            }
+            Load::Own(own) => !own.client.fresh && u32::from(own.client.requests) >= LEAST_REQUESTS,
+            Load::Command(_) => false,
+        };
+        is_long && spec.begin_after.is_none() && spec.lose == 0.0 && spec.vlan.is_none()
+    }
+}
+
+fn between(chance: &mut Chance, (low, high): (u64, u64)) -> u64 {
+    low + chance.draw() % (high - low + 1)
+}
+
+fn log_between(chance: &mut Chance, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(chance.unit())
 }
 
 fn whole_microseconds(time: Duration) -> Duration {
@@ -89,28 +345,4 @@ fn whole_microseconds(time: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_truth_does_not_depend_on_varies_with_the_seed() {
-        let scenario = Scenario::by_name("nagle-delayed-ack").expect("a shipped scenario");
-        let own = Request {
-            round_trip: Some(Duration::from_millis(50)),
-            ..Request::default()
-        };
-        let drawn: Vec<_> = (1..50).map(|seed| own.vary(&scenario, seed)).collect();
-        assert_eq!(drawn[0], own.vary(&scenario, 1));
-        for one in &drawn {
-            let round_trip = one.round_trip.expect("a round trip");
-            let allowed = Duration::from_millis(40)..=Duration::from_millis(70);
-            assert!(allowed.contains(&round_trip), "{round_trip:?}");
-            let size = one.size_percent.expect("a size");
-            assert!((85..=120).contains(&size), "{size}");
-        }
-        let distances: std::collections::BTreeSet<_> =
-            drawn.iter().map(|one| one.round_trip).collect();
-        let ports: std::collections::BTreeSet<_> = drawn.iter().map(|one| one.port).collect();
-        assert!(distances.len() > 20 && ports.len() > 20);
-    }
-}
+mod tests;

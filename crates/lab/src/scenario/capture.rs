@@ -34,6 +34,43 @@ pub struct CaptureSpec {
     pub vlan: Option<u16>,
     /// The share of packets that are missing from the file, 0 to 1.
     pub lose: f64,
+    /// What the truth depends on, so that no recording on parameters drawn by chance changes it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<Circumstance>,
+    /// Whether nothing may be recorded beside it: what is true of it is a matter of how much the
+    /// processors have to do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
+}
+
+/// What may be one way or another in a recording where the truth does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Circumstance {
+    /// The round trip, between the least and the largest at which the scenario is recorded.
+    Distance,
+    /// Whether client and server are one host.
+    Loopback,
+    /// The MTU of the hosts' devices.
+    Mtu,
+    /// Whether segments leave the hosts in large frames.
+    Offload,
+    /// The version of IP.
+    Ip,
+    /// The port.
+    Port,
+    /// How much of a connection the client's kernel buffers.
+    ReceiveBuffer,
+    /// How many connections ask side by side.
+    Connections,
+    /// The size of what is answered.
+    Size,
+    /// How much of each packet is kept.
+    Snapshot,
+    /// The kind of file.
+    Format,
+    /// Whether the recording begins when the load does.
+    Begin,
 }
 
 /// A kind of capture file.
@@ -61,6 +98,8 @@ impl Default for CaptureSpec {
             format: CaptureFormat::Pcap,
             vlan: None,
             lose: 0.0,
+            fixed: Vec::new(),
+            alone: false,
         }
     }
 }

@@ -77,7 +77,7 @@ pub enum Witness<'a> {
 
 impl Proof {
     /// What tells; `None` if nothing or too much is named.
-    pub fn witness(&self) -> Option<Witness<'_>> {
+    pub(crate) fn witness(&self) -> Option<Witness<'_>> {
         let named = [
             self.tshark
                 .as_deref()

@@ -16,23 +16,23 @@ pub struct Rate(u64);
 
 impl Rate {
     /// The rate of so many bits per second; `None` for zero, which would never deliver anything.
-    pub fn from_bits_per_second(bits: u64) -> Option<Self> {
+    pub(crate) fn from_bits_per_second(bits: u64) -> Option<Self> {
         (bits > 0).then_some(Self(bits))
     }
 
     /// Bits per second, at least 1.
-    pub fn bits_per_second(self) -> u64 {
+    pub(crate) fn bits_per_second(self) -> u64 {
         self.0
     }
 
     /// How long a link of this rate is busy with so many bytes, rounded up to a nanosecond.
-    pub fn time_for(self, bytes: u64) -> Duration {
+    pub(crate) fn time_for(self, bytes: u64) -> Duration {
         let nanos = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// How many bytes a link of this rate carries in a time, rounded down.
-    pub fn bytes_in(self, time: Duration) -> u64 {
+    pub(crate) fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
@@ -102,7 +102,7 @@ fn parse(text: &str, kind: &'static str, units: &[(&str, u64)]) -> Result<u64, B
 fn format(amount: u64, units: &[(&str, u64)]) -> String {
     let (name, factor) = units
         .iter()
-        .find(|(_, factor)| amount >= *factor && amount % *factor == 0)
+        .find(|(_, factor)| amount >= *factor && amount.is_multiple_of(*factor))
         .unwrap_or(&units[units.len() - 1]);
     format!("{}{name}", amount / factor)
 }

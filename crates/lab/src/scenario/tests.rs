@@ -136,6 +136,32 @@ fn nonsense_is_refused_with_its_reason() {
         ("[path]\nto_client.rate = \"fast\"", "no rate"),
         ("[path]\nspeed = 3", "unknown field"),
         (
+            "[path]\nloopback = true\nround_trip = \"1ms\"",
+            "no round trip",
+        ),
+        (
+            "[path]\nloopback = true\nto_client.loss = 0.1",
+            "nothing to emulate",
+        ),
+        ("[path]\nmtu = 500", "not from 576 to 65535"),
+        ("[path]\nmtu = 65536", "not from 576 to 65535"),
+        (
+            "[path]\nmtu = 9000\nto_client.rate = \"1Mbit\"\nto_client.queue = \"8kB\"",
+            "one packet of 9000 bytes",
+        ),
+        (
+            "[path]\nmtu = 1000\n[recording]\nipv6 = true",
+            "too small for",
+        ),
+        (
+            "[path]\nloopback = true\n[client]\nquickack = true",
+            "there is one host",
+        ),
+        (
+            "[path]\nloopback = true\n[client]\nsysctl.\"net.a\" = \"1\"\n[server]\nsysctl.\"net.a\" = \"2\"",
+            "said twice",
+        ),
+        (
             "[client]\ncongestion_control = \"cubic; rm\"",
             "no congestion control",
         ),
@@ -220,6 +246,12 @@ fn nonsense_is_refused_with_its_reason() {
         let reason = reason(parse_with(lines));
         assert!(reason.contains(wanted), "{lines}\n→ {reason}");
     }
+}
+
+#[test]
+fn a_loopback_may_have_the_largest_mtu_of_all() {
+    assert!(parse_with("[path]\nloopback = true\nmtu = 65536").is_ok());
+    assert!(parse_with("[path]\nloopback = true\n[client]\nsysctl.\"net.a\" = \"1\"").is_ok());
 }
 
 #[test]

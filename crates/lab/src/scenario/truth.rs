@@ -88,6 +88,10 @@ impl Hidden {
         }
     }
 
+    fn is_everywhere(&self) -> bool {
+        self.client.is_some() && self.server.is_some()
+    }
+
     fn is_nowhere(&self) -> bool {
         *self == Self::default()
     }
@@ -100,6 +104,15 @@ impl Truth {
     pub fn seen_from(&self, end: Side) -> Self {
         let mut seen = self.clone();
         seen.expected.retain(|one| one.hidden.from(end).is_none());
+        seen
+    }
+
+    /// The truth as far as packets can show it that both ends see at once, as on loopback: what
+    /// either end's would show, these do.
+    #[must_use]
+    pub fn seen_from_both(&self) -> Self {
+        let mut seen = self.clone();
+        seen.expected.retain(|one| !one.hidden.is_everywhere());
         seen
     }
 

@@ -51,7 +51,7 @@ impl Without {
 
 impl Scenario {
     /// Whether the scenario says how its fault is switched off.
-    pub fn has_off_switch(&self) -> bool {
+    pub(crate) fn has_off_switch(&self) -> bool {
         !self.without.is_empty()
             || self
                 .services
@@ -62,7 +62,7 @@ impl Scenario {
     /// The scenario with its fault switched off. The round trip stays what it is here, for it
     /// may have been asked for.
     #[must_use]
-    pub fn switched_off(mut self) -> Self {
+    pub(crate) fn switched_off(mut self) -> Self {
         let without = std::mem::take(&mut self.without);
         if let Some(path) = without.path {
             let round_trip = self.path.round_trip;

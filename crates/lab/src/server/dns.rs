@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::LONGEST_SLEEP;
 use super::accept::serve_all;
 use crate::error::Error;
-use crate::link;
+use crate::link::Addresses;
 use crate::scenario::quantity::duration;
 
 /// So many answers wait at a time; a query beyond them is dropped.
@@ -60,6 +60,8 @@ impl SlowDns {
 pub(crate) struct DnsPlan {
     pub(crate) dns: SlowDns,
     pub(crate) port: u16,
+    /// What every name resolves to.
+    pub(crate) addresses: Addresses,
 }
 
 /// An answer that waits for its time.
@@ -85,13 +87,13 @@ pub(crate) fn run(plan: DnsPlan) -> Result<(), Error> {
     thread::scope(|scope| {
         let sender = &sender;
         scope.spawn(move || send_when_due(sender, waiting));
-        scope.spawn(|| serve_streams(&listener, &plan.dns));
-        receive(&socket, &plan.dns, &queue);
+        scope.spawn(|| serve_streams(&listener, &plan));
+        receive(&socket, &plan, &queue);
     });
     Ok(())
 }
 
-fn receive(socket: &UdpSocket, dns: &SlowDns, queue: &SyncSender<Waiting>) {
+fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     let mut query = [0; LONGEST_QUERY];
     loop {
         let Ok((length, to)) = socket.recv_from(&mut query) else {
@@ -99,8 +101,8 @@ fn receive(socket: &UdpSocket, dns: &SlowDns, queue: &SyncSender<Waiting>) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let due = Instant::now() + dns.time;
-        if let Some(answer) = answer(&query[..length], dns.ttl_s) {
+        let due = Instant::now() + plan.dns.time;
+        if let Some(answer) = answer(&query[..length], plan.dns.ttl_s, plan.addresses) {
             let _ = queue.try_send(Waiting { due, to, answer });
         }
     }
@@ -115,21 +117,21 @@ fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     }
 }
 
-fn serve_streams(listener: &TcpListener, dns: &SlowDns) {
-    let dns = dns.clone();
+fn serve_streams(listener: &TcpListener, plan: &DnsPlan) {
+    let plan = plan.clone();
     serve_all(
         listener,
         MOST_CONNECTIONS,
         Duration::ZERO,
         move |connection| {
             // Whatever ends a connection, the next one is served.
-            let _ = serve_stream(connection, &dns);
+            let _ = serve_stream(connection, &plan);
         },
     );
 }
 
 /// Messages with their length before them (RFC 1035 §4.2.2), one after the other.
-fn serve_stream(mut connection: &TcpStream, dns: &SlowDns) -> io::Result<()> {
+fn serve_stream(mut connection: &TcpStream, plan: &DnsPlan) -> io::Result<()> {
     connection.set_read_timeout(Some(IDLE_LIMIT))?;
     connection.set_nodelay(true)?;
     loop {
@@ -139,8 +141,9 @@ fn serve_stream(mut connection: &TcpStream, dns: &SlowDns) -> io::Result<()> {
         let mut query = [0; LONGEST_QUERY];
         let query = query.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
         connection.read_exact(query)?;
-        let answer = answer(query, dns.ttl_s).ok_or(io::ErrorKind::InvalidData)?;
-        thread::sleep(dns.time);
+        let answer =
+            answer(query, plan.dns.ttl_s, plan.addresses).ok_or(io::ErrorKind::InvalidData)?;
+        thread::sleep(plan.dns.time);
         let length = u16::try_from(answer.len()).map_err(|_| io::ErrorKind::InvalidData)?;
         connection.write_all(&[&length.to_be_bytes()[..], &answer].concat())?;
     }
@@ -152,7 +155,7 @@ const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
 /// The answer to a query with one question; `None` to what is none.
-fn answer(query: &[u8], ttl_s: u32) -> Option<Vec<u8>> {
+fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
     let (flags, questions) = (word(2)?, word(4)?);
     let is_query = flags & 0xF800 == 0;
@@ -162,8 +165,8 @@ fn answer(query: &[u8], ttl_s: u32) -> Option<Vec<u8>> {
     let name_end = end_of_name(query)?;
     let (kind, class) = (word(name_end)?, word(name_end + 2)?);
     let address: &[u8] = match (kind, class) {
-        (TYPE_A, CLASS_IN) => &link::SERVER.v4.octets(),
-        (TYPE_AAAA, CLASS_IN) => &link::SERVER.v6.octets(),
+        (TYPE_A, CLASS_IN) => &addresses.v4.octets(),
+        (TYPE_AAAA, CLASS_IN) => &addresses.v6.octets(),
         _ => &[],
     };
     let has_answer = !address.is_empty();
@@ -205,6 +208,12 @@ fn end_of_name(query: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    const SERVER: Addresses = Addresses {
+        v4: Ipv4Addr::new(10, 77, 0, 2),
+        v6: Ipv6Addr::LOCALHOST,
+    };
 
     /// A query with id 0x0707, recursion desired, for `www.lab.test`.
     fn query(kind: u16) -> Vec<u8> {
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_address_is_answered_with_the_servers() {
-        let answer = answer(&query(TYPE_A), 60).expect("an answer");
+        let answer = answer(&query(TYPE_A), 60, SERVER).expect("an answer");
         assert_eq!(&answer[..8], [7, 7, 0x85, 0x80, 0, 1, 0, 1]);
         assert_eq!(answer[HEADER..30], query(TYPE_A)[HEADER..]);
         assert!(answer.ends_with(&[0, 0, 0, 60, 0, 4, 10, 77, 0, 2]));
@@ -225,7 +234,7 @@ mod tests {
 
     #[test]
     fn another_type_is_answered_with_nothing() {
-        let answer = answer(&query(16), 60).expect("an answer");
+        let answer = answer(&query(16), 60, SERVER).expect("an answer");
         assert_eq!(&answer[4..8], [0, 1, 0, 0]);
         assert_eq!(answer.len(), query(16).len());
     }
@@ -234,14 +243,14 @@ mod tests {
     fn what_is_no_query_is_not_answered() {
         let whole = query(TYPE_AAAA);
         for length in 0..whole.len() {
-            assert_eq!(answer(&whole[..length], 60), None, "{length}");
+            assert_eq!(answer(&whole[..length], 60, SERVER), None, "{length}");
         }
         let mut response = whole.clone();
         response[2] |= 0x80;
-        assert_eq!(answer(&response, 60), None);
+        assert_eq!(answer(&response, 60, SERVER), None);
         let mut pointer = whole;
         pointer[HEADER] = 0xC0;
-        assert_eq!(answer(&pointer, 60), None);
-        assert_eq!(answer(&[1; 1024], 60), None);
+        assert_eq!(answer(&pointer, 60, SERVER), None);
+        assert_eq!(answer(&[1; 1024], 60, SERVER), None);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::Program;
 use crate::host_files::fill_in;
+use crate::path::PathSpec;
 use crate::scenario::Service;
 
 /// No dnsmasq is given more arguments.
@@ -36,7 +37,12 @@ impl Dnsmasq {
 }
 
 /// How it is started, in the foreground.
-pub(super) fn lay(folder: &Path, service: &Service, dnsmasq: &Dnsmasq) -> Program {
+pub(super) fn lay(
+    folder: &Path,
+    service: &Service,
+    dnsmasq: &Dnsmasq,
+    hosts: &PathSpec,
+) -> Program {
     let pid_file = folder.join(format!("{}.pid", service.name));
     let own = [
         "--keep-in-foreground".to_owned(),
@@ -49,7 +55,7 @@ pub(super) fn lay(folder: &Path, service: &Service, dnsmasq: &Dnsmasq) -> Progra
         format!("--pid-file={}", pid_file.display()),
         format!("--port={}", service.port),
     ];
-    let particular = dnsmasq.arguments.iter().map(|word| fill_in(word));
+    let particular = dnsmasq.arguments.iter().map(|word| fill_in(word, hosts));
     Program {
         tool: "dnsmasq",
         arguments: own.into_iter().chain(particular).collect(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Answer, Nginx, PAGE, Server};
 use crate::error::Error;
+use crate::path::PathSpec;
 use crate::run::open_up;
 use crate::scenario::Service;
 use crate::scenario::quantity::Size;
@@ -46,7 +47,11 @@ pub(crate) fn error_log(folder: &Path) -> PathBuf {
 
 /// Lays nginx's folder: page and configuration. `None` if no service is nginx; otherwise the
 /// arguments to start it with.
-pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<String>>, Error> {
+pub(crate) fn lay(
+    folder: &Path,
+    services: &[Service],
+    hosts: &PathSpec,
+) -> Result<Option<Vec<String>>, Error> {
     if blocks(services).next().is_none() {
         return Ok(None);
     }
@@ -57,7 +62,7 @@ pub(crate) fn lay(folder: &Path, services: &[Service]) -> Result<Option<Vec<Stri
     fs::write(&page, PAGE).map_err(Error::file("write", &page))?;
     for service in services {
         if let Server::Nginx(Nginx { tls: Some(tls), .. }) = &service.server {
-            tls.lay(&home, &service.name)?;
+            tls.lay(&home, &service.name, hosts)?;
         }
         lay_files(&home, service)?;
     }

@@ -8,7 +8,9 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::host::Side;
 use crate::link;
+use crate::path::PathSpec;
 use crate::scenario::quantity::Size;
 use crate::tool;
 
@@ -151,12 +153,12 @@ impl Tls {
 
     /// Makes the keys and certificates of a service: number 0 is the server's own, each is
     /// vouched for by the next, and the last by a root that is not sent.
-    pub(super) fn lay(&self, home: &Path, service: &str) -> Result<(), Error> {
+    pub(super) fn lay(&self, home: &Path, service: &str, hosts: &PathSpec) -> Result<(), Error> {
         let folder = certificates(home, service);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         let root = usize::from(self.chain);
         for number in (0..=root).rev() {
-            self.make(&folder, number, root)?;
+            self.make(&folder, number, root, hosts)?;
         }
         let mut chain = String::new();
         for number in 0..root {
@@ -171,10 +173,10 @@ impl Tls {
         Ok(())
     }
 
-    fn describe_server(&self) -> String {
+    fn describe_server(&self, hosts: &PathSpec) -> String {
         let mut text = describe("www.lab.test", "CA:FALSE");
         if let Some(port) = self.ocsp_port {
-            let host = link::SERVER.v4;
+            let host = link::addresses(hosts, Side::Server).v4;
             let _ = writeln!(text, "authorityInfoAccess = OCSP;URI:http://{host}:{port}/");
         }
         text.push_str("subjectAltName = @names\n[names]\nDNS.1 = www.lab.test\n");
@@ -184,11 +186,17 @@ impl Tls {
         text
     }
 
-    fn make(&self, folder: &Path, number: usize, root: usize) -> Result<(), Error> {
+    fn make(
+        &self,
+        folder: &Path,
+        number: usize,
+        root: usize,
+        hosts: &PathSpec,
+    ) -> Result<(), Error> {
         let names = folder.join(format!("{number}.names"));
         let is_server = number == 0;
         let text = match is_server {
-            true => self.describe_server(),
+            true => self.describe_server(hosts),
             false => describe_authority(number),
         };
         fs::write(&names, text).map_err(Error::file("write", &names))?;

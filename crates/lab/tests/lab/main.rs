@@ -8,6 +8,8 @@
 mod case;
 mod client;
 mod crash;
+mod devices;
+mod drawn;
 mod hosts;
 mod names;
 mod own;

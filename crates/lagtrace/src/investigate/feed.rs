@@ -5,10 +5,11 @@ use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::event::{Event, EventBody, Note, Phase, TargetId};
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Remark, Report};
 use lagtrace_core::time::Timestamp;
 use lagtrace_sources::capture::Packets;
 
+use super::keeper::Keeper;
 use crate::conclusion;
 
 /// The analyzer, and what it has not seen yet.
@@ -17,15 +18,18 @@ pub(super) struct Feed {
     analyzer: Analyzer,
     waiting: Vec<Event>,
     has_measured: bool,
+    keeper: Option<Keeper>,
 }
 
 impl Feed {
-    /// An analyzer that is told about these targets.
-    pub(super) fn new(targets: Vec<(TargetId, Endpoint)>) -> Self {
+    /// An analyzer that is told about these targets; what it observes goes to
+    /// `keeper` too.
+    pub(super) fn new(targets: Vec<(TargetId, Endpoint)>, keeper: Option<Keeper>) -> Self {
         Self {
             analyzer: Analyzer::new(conclusion::options(targets)),
             waiting: Vec::new(),
             has_measured: false,
+            keeper,
         }
     }
 
@@ -83,6 +87,9 @@ impl Feed {
             {
                 self.analyzer.packet(&packet);
             }
+            if let Some(keeper) = &mut self.keeper {
+                keeper.keep(&event);
+            }
             self.analyzer.observe(event);
         }
         packets.for_each(|packet| self.analyzer.packet(&packet));
@@ -101,7 +108,13 @@ impl Feed {
     /// Concludes.
     pub(super) fn finish(mut self) -> Report {
         self.digest(&Packets::default());
-        self.analyzer.finish()
+        let kept = self.keeper.map_or(Ok(()), Keeper::finish);
+        let mut report = self.analyzer.finish();
+        report.notes.extend(kept.err().map(|fault| Remark {
+            id: "observations-not-kept".to_owned(),
+            text: format!("Not all observations were kept: {fault}."),
+        }));
+        report
     }
 }
 

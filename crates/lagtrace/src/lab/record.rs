@@ -16,10 +16,10 @@ use crate::interrupt::Interrupt;
 /// What to record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each recording is a folder with both ends' captures and truth.json. A scenario is
-run twice, with its fault and with the fault switched off; what shows the fault
-(tshark, a counter of the kernel, a server's log, the client's own clock) has to
-tell the two apart, otherwise nothing is recorded.
+Each recording is a folder with both ends' captures (on loopback, one of both) and
+truth.json. A scenario is run twice, with its fault and with the fault switched
+off; what shows the fault (tshark, a counter of the kernel, a server's log, the
+client's own clock) has to tell the two apart, otherwise nothing is recorded.
 
 Examples:
   sudo lagtrace lab record nagle-delayed-ack

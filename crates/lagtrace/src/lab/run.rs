@@ -152,9 +152,9 @@ fn diagnose(
 fn analyze(options: &Options, lab: &Lab, service: &Service) -> Result<Diagnosis> {
     let family = if options.ipv6 { Family::V6 } else { Family::V4 };
     let helper = Helper::this_program(HELPER);
-    let (_, [client, _]) = watch(lab, service, family, &helper).map_err(failed)?;
+    let (_, captures) = watch(lab, service, family, &helper).map_err(failed)?;
     let mut command = Command::new(THIS_PROGRAM);
-    command.arg("analyze").arg(&client);
+    command.arg("analyze").args(captures.first());
     command.args(["--format", "json", "--quiet"]);
     let report = report(command)?;
     Ok(judged(lab, service, lab.url(service, family), report))
@@ -175,8 +175,12 @@ fn report(mut command: Command) -> Result<Report> {
 }
 
 fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosis {
-    // Both ways of asking see what the client sees.
-    let mut truth = service.truth.seen_from(Side::Client);
+    // Both ways of asking see what the client sees; on loopback that is all there is.
+    let mut truth = if lab.scenario().path.loopback {
+        service.truth.seen_from_both()
+    } else {
+        service.truth.seen_from(Side::Client)
+    };
     let path_was_late = was_late(lab);
     if path_was_late {
         // Then the path did delay packets, whatever the scenario says.

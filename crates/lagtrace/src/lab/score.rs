@@ -39,14 +39,19 @@ saw, what the server saw, and the truth. It is diagnosed from each end alone, as
 such: of them it can only say nothing, or something wrong. -v lists every
 diagnosis, not only the wrong ones.
 
-With --fresh, each scenario is recorded anew, once, with another seed, distance,
-port and size, and those recordings are scored. That needs root.
+With --fresh, each scenario is recorded anew, on parameters drawn by chance as far as
+its truth does not depend on them: distance, loopback or not, MTU, offload, IPv4 or
+IPv6, port, size, connections, receive buffer, and what the capture keeps. Those
+recordings are scored, and what is wrong is told with its parameters. Equal seeds draw
+equal parameters. What a scenario's proof does not bear out is not scored; it is drawn
+again, twice at most. That needs root.
 
 Examples:
   lagtrace lab score
   lagtrace lab score --only nagle --vantage server
   lagtrace lab score /tmp/recordings --format json -o score.json
-  sudo lagtrace lab score --fresh --scenarios packet-loss,server-think")]
+  sudo lagtrace lab score --fresh --scenarios packet-loss,server-think
+  sudo lagtrace lab score --fresh --seed 51 --draws 5 --jobs 2 --keep /tmp/wrong")]
 pub(super) struct Options {
     /// The folder of recordings, or one recording's folder; `corpus` unless given
     #[arg(value_name = "FOLDER", conflicts_with = "fresh")]
@@ -66,6 +71,17 @@ pub(super) struct Options {
     /// What chance is drawn from in them
     #[arg(long, value_name = "N", requires = "fresh")]
     seed: Option<u64>,
+    /// How many recordings to make of each
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
+        value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    draws: u64,
+    /// How many to make at a time, but for those that say something of the processors
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
+        value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+    /// Where to keep those that are diagnosed wrongly
+    #[arg(long, value_name = "FOLDER", requires = "fresh")]
+    keep: Option<PathBuf>,
 }
 
 impl Options {
@@ -74,7 +90,7 @@ impl Options {
     }
 }
 
-/// Whose captures are diagnosed.
+/// Whose captures are diagnosed. A loopback's is both ends' at once, and never left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Vantage {
     /// The client's
@@ -101,24 +117,35 @@ pub(super) fn run(options: &Options, console: &Console) -> Result<Outcome> {
         return Err(none(folder, options.only()));
     }
     match diagnose_all(&recordings, options.vantage, console, &interrupt)? {
-        Some(cases) => conclude(&Score::of(cases, Vec::new()), console),
+        Some(cases) => conclude(&Score::of(cases), console),
         None => Ok(Outcome::Interrupted),
     }
 }
 
 fn run_fresh(options: &Options, console: &Console, interrupt: &Interrupt) -> Result<Outcome> {
     let seed = options.seed.unwrap_or_else(fresh::any_seed);
-    let Some(fresh) = fresh::make(&options.scenarios, seed, console, interrupt)? else {
+    let plan = fresh::Plan {
+        scenarios: &options.scenarios,
+        seed,
+        draws: options.draws,
+        jobs: options.jobs.into(),
+    };
+    let Some(fresh) = fresh::make(plan, console, interrupt)? else {
         return Ok(Outcome::Interrupted);
     };
     let recordings = corpus::read(fresh.folder(), options.only())?;
     if recordings.is_empty() && fresh.refused.is_empty() {
         return Err(none(fresh.folder(), options.only()));
     }
-    match diagnose_all(&recordings, options.vantage, console, interrupt)? {
-        Some(cases) => conclude(&Score::of(cases, fresh.refused), console),
-        None => Ok(Outcome::Interrupted),
+    let Some(cases) = diagnose_all(&recordings, options.vantage, console, interrupt)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    let wrong = cases.iter().filter(|case| case.is_wrong());
+    let kept = options.keep.as_deref();
+    if let Some(folder) = kept {
+        fresh.keep(wrong.map(|case| &*case.recording), folder)?;
     }
+    conclude(&Score::of_fresh(cases, fresh, kept), console)
 }
 
 fn default_folder() -> Result<&'static Path> {

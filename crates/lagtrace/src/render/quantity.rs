@@ -42,7 +42,7 @@ pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut apart = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             apart.push(',');
         }
         apart.push(digit);

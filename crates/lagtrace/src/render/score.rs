@@ -1,13 +1,13 @@
 //! A score: each recording, what is confused with what, the totals.
 
 use crate::lab::score::case::{Case, Kind, Verdict};
-use crate::lab::score::fresh::Refused;
 use crate::lab::score::sum::{Score, Totals};
 
 use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Cell, Table, cell, dim, plain};
 
+mod fresh;
 mod matrix;
 
 /// Writes the recordings, the confusion matrix, the totals and what is wrong.
@@ -25,13 +25,16 @@ pub(super) fn write(page: &mut Page, score: &Score) {
         wrong(page, &score.cases);
         without_rule(page, &score.cases);
     }
-    refused(page, &score.refused);
+    fresh::write(page, score);
 }
 
 fn opening(page: &mut Page, score: &Score) {
     let of = score.cases.len() as u64;
     let wrong = score.cases.iter().filter(|case| case.is_wrong()).count() as u64;
     let each = quantity::counted(of, "diagnosis", "diagnoses");
+    if let Some(seed) = score.seed {
+        page.paragraph(0, Tone::Dim, &format!("Parameters drawn from seed {seed}."));
+    }
     match wrong {
         0 if of == 0 => page.paragraph(0, Tone::Bad, "Nothing was scored."),
         0 => page.spans(
@@ -254,6 +257,9 @@ fn wrong(page: &mut Page, cases: &[Case]) {
                 Tone::Bad,
                 &[(Tone::Strong, &name), (Tone::Plain, &said)],
             );
+            if let Some(drawn) = &case.drawn {
+                page.paragraph(4, Tone::Dim, drawn);
+            }
         }
     }
 }
@@ -295,16 +301,5 @@ fn without_rule(page: &mut Page, cases: &[Case]) {
             let text = format!("{}, {end}: {causes}", case.recording);
             page.item(4, "✗", Tone::Bad, &[(Tone::Plain, &text)]);
         }
-    }
-}
-
-fn refused(page: &mut Page, refused: &[Refused]) {
-    if !refused.is_empty() {
-        page.heading("Not recorded");
-    }
-    for one in refused {
-        let name = format!("{}:", one.scenario);
-        let spans = [(Tone::Strong, &*name), (Tone::Plain, &*one.reason)];
-        page.item(2, "✗", Tone::Bad, &spans);
     }
 }

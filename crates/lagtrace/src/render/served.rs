@@ -6,6 +6,10 @@ use lagtrace_core::wait::WaitKind;
 use super::page::{Page, Tone};
 use super::quantity;
 use super::table::{Align, Table, plain};
+use crate::words::plural;
+
+/// How far it stands from the left.
+const INDENT: usize = 2;
 
 /// Writes it below what was watched; nothing where nothing was joined.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -13,12 +17,40 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for service in services {
         if let Some(joined) = &service.joined {
             page.blank();
-            page.paragraph(2, Tone::Plain, &what(&service.service, joined));
-            if !joined.waits.is_empty() {
-                page.table(2, &table(&joined.waits));
-            }
+            page.paragraph(INDENT, Tone::Plain, &what(&service.service, joined));
+            waits(page, &joined.waits);
         }
     }
+}
+
+/// The waits in a table, in sentences where its columns have no room.
+fn waits(page: &mut Page, waits: &[WaitSplit]) {
+    let table = table(waits);
+    if table.wanted() + INDENT <= page.width() {
+        return page.table(INDENT, &table);
+    }
+    for wait in waits {
+        page.item(INDENT, "•", Tone::Plain, &[(Tone::Plain, &sentence(wait))]);
+    }
+}
+
+fn sentence(wait: &WaitSplit) -> String {
+    let stages = wait.stages.iter().filter(|stage| {
+        let waits = std::slice::from_ref(wait);
+        is_shown(waits, &stage.name)
+    });
+    let stages = stages.map(|stage| {
+        let took = quantity::duration(stage.time_ns.mean);
+        format!("{took} {}", stage.name)
+    });
+    format!(
+        "{}, means over {}: {} by packets, {} at the host: {}.",
+        words(wait.wait),
+        plural(wait.packets_ns.count, "request"),
+        quantity::duration(wait.packets_ns.mean),
+        quantity::duration(wait.host_ns.mean),
+        stages.collect::<Vec<_>>().join(", "),
+    )
 }
 
 fn what(service: &str, joined: &JoinedTurns) -> String {
@@ -109,7 +141,7 @@ mod tests {
         }
     }
 
-    fn letter(beyond: u64) -> String {
+    fn letter(beyond: u64, width: usize) -> String {
         let stages = [("unread", 600_000), ("stack", 700), ("held", 43_300_000)];
         let wait = WaitSplit {
             wait: WaitKind::ResponseHeld,
@@ -150,7 +182,7 @@ mod tests {
             ..Report::default()
         };
         let mut page = Page::new(&Style {
-            width: 100,
+            width,
             color: false,
             verbose: false,
         });
@@ -160,7 +192,7 @@ mod tests {
 
     #[test]
     fn both_views_stand_side_by_side() {
-        let text = letter(0);
+        let text = letter(0, 100);
         for part in [
             "480 of 500 requests found again in the kernel",
             "agree on the server's time in all of them",
@@ -175,9 +207,20 @@ mod tests {
 
     #[test]
     fn a_disagreement_is_said() {
-        let text = letter(60);
+        let text = letter(60, 100);
         let said = "In 60 the host had answered sooner than the packets say (2.00 ms, median).";
         let words: Vec<_> = text.split_whitespace().collect();
         assert!(words.join(" ").contains(said), "{text}");
+    }
+
+    #[test]
+    fn columns_without_room_become_sentences() {
+        let text = letter(0, 50);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let said = "held for an ACK, means over 480 requests: 44.0 ms by packets, 43.9 ms at \
+                    the host: 600 µs unread, 43.3 ms held.";
+        assert!(words.join(" ").contains(said), "{text}");
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(50), "{text}");
     }
 }

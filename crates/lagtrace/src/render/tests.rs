@@ -1,13 +1,25 @@
-//! The views as a reader gets them.
+//! The views as a reader gets them: of recorded runs of `lagtrace diagnose`,
+//! which are analysed anew, so that every sentence is one of today's rules.
+//! What the program says of captures alone is in `tests/cli/analyze.trycmd`.
+
+mod hostile;
+#[path = "../../tests/runs/replay.rs"]
+mod replay;
 
 use std::fs;
 use std::path::Path;
 
 use lagtrace_core::compare::compare;
-use lagtrace_core::report::Report;
+use lagtrace_core::report::{Report, Verdict};
 use serde_json::Value;
 
-use super::{Style, comparison, comparison_json, json, ndjson, samples, text};
+use replay::Run;
+
+use super::{Style, comparison, comparison_json, json, ndjson, text};
+
+/// The case, the case beside its healthy twin, the service after the fix, and a
+/// port on which nobody listens.
+const RUNS: [&str; 4] = ["faulty", "twin", "fixed", "refused"];
 
 const PLAIN: Style = Style {
     width: 96,
@@ -15,12 +27,27 @@ const PLAIN: Style = Style {
     verbose: false,
 };
 
+/// A recorded run.
+fn recorded(name: &str) -> Run {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs");
+    let folder = runs.join(name);
+    Run::read(
+        &folder.join("observations.ndjson.gz"),
+        &folder.join("packets.pcap.gz"),
+    )
+}
+
+/// What a recorded run amounts to.
+fn replayed(name: &str) -> Report {
+    recorded(name).report()
+}
+
 /// Compares a view with its committed text, or writes it when asked to.
 fn check(name: &str, view: &str) {
-    let file = format!("src/render/letters/{name}.txt");
+    let file = format!("tests/letters/{name}.txt");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
     if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
-        fs::write(&path, view).expect("the directory of letters can be written");
+        fs::write(&path, view).expect("the folder of letters can be written");
     }
     let wanted = fs::read_to_string(&path).unwrap_or_default();
     assert!(
@@ -30,75 +57,95 @@ fn check(name: &str, view: &str) {
     );
 }
 
+/// What the runs were recorded for. The letters would be worth little without.
+#[test]
+fn runs_are_what_they_are_called() {
+    let found = |name| {
+        let report = replayed(name);
+        let findings = report.findings.into_iter();
+        findings
+            .map(|finding| (finding.cause, finding.verdict))
+            .collect::<Vec<_>>()
+    };
+    let nagle = [("nagle-delayed-ack".to_owned(), Verdict::Proven)];
+    assert_eq!(found("faulty"), nagle);
+    assert_eq!(found("twin"), nagle);
+    assert_eq!(found("fixed"), []);
+    let refused = ("connection-refused".to_owned(), Verdict::Strong);
+    assert_eq!(found("refused"), [refused]);
+}
+
 #[test]
 fn letters_read_as_committed() {
-    check("faulty", &text(&samples::faulty(), &PLAIN));
-    check("healthy", &text(&samples::healthy(), &PLAIN));
-    check("unreachable", &text(&samples::unreachable(), &PLAIN));
-    check("two-findings", &text(&samples::two_findings(), &PLAIN));
+    for name in RUNS {
+        check(name, &text(&replayed(name), &PLAIN));
+    }
     let verbose = Style {
         width: 70,
-        color: false,
         verbose: true,
+        ..PLAIN
     };
-    check("faulty-verbose-narrow", &text(&samples::faulty(), &verbose));
+    check("twin-verbose-narrow", &text(&replayed("twin"), &verbose));
 }
 
 #[test]
 fn comparisons_read_as_committed() {
-    let fixed = compare(&samples::faulty(), &samples::healthy());
-    check("compare-fixed", &comparison(&fixed, &PLAIN));
-    let broken = compare(&samples::healthy(), &samples::unreachable());
-    check("compare-broken", &comparison(&broken, &PLAIN));
+    let [faulty, _, fixed, refused] = RUNS.map(replayed);
+    check(
+        "compare-fixed",
+        &comparison(&compare(&faulty, &fixed), &PLAIN),
+    );
+    check(
+        "compare-broken",
+        &comparison(&compare(&fixed, &refused), &PLAIN),
+    );
 }
 
 #[test]
 fn lines_of_json_read_as_committed() {
-    check("faulty-ndjson", &ndjson(&samples::faulty()));
+    check("twin-ndjson", &ndjson(&replayed("twin")));
 }
 
 #[test]
 fn nothing_from_outside_reaches_the_terminal() {
+    let report = hostile::report();
     for verbose in [false, true] {
-        let style = Style {
-            width: 96,
-            color: false,
-            verbose,
-        };
-        let shown = text(&samples::hostile(), &style);
-        let bad = shown
-            .chars()
-            .find(|&c| c != '\n' && (c.is_control() || c == '\u{202e}'));
-        assert_eq!(bad, None, "{shown}");
+        let shown = text(&report, &Style { verbose, ..PLAIN });
+        let is_bad = |&c: &char| c != '\n' && (c.is_control() || hostile::UNSEEN.contains(&c));
+        assert_eq!(shown.chars().find(is_bad), None, "{shown}");
+        assert!(shown.matches("evil").count() > 10, "{shown}");
+        assert!(
+            shown.contains("GET /]0;owned\\u{9b}2J\\u{202e}evil"),
+            "{shown}"
+        );
     }
-    let colored = text(
-        &samples::hostile(),
-        &Style {
-            width: 96,
-            color: true,
-            verbose: true,
-        },
-    );
+    let colored = Style {
+        color: true,
+        verbose: true,
+        ..PLAIN
+    };
+    let colored = text(&report, &colored);
+    assert!(colored.contains("evil") && colored.contains("\u{1b}["));
     assert!(!colored.contains("\u{1b}]") && !colored.contains('\u{7}'));
-    let lines = ndjson(&samples::hostile());
-    assert!(!lines.contains('\u{1b}'));
+    assert!(!ndjson(&report).contains('\u{1b}'));
 }
 
 #[test]
 fn colour_adds_nothing_but_colour() {
-    let colored = text(
-        &samples::faulty(),
-        &Style {
+    for name in RUNS {
+        let report = replayed(name);
+        let color = Style {
             color: true,
             ..PLAIN
-        },
-    );
-    assert!(colored.contains('\u{1b}'));
-    assert_eq!(anstyle_free(&colored), text(&samples::faulty(), &PLAIN));
+        };
+        let colored = text(&report, &color);
+        assert!(colored.contains('\u{1b}'));
+        assert_eq!(without_color(&colored), text(&report, &PLAIN));
+    }
 }
 
 /// `text` without SGR sequences.
-fn anstyle_free(text: &str) -> String {
+fn without_color(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -113,19 +160,17 @@ fn anstyle_free(text: &str) -> String {
 
 #[test]
 fn lines_keep_to_the_width() {
-    for width in [1, 72, 96, 500] {
-        let style = Style {
-            width,
-            color: false,
-            verbose: false,
-        };
-        let limit = width.clamp(40, 120);
-        let shown = text(&samples::healthy(), &style);
-        let wide: Vec<&str> = shown
-            .lines()
-            .filter(|line| line.chars().count() > limit && line.trim().contains(' '))
-            .collect();
-        assert!(width < 72 || wide.is_empty(), "{wide:#?}");
+    for name in RUNS {
+        let report = replayed(name);
+        for width in [1, 72, 96, 500] {
+            let limit = width.clamp(40, 120);
+            let shown = text(&report, &Style { width, ..PLAIN });
+            let wide: Vec<&str> = shown
+                .lines()
+                .filter(|line| line.chars().count() > limit && line.trim().contains(' '))
+                .collect();
+            assert!(width < 72 || wide.is_empty(), "{wide:#?}");
+        }
     }
 }
 
@@ -134,15 +179,8 @@ fn every_report_is_as_its_schema_says() {
     let schema = include_str!("../../../../schema/report-1.json");
     let schema: Value = serde_json::from_str(schema).expect("the committed schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the committed schema is valid");
-    let reports = [
-        samples::faulty(),
-        samples::healthy(),
-        samples::unreachable(),
-        samples::two_findings(),
-        samples::hostile(),
-        Report::default(),
-    ];
-    for report in reports {
+    let reports = RUNS.map(replayed).into_iter();
+    for report in reports.chain([hostile::report(), Report::default()]) {
         let value: Value = serde_json::from_str(&json(&report)).expect("JSON");
         let errors: Vec<String> = validator
             .iter_errors(&value)
@@ -152,7 +190,7 @@ fn every_report_is_as_its_schema_says() {
         let read: Report = serde_json::from_value(value).expect("a report");
         assert_eq!(read, report);
     }
-    let mut wrong = serde_json::to_value(samples::faulty()).expect("JSON");
+    let mut wrong = serde_json::to_value(replayed("faulty")).expect("JSON");
     wrong["findings"][0]["verdict"] = Value::from("certain");
     assert!(!validator.is_valid(&wrong));
 }
@@ -162,7 +200,7 @@ fn every_comparison_is_as_its_schema_says() {
     let schema = include_str!("../../../../schema/comparison-1.json");
     let schema: Value = serde_json::from_str(schema).expect("the committed schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the committed schema is valid");
-    let compared = compare(&samples::faulty(), &samples::healthy());
+    let compared = compare(&replayed("faulty"), &replayed("fixed"));
     let value: Value = serde_json::from_str(&comparison_json(&compared)).expect("JSON");
     assert!(validator.is_valid(&value));
 }

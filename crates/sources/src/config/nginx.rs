@@ -14,8 +14,6 @@ mod effective;
 mod include;
 mod invocation;
 mod lex;
-#[cfg(test)]
-mod limits;
 mod linked;
 mod listen;
 mod location;
@@ -29,6 +27,8 @@ mod rewrite;
 mod selection;
 mod server;
 mod table;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod uri;
 

@@ -287,7 +287,9 @@ impl<'a, S: FnMut(Event)> Collector<'a, S> {
         if let Some(summary) = self.lanes.get_mut(key.lane) {
             summary.add(&cluster);
         }
-        let at = self.counted_from + Duration::from_secs(u64::from(key.second) + 1);
+        // The last second may not be whole: what comes later is another run's.
+        let passed = Duration::from_secs(u64::from(key.second) + 1);
+        let at = self.counted_from + passed.min(self.plan.duration);
         (self.sink)(Event::here(at, lane.phase, EventBody::Load(cluster)));
     }
 

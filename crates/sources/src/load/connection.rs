@@ -20,8 +20,6 @@ use lagtrace_core::time::Timestamp;
 
 use super::http2::Session;
 use super::mix::Start;
-#[cfg(test)]
-use super::record::Record;
 use in_flight::InFlight;
 pub(super) use speech::Dialect;
 use speech::Speech;

@@ -264,7 +264,7 @@ impl Session {
     }
 
     fn take_settings(&mut self, body: &[u8]) -> Result<(), NotHttp2> {
-        if body.len() % 6 != 0 {
+        if !body.len().is_multiple_of(6) {
             return Err(NotHttp2);
         }
         for setting in body.chunks_exact(6) {

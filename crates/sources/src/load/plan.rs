@@ -270,11 +270,6 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether requests start by the clock and not by responses.
-    pub const fn is_open_loop(self) -> bool {
-        matches!(self, Self::Rate(_))
-    }
-
     /// Requests per second offered; `None` in closed loop.
     pub const fn rate(self) -> Option<f64> {
         match self {

@@ -95,7 +95,7 @@ mod tests {
     use lagtrace_core::event::RequestFailure;
 
     use super::*;
-    use crate::load::testing::{at, ms};
+    use crate::load::tests::{at, ms};
 
     fn record(took: u64, outcome: Result<u16, RequestFailure>) -> Record {
         Record {

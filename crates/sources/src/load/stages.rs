@@ -98,7 +98,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::testing::{at, ms};
+    use crate::load::tests::{at, ms};
 
     /// Sent at 10, at the device at 12; the response came from 60 to 75 and was
     /// read to its end at 76.

@@ -100,7 +100,7 @@ pub(super) fn encode(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Ve
 }
 
 /// Appends an attribute to a request's payload.
-pub fn push_attribute(payload: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(crate) fn push_attribute(payload: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let length = ATTRIBUTE_HEADER_BYTES + value.len();
     payload.extend(u16::try_from(length).unwrap_or(u16::MAX).to_ne_bytes());
     payload.extend(kind.to_ne_bytes());
@@ -119,7 +119,7 @@ pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// The two bytes at `at`, in network order.
-pub fn be16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
@@ -129,17 +129,17 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The four bytes at `at`, in network order.
-pub fn be32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn be32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
 /// The eight bytes at `at`, in the host's order.
-pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_ne_bytes)
 }
 
 /// The `N` bytes at `at`.
-pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 

@@ -91,7 +91,7 @@ impl NetworkNamespace {
     ///
     /// # Errors
     /// Another namespace needs `CAP_SYS_ADMIN`.
-    pub fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
+    pub(crate) fn netlink(&self, protocol: NetlinkProtocol) -> Result<NetlinkSocket, HostError> {
         self.enter("opening a netlink socket", move || {
             NetlinkSocket::open(protocol)
         })
@@ -116,7 +116,7 @@ impl NetworkNamespace {
     ///
     /// # Errors
     /// As for [`Self::sysctl`].
-    pub fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
+    pub(crate) fn sysctl_text(&self, name: &str) -> Result<String, HostError> {
         let path = format!("/proc/sys/{name}");
         self.enter(&format!("reading {path}"), move || {
             let text = read_bounded(&path, 256)?;
@@ -128,7 +128,7 @@ impl NetworkNamespace {
     ///
     /// # Errors
     /// Another namespace needs `CAP_SYS_ADMIN`; the kernel may lack the file.
-    pub fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
+    pub(crate) fn proc_net(&self, name: &str, most_bytes: u64) -> Result<String, HostError> {
         let path = format!("/proc/thread-self/net/{name}");
         self.enter(&format!("reading /proc/net/{name}"), move || {
             read_bounded(&path, most_bytes)
@@ -140,7 +140,7 @@ impl NetworkNamespace {
     ///
     /// # Errors
     /// `CAP_NET_ADMIN` is missing, another namespace needs `CAP_SYS_ADMIN`.
-    pub fn filter_table(
+    pub(crate) fn filter_table(
         &self,
         family: TableFamily,
         name: &str,

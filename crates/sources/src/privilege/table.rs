@@ -27,7 +27,7 @@ pub enum TableFamily {
 
 impl TableFamily {
     /// The file of `/proc/net/` that names the tables that exist.
-    pub fn names_file(self) -> &'static str {
+    pub(crate) fn names_file(self) -> &'static str {
         match self {
             Self::Ipv4 => "ip_tables_names",
             Self::Ipv6 => "ip6_tables_names",

@@ -28,7 +28,7 @@ pub struct States(u32);
 
 impl States {
     /// Connections on which data may still move.
-    pub const CONNECTED: Self = Self::of(&[
+    pub(crate) const CONNECTED: Self = Self::of(&[
         TcpState::Established,
         TcpState::FinWait1,
         TcpState::FinWait2,
@@ -37,9 +37,9 @@ impl States {
         TcpState::Closing,
     ]);
     /// Listeners.
-    pub const LISTENING: Self = Self::of(&[TcpState::Listen]);
+    pub(crate) const LISTENING: Self = Self::of(&[TcpState::Listen]);
     /// Listeners, and connections that wait for the last step of the handshake.
-    pub const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
+    pub(crate) const OPENING: Self = Self::of(&[TcpState::Listen, TcpState::SynRecv]);
 
     /// The set of these states.
     pub const fn of(states: &[TcpState]) -> Self {
@@ -90,7 +90,7 @@ impl DiagSocket {
     ///
     /// # Errors
     /// `CAP_SYS_ADMIN` is missing.
-    pub fn open_in(namespace: &NetworkNamespace) -> Result<Self, HostError> {
+    pub(crate) fn open_in(namespace: &NetworkNamespace) -> Result<Self, HostError> {
         let netlink = namespace.netlink(NetlinkProtocol::SockDiag)?;
         Ok(Self { netlink })
     }
@@ -114,7 +114,7 @@ impl DiagSocket {
     ///
     /// # Errors
     /// As for [`Self::dump`].
-    pub fn dump_udp(
+    pub(crate) fn dump_udp(
         &mut self,
         selection: &Selection,
         visit: impl FnMut(SocketRecord) -> ControlFlow<()>,
@@ -126,7 +126,7 @@ impl DiagSocket {
     ///
     /// # Errors
     /// As for [`Self::dump`].
-    pub fn dump_unix(
+    pub(crate) fn dump_unix(
         &mut self,
         states: States,
         mut visit: impl FnMut(UnixRecord) -> ControlFlow<()>,

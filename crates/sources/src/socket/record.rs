@@ -84,7 +84,7 @@ impl TcpState {
     }
 
     /// The state of this number; `None` for one that no kernel names yet.
-    pub fn from_number(number: u8) -> Option<Self> {
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&state| state as u8 == number)
     }
 
@@ -243,7 +243,7 @@ pub(super) fn memory(value: &[u8]) -> Option<Buffers> {
 
 /// Reads `struct tcp_info` of any kernel's length. Fields beyond its end read
 /// as zero or unknown; `None` when even the oldest part is missing.
-pub fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
+pub(crate) fn tcp_sample(info: &[u8], receive_queue: u32, send_queue: u32) -> Option<TcpSample> {
     let micros = |at| u32_at(info, at).map(|us| Duration::from_micros(u64::from(us)));
     let long_micros = |at| Duration::from_micros(u64_at(info, at).unwrap_or(0));
     let total_retrans = u32_at(info, 100)?; // the last field of the oldest part

@@ -229,11 +229,12 @@ fn request(target: SocketAddr) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::tests::ends;
 
     #[test]
     fn a_datagram_names_its_probe_only_if_it_comes_back_and_others_are_not_ours() {
         for is_v4 in [true, false] {
-            let ends = Ends::example(is_v4, 53);
+            let ends = ends(is_v4, 53);
             let target = SocketAddr::new(ends.destination, 53);
             for form in [Form::Payload, Form::Checksum, Form::Dublin { size: 0 }] {
                 let is_raw = form != Form::Payload;

@@ -100,6 +100,7 @@ mod tests {
     use super::*;
     use crate::checksum::{fold, sum};
     use crate::headers::Ipv4Header;
+    use crate::headers::tests::ends;
 
     fn packet(ends: &Ends, number: u32) -> Vec<u8> {
         let message = datagram(ends, number, 0);
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn every_probe_is_known_by_its_header_and_has_the_same_checksum() {
         for is_v4 in [true, false] {
-            let ends = Ends::example(is_v4, 33_434);
+            let ends = ends(is_v4, 33_434);
             let quote = if is_v4 { 28 } else { 8 };
             for number in [0, 1, 255, 256, 65_534, 65_535, 1_000_000] {
                 let packet = packet(&ends, number);
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_a_translator_changed_is_told() {
-        let ends = Ends::example(true, 33_434);
+        let ends = ends(true, 33_434);
         let mut packet = packet(&ends, 77);
         // Its source becomes 203.0.113.9:50000, and the checksum follows.
         packet[12..16].copy_from_slice(&[203, 0, 113, 9]);
@@ -165,7 +166,7 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let _ = datagram_quoted(&Ends::example(is_v4, 33_434), &bytes, 0, last);
+            let _ = datagram_quoted(&ends(is_v4, 33_434), &bytes, 0, last);
         }
     }
 }

@@ -115,7 +115,7 @@ fn sequence(base: u32, number: u32) -> u32 {
 
 fn sequence_number(base: u32, sequence: u32, last: u32) -> Option<u32> {
     let distance = sequence.wrapping_sub(base);
-    let is_ours = distance % SYN_STEP == 0;
+    let is_ours = distance.is_multiple_of(SYN_STEP);
     is_ours
         .then(|| recall(last, distance / SYN_STEP, SYN_NUMBERS))
         .flatten()
@@ -197,6 +197,7 @@ mod tests {
 
     use super::*;
     use crate::headers::TCP;
+    use crate::headers::tests::ends;
 
     #[test]
     fn numbers_are_recalled_across_the_turn() {
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn every_probe_is_known_by_eight_bytes_of_it() {
         for is_v4 in [true, false] {
-            let ends = Ends::example(is_v4, 80);
+            let ends = ends(is_v4, 80);
             for number in [0, 1, 77, 65_534, 65_535, 65_536, 2_000_000] {
                 let bytes = udp(&ends, udp_tag(number), number, 40);
                 assert_eq!(udp_number(&ends, &bytes[..8], number + 9), Some(number));
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn only_answers_to_our_syn_count() {
-        let ends = Ends::example(true, 80);
+        let ends = ends(true, 80);
         let reply = |flags: TcpFlags, acknowledged: u32| {
             let mut segment = [0; 20];
             segment[..4].copy_from_slice(&[0, 80, 0x9c, 0x40]);
@@ -259,7 +260,7 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let ends = Ends::example(is_v4, 80);
+            let ends = ends(is_v4, 80);
             let _ = udp_number(&ends, &bytes, last);
             let _ = syn_number(&ends, last, &bytes, last);
             let _ = syn_reply(&ends, last, &bytes, last);

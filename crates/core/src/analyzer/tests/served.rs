@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::conclude::weigh;
+use crate::conclude::served::weigh;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::served::{Served, Waiting};
 use crate::turn::{Held, ServedTurn, Stage, WatchTally};

@@ -50,31 +50,16 @@ pub(in crate::cause) struct Stall {
     /// The last of the answers that were due.
     pub(in crate::cause) last: Timestamp,
     /// From the first request that waited to the last.
-    asked_over: Duration,
+    pub(super) asked_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
     /// Of those, how many waited longer than an acknowledgement may …
-    long: usize,
+    pub(super) long: usize,
     /// … and how many of these were acknowledged before their answer.
-    acknowledged: usize,
+    pub(super) acknowledged: usize,
 }
 
 impl Stall {
-    /// One of no particular requests.
-    #[cfg(test)]
-    pub(super) fn between(begin: Timestamp, release: Timestamp) -> Self {
-        Self {
-            begin,
-            release,
-            last: release,
-            asked_over: Duration::ZERO,
-            connections: LEAST_CONNECTIONS,
-            requests: LEAST_CONNECTIONS,
-            long: LEAST_CONNECTIONS,
-            acknowledged: LEAST_CONNECTIONS,
-        }
-    }
-
     /// How long it was at least.
     pub(in crate::cause) fn duration(&self) -> Duration {
         self.release.since(self.begin)

@@ -126,7 +126,16 @@ mod tests {
             acts: acts.to_vec(),
             ..ServiceTurns::default()
         };
-        let stall = Stall::between(at(0), at(STALL));
+        let stall = Stall {
+            begin: at(0),
+            release: at(STALL),
+            last: at(STALL),
+            asked_over: Duration::ZERO,
+            connections: 3,
+            requests: 3,
+            long: 3,
+            acknowledged: 3,
+        };
         stood(&[stall], Duration::from_millis(1), &turns)
     }
 

@@ -320,10 +320,10 @@ impl End {
     /// Its peer says how much room there is for its bytes.
     #[inline]
     pub(super) fn allowed(&mut self, room: Option<u64>, mss: u32, at: Timestamp) {
-        if let (Some(rare), Some(room)) = (&mut self.rare, room) {
-            if room >= u64::from(mss) {
-                rare.full_window.set(false, at);
-            }
+        if let (Some(rare), Some(room)) = (&mut self.rare, room)
+            && room >= u64::from(mss)
+        {
+            rare.full_window.set(false, at);
         }
     }
 

@@ -31,10 +31,11 @@ impl Pairing {
         }
         let is_read = self.direction(mark.by).pass(data.span)
             || self.read_on(mark, data, payload, view, scratch);
-        if is_read && mark.by == Side::Server {
-            if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
-                draft.last_number = mark.number;
-            }
+        if is_read
+            && mark.by == Side::Server
+            && let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited())
+        {
+            draft.last_number = mark.number;
         }
     }
 

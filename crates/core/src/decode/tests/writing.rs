@@ -118,7 +118,10 @@ pub(super) fn statistics(order: Order, interface: u32, if_drop: u64) -> Vec<u8> 
 
 /// A TCP segment: ports 1000 to 80, seq 1, ack 2, window 500.
 pub(super) fn tcp(flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    assert!(options.len() % 4 == 0, "options are padded by the test");
+    assert!(
+        options.len().is_multiple_of(4),
+        "options are padded by the test"
+    );
     let mut segment = vec![0x03, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2];
     segment.push(((5 + options.len() / 4) << 4) as u8);
     segment.push(flags);

@@ -15,6 +15,8 @@ pub(crate) enum End {
     Client,
     /// The host that answered.
     Server,
+    /// The one host that did both: its capture shows what either end sees.
+    Loopback,
 }
 
 /// What a recording is to the diagnosis.
@@ -55,6 +57,12 @@ pub(crate) enum Verdict {
 pub(crate) struct Case {
     /// The recording's folder.
     pub(crate) recording: String,
+    /// The scenario that was recorded.
+    #[serde(skip)]
+    pub(crate) scenario: String,
+    /// What was drawn by chance for it, in words; `None` for what a scenario itself asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) drawn: Option<String>,
     /// Where it was captured.
     pub(crate) end: End,
     /// What it is to the diagnosis.
@@ -115,14 +123,15 @@ pub(crate) struct Cost {
 }
 
 impl End {
-    /// Both, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 2] = [Self::Client, Self::Server];
+    /// All of them, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Server, Self::Loopback];
 
-    /// The host of the lab that it is.
-    pub(crate) fn side(self) -> Side {
+    /// What of a truth this end's packets can show.
+    fn sees(self, truth: &Truth) -> Truth {
         match self {
-            Self::Client => Side::Client,
-            Self::Server => Side::Server,
+            Self::Client => truth.seen_from(Side::Client),
+            Self::Server => truth.seen_from(Side::Server),
+            Self::Loopback => truth.seen_from_both(),
         }
     }
 
@@ -131,6 +140,7 @@ impl End {
         match self {
             Self::Client => "client",
             Self::Server => "server",
+            Self::Loopback => "loopback",
         }
     }
 }
@@ -153,7 +163,7 @@ impl Kind {
 impl Case {
     pub(super) fn new(recording: &str, end: End, label: &Label, report: &Report) -> Self {
         let whole = &label.truth;
-        let truth = &whole.seen_from(end.side());
+        let truth = &end.sees(whole);
         let kind = match Kind::of(truth) {
             Kind::Healthy if !whole.expected.is_empty() => Kind::Hidden,
             kind => kind,
@@ -170,6 +180,8 @@ impl Case {
         }
         Self {
             recording: recording.to_owned(),
+            scenario: label.scenario.clone(),
+            drawn: label.drawn.is_some().then(|| label.describe()),
             end,
             kind,
             expected: expected.expected.iter().map(|e| e.cause.clone()).collect(),

@@ -67,7 +67,7 @@ fn recording(name: String, folder: &Path) -> Result<Recording> {
     let captures: Vec<_> = End::ALL.into_iter().filter_map(capture).collect();
     if captures.is_empty() {
         let told = format!(
-            "{} holds neither client.pcap* nor server.pcap*",
+            "{} holds none of client.pcap*, server.pcap* and loopback.pcap*",
             folder.display()
         );
         return Err(Failure::new(told));

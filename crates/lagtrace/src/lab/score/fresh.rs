@@ -1,6 +1,9 @@
-//! Recordings made anew: what was tuned to the corpus does not help with them.
+//! Recordings made anew, on parameters drawn by chance: what was tuned to the corpus does not
+//! help with them.
 
+use std::fs;
 use std::path::Path;
+use std::sync::mpsc;
 
 use anyhow::Context as _;
 use lagtrace_lab::record::{Request, record};
@@ -13,40 +16,98 @@ use crate::failure::Result;
 use crate::interrupt::Interrupt;
 use crate::lab::{HELPER, failed};
 
+mod side_by_side;
+
+use side_by_side::{Job, Jobs};
+
+/// How often a recording is tried, each time on other parameters, before its scenario counts
+/// as one that cannot be recorded: a proof refuses what it does not bear out.
+const TRIES: u64 = 3;
+
+/// What is to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan<'a> {
+    /// The scenarios, by name; all of them if there are none.
+    pub(super) scenarios: &'a [String],
+    /// What chance is drawn from.
+    pub(super) seed: u64,
+    /// How many recordings are made of each.
+    pub(super) draws: u64,
+    /// How many are made at a time, but for those that need the processors for themselves.
+    pub(super) jobs: usize,
+}
+
 /// Recordings that are there for as long as this is.
 #[derive(Debug)]
 pub(super) struct Fresh {
     folder: TempDir,
-    /// What could not be recorded.
+    pub(super) seed: u64,
+    /// What could not be recorded on any of the parameters that were tried.
     pub(super) refused: Vec<Refused>,
+    /// What could not be recorded on some of them.
+    pub(super) redrawn: Vec<Refused>,
 }
 
 /// A scenario that could not be recorded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Refused {
     /// Its name.
     pub(crate) scenario: String,
+    /// What was drawn from.
+    pub(crate) seed: u64,
+    /// What was drawn, in words.
+    pub(crate) drawn: String,
     /// Why.
     pub(crate) reason: String,
     /// Whether the machine lacks something that it needs.
     pub(crate) is_for_want_of_a_tool: bool,
 }
 
+/// What became of one try.
+enum Event {
+    Recorded(String),
+    Refused(Refused),
+    /// All tries of one recording were refused; the last of them.
+    Never(Refused),
+    /// No scenario can be recorded here.
+    Hopeless(Error),
+}
+
 impl Fresh {
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
+
+    /// Copies recordings, by name, to a folder that stays.
+    pub(super) fn keep<'a>(
+        &self,
+        recordings: impl IntoIterator<Item = &'a str>,
+        folder: &Path,
+    ) -> Result<()> {
+        for name in recordings {
+            let (from, to) = (self.folder().join(name), folder.join(name));
+            let copy = || -> std::io::Result<()> {
+                fs::create_dir_all(&to)?;
+                for entry in fs::read_dir(&from)? {
+                    let entry = entry?;
+                    fs::copy(entry.path(), to.join(entry.file_name()))?;
+                }
+                Ok(())
+            };
+            copy().with_context(|| format!("cannot keep {}", to.display()))?;
+        }
+        Ok(())
+    }
 }
 
-/// Records each of these scenarios, or all, once, with everything changed that
-/// its truth does not depend on; `None` if the user asked to stop.
+/// Records what is planned, with everything changed that its truth does not depend on; `None`
+/// if the user asked to stop.
 pub(super) fn make(
-    names: &[String],
-    seed: u64,
+    plan: Plan<'_>,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Option<Fresh>> {
-    let scenarios = match names {
+    let scenarios = match plan.scenarios {
         [] => Scenario::all().map_err(failed)?,
         names => {
             let named = names
@@ -57,41 +118,134 @@ pub(super) fn make(
     };
     let mut fresh = Fresh {
         folder: tempfile::tempdir().context("create a folder for the recordings")?,
+        seed: plan.seed,
         refused: Vec::new(),
+        redrawn: Vec::new(),
     };
-    console.outcome("seed", &seed.to_string());
-    for scenario in &scenarios {
-        let made = record_one(scenario, seed, fresh.folder());
-        if interrupt.is_requested() {
-            return Ok(None);
+    console.outcome("seed", &plan.seed.to_string());
+    let jobs = Jobs::new(jobs(&scenarios, plan.draws));
+    let folder = fresh.folder().to_owned();
+    let (events, came) = mpsc::channel();
+    let hopeless = std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            let (events, jobs, folder) = (events.clone(), &jobs, &folder);
+            let record_one = move |job: &Job<'_>| {
+                attempt(job, plan, folder, interrupt, &events);
+            };
+            scope.spawn(move || jobs.work(interrupt, record_one));
         }
-        match made {
-            Ok(name) => console.outcome("recorded", &name),
-            Err(error) if is_hopeless(&error) => return Err(failed(error)),
-            Err(error) => {
-                console.outcome("refused", &error.chain());
-                fresh.refused.push(Refused {
-                    scenario: scenario.name.clone(),
-                    reason: error.chain(),
-                    is_for_want_of_a_tool: is_missing_tool(&error),
-                });
-            }
-        }
+        drop(events);
+        came.into_iter()
+            .filter_map(|event| fresh.note(event, console, interrupt))
+            .last()
+    });
+    match hopeless {
+        Some(error) => Err(failed(error)),
+        None if interrupt.is_requested() => Ok(None),
+        None => Ok(Some(fresh)),
     }
-    Ok(Some(fresh))
 }
 
-/// One of the recordings that a scenario asks for, which one by the seed; its name.
-fn record_one(scenario: &Scenario, seed: u64, folder: &Path) -> std::result::Result<String, Error> {
+impl Fresh {
+    /// Keeps what became of a try; the error after which no other can do better.
+    fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
+        match event {
+            Event::Recorded(name) => console.outcome("recorded", &name),
+            // What an interrupted try says is no fault of its scenario.
+            _ if interrupt.is_requested() => {}
+            Event::Refused(refused) => {
+                console.outcome("refused", &refused.describe());
+                self.redrawn.push(refused);
+            }
+            Event::Never(refused) => {
+                console.outcome("refused", &refused.describe());
+                self.refused.push(refused);
+            }
+            Event::Hopeless(error) => {
+                interrupt.request();
+                return Some(error);
+            }
+        }
+        None
+    }
+}
+
+/// Each scenario's recordings; those that need the processors for themselves come last.
+fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
+    let mut jobs: Vec<_> = (0..draws)
+        .flat_map(|draw| scenarios.iter().map(move |scenario| Job { scenario, draw }))
+        .collect();
+    jobs.sort_by_key(|job| job.is_alone());
+    jobs
+}
+
+/// Records once, on the first parameters that its proof bears out.
+fn attempt(
+    job: &Job<'_>,
+    plan: Plan<'_>,
+    folder: &Path,
+    interrupt: &Interrupt,
+    events: &mpsc::Sender<Event>,
+) {
+    // Whoever listens no longer wants to know nothing.
+    let say = |event| {
+        let _ = events.send(event);
+    };
+    for turn in 0..TRIES {
+        let seed = plan.seed + turn * plan.draws + job.draw;
+        let request = request(job.scenario, seed);
+        let error = match record_one(job.scenario, &request, folder) {
+            Ok(name) => return say(Event::Recorded(name)),
+            Err(error) if is_hopeless(&error) => return say(Event::Hopeless(error)),
+            Err(error) => error,
+        };
+        let refused = Refused::new(job.scenario, &request, seed, &error);
+        let is_last = turn + 1 == TRIES || refused.is_for_want_of_a_tool;
+        if is_last || interrupt.is_requested() {
+            return say(Event::Never(refused));
+        }
+        say(Event::Refused(refused));
+    }
+}
+
+/// One of the recordings that a scenario asks for, which one by the seed, on parameters that
+/// are drawn from it.
+fn request(scenario: &Scenario, seed: u64) -> Request {
     let mut requests = Request::all_of(scenario);
     let which = usize::try_from(seed).unwrap_or_default() % requests.len().max(1);
-    let request = requests.swap_remove(which).vary(scenario, seed);
+    requests.swap_remove(which).vary(scenario, seed)
+}
+
+/// Makes the recording; its name and what was drawn.
+fn record_one(
+    scenario: &Scenario,
+    request: &Request,
+    folder: &Path,
+) -> std::result::Result<String, Error> {
     let helper = Helper::this_program(HELPER);
-    let (_, label) = record(scenario, &request, &helper, folder)?;
-    Ok(format!(
-        "{} {}, port {}",
-        label.scenario, label.variant, label.port
-    ))
+    let (_, label) = record(scenario, request, &helper, folder)?;
+    Ok(format!("{}: {}", label.scenario, label.describe()))
+}
+
+impl Refused {
+    fn new(scenario: &Scenario, request: &Request, seed: u64, error: &Error) -> Self {
+        let is_for_want_of_a_tool = matches!(
+            error,
+            Error::MissingTool { .. } | Error::MissingProgram { .. }
+        );
+        Self {
+            scenario: scenario.name.clone(),
+            seed,
+            drawn: request.describe(),
+            reason: error.chain(),
+            is_for_want_of_a_tool,
+        }
+    }
+
+    /// Why, and on which parameters.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} ({})", self.reason, self.drawn)
+    }
 }
 
 /// Whether no other scenario could be recorded either.
@@ -99,15 +253,60 @@ fn is_hopeless(error: &Error) -> bool {
     matches!(error, Error::NeedsRoot | Error::NeedsCapabilities { .. })
 }
 
-fn is_missing_tool(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::MissingTool { .. } | Error::MissingProgram { .. }
-    )
-}
-
 /// A seed that nobody chose.
 pub(super) fn any_seed() -> u64 {
     // Few digits, so that a person can type it again.
     crate::conclusion::now().as_nanos().unsigned_abs() / 1_000 % 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_drawn_so_often_and_what_must_be_alone_comes_last() {
+        let names = ["compression-cost", "server-think", "packet-loss"];
+        let named = names.map(|name| Scenario::by_name(name).expect("a shipped scenario"));
+        let planned = jobs(&named, 2);
+        let order: Vec<_> = planned
+            .iter()
+            .map(|job| (job.scenario.name.as_str(), job.draw))
+            .collect();
+        assert_eq!(
+            order,
+            [
+                ("server-think", 0),
+                ("packet-loss", 0),
+                ("server-think", 1),
+                ("packet-loss", 1),
+                ("compression-cost", 0),
+                ("compression-cost", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_whole_and_nothing_else_is() {
+        let fresh = Fresh {
+            folder: tempfile::tempdir().expect("a folder"),
+            seed: 1,
+            refused: Vec::new(),
+            redrawn: Vec::new(),
+        };
+        for name in ["right", "wrong"] {
+            fs::create_dir(fresh.folder().join(name)).expect("a recording");
+            for file in ["client.pcap.gz", "truth.json"] {
+                let text = format!("{file} of {name}");
+                fs::write(fresh.folder().join(name).join(file), text).expect("a file");
+            }
+        }
+        let kept = tempfile::tempdir().expect("a folder");
+        let place = kept.path().join("deep");
+        // Both ends of a recording may be wrong.
+        fresh.keep(["wrong", "wrong"], &place).expect("copies");
+        let truth = fs::read_to_string(place.join("wrong/truth.json")).expect("a copy");
+        assert_eq!(truth, "truth.json of wrong");
+        assert!(place.join("wrong/client.pcap.gz").exists() && !place.join("right").exists());
+        assert!(fresh.keep(["missing"], &place).is_err());
+    }
 }

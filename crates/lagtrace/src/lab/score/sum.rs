@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::case::{Candidacy, Case, End, Kind, Verdict, rounded};
-use super::fresh::Refused;
+use super::fresh::{Fresh, Refused};
 
 /// The version of the score's form.
 const SCHEMA: u32 = 1;
@@ -25,9 +26,18 @@ pub(crate) struct Score {
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
+    /// What the parameters of recordings made for it were drawn from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
     /// What was to be recorded for it and could not be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
+    /// What could not be recorded on some parameters and was drawn again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) redrawn: Vec<Refused>,
+    /// Where the recordings are kept that are diagnosed wrongly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<PathBuf>,
 }
 
 /// So many cases of which one thing was expected and one thing came first.
@@ -107,7 +117,7 @@ pub(crate) struct CostError {
 }
 
 impl Score {
-    pub(super) fn of(cases: Vec<Case>, refused: Vec<Refused>) -> Self {
+    pub(super) fn of(cases: Vec<Case>) -> Self {
         let of_end = |end: End| {
             let cases: Vec<_> = cases.iter().filter(|case| case.end == end).collect();
             (!cases.is_empty()).then(|| Totals::of(end, &cases))
@@ -117,8 +127,42 @@ impl Score {
             totals: End::ALL.into_iter().filter_map(of_end).collect(),
             confusion: confusion(&cases),
             cases,
-            refused,
+            seed: None,
+            refused: Vec::new(),
+            redrawn: Vec::new(),
+            kept: None,
         }
+    }
+
+    /// The score of recordings made for it.
+    pub(super) fn of_fresh(cases: Vec<Case>, fresh: Fresh, kept: Option<&Path>) -> Self {
+        Self {
+            seed: Some(fresh.seed),
+            refused: fresh.refused,
+            redrawn: fresh.redrawn,
+            kept: kept.map(Path::to_owned),
+            ..Self::of(cases)
+        }
+    }
+
+    /// The scenarios that were drawn again more than once, and at least as often as they were
+    /// recorded, with how often: their truth may depend on what is drawn.
+    pub(crate) fn often_redrawn(&self) -> Vec<(&Refused, usize)> {
+        let mut last: BTreeMap<&str, (&Refused, usize)> = BTreeMap::new();
+        for one in &self.redrawn {
+            let (latest, count) = last.entry(&one.scenario).or_insert((one, 0));
+            (*latest, *count) = (one, *count + 1);
+        }
+        let recorded = |name: &str| {
+            let own = self.cases.iter().filter(|case| case.scenario == name);
+            let mut own: Vec<_> = own.map(|case| &case.recording).collect();
+            own.dedup();
+            own.len()
+        };
+        last.into_iter()
+            .filter(|(name, (_, count))| *count > 1 && *count >= recorded(name))
+            .map(|(_, often)| often)
+            .collect()
     }
 
     /// Whether anything is wrong, or could not be tried.
@@ -138,7 +182,9 @@ impl Score {
         let confusion = self.confusion.iter().map(|one| ("confusion", value(one)));
         let totals = self.totals.iter().map(|one| ("totals", value(one)));
         let refused = self.refused.iter().map(|one| ("refused", value(one)));
-        for (kind, mut line) in cases.chain(confusion).chain(totals).chain(refused) {
+        let redrawn = self.redrawn.iter().map(|one| ("redrawn", value(one)));
+        let all = cases.chain(confusion).chain(totals);
+        for (kind, mut line) in all.chain(refused).chain(redrawn) {
             line["type"] = json!(kind);
             writeln!(text, "{line}").ok();
         }

@@ -4,6 +4,7 @@ use lagtrace_lab::Label;
 use serde_json::{Value, json};
 
 use super::case::{Candidacy, Case, End, Kind, Verdict};
+use super::fresh::Refused;
 use super::sum::Score;
 use crate::render;
 
@@ -115,6 +116,60 @@ fn what_an_end_cannot_show_is_neither_missed_nor_guessed() {
 }
 
 #[test]
+fn a_loopback_shows_what_either_end_would() {
+    let near = json!([{"cause": ["server-think"], "culprit": ["server"],
+        "hidden": {"client": "it is behind a proxy"}}]);
+    let nowhere = json!([{"cause": ["server-think"], "culprit": ["server"],
+        "hidden": {"client": "in no packet", "server": "in no packet"}}]);
+    let think = ("server-think", Owner::Server, 1);
+    for (truth, kind, verdict) in [
+        (near, Kind::Known, Verdict::Right),
+        (nowhere, Kind::Hidden, Verdict::Accused),
+    ] {
+        let label = label(&truth, &Value::Null);
+        let case = Case::new("it", End::Loopback, &label, &report(&[think]));
+        assert_eq!((case.kind, case.verdict), (kind, verdict));
+    }
+}
+
+#[test]
+fn what_was_drawn_is_told_where_it_is_wrong() {
+    let mut fault = label(&think(), &Value::Null);
+    fault.seed = 51;
+    let drawn = json!({"loopback": true, "mtu": 4000});
+    fault.drawn = Some(serde_json::from_value(drawn).expect("it reads"));
+    let refused = |scenario: &str, seed| Refused {
+        scenario: scenario.to_owned(),
+        seed,
+        drawn: format!("seed {seed}"),
+        reason: format!("no proof of {scenario}"),
+        is_for_want_of_a_tool: false,
+    };
+    let mut score = Score::of(vec![case("it-loopback", &fault, &[])]);
+    score.seed = Some(51);
+    score.redrawn = vec![refused("it", 51), refused("other", 52), refused("it", 53)];
+    score.kept = Some("/tmp/wrong".into());
+    let often = score.often_redrawn();
+    assert_eq!(often, [(&score.redrawn[2], 2)]);
+    let style = render::Style {
+        width: 100,
+        color: false,
+        verbose: false,
+    };
+    let letter = render::score(&score, &style);
+    for said in [
+        "Parameters drawn from seed 51.",
+        "seed 51, loopback, MTU 4000",
+        "3 times in all.",
+        "it, 2 times: no proof of it (seed 53)",
+        "/tmp/wrong",
+    ] {
+        assert!(letter.contains(said), "{said} in\n{letter}");
+    }
+    assert_eq!(score.ndjson().lines().count(), 1 + 1 + 1 + 3);
+}
+
+#[test]
 fn a_candidate_is_no_finding_and_counts_by_itself() {
     let unruled = json!([{"cause": ["no-rule-for-it"], "culprit": ["server"]}]);
     let unruled = label(&unruled, &Value::Null);
@@ -158,7 +213,7 @@ fn costs_are_held_against_the_clients_clocks() {
 }
 
 #[test]
-fn all_together_are_told_in_a_letter() {
+fn all_together_are_counted() {
     let without = json!({"count": 10, "errors": 0, "mean_ns": 10, "p50_ns": 10, "p99_ns": 10});
     let (fault, healthy) = (label(&think(), &without), label(&json!([]), &Value::Null));
     let unruled = json!([{"cause": ["zero-rule"], "culprit": ["path"]}]);
@@ -167,18 +222,15 @@ fn all_together_are_told_in_a_letter() {
         ("server-think", Owner::Server, 390),
         ("packet-loss", Owner::Path, 1),
     );
-    let score = Score::of(
-        vec![
-            case("a-think", &fault, &[think]),
-            case("b-think", &fault, &[loss, think]),
-            case("c-think", &fault, &[]),
-            case("d-healthy", &healthy, &[]),
-            case("e-healthy", &healthy, &[loss]),
-            case("f-new", &unruled, &[]),
-            case("g-new", &unruled, &[loss]),
-        ],
-        Vec::new(),
-    );
+    let score = Score::of(vec![
+        case("a-think", &fault, &[think]),
+        case("b-think", &fault, &[loss, think]),
+        case("c-think", &fault, &[]),
+        case("d-healthy", &healthy, &[]),
+        case("e-healthy", &healthy, &[loss]),
+        case("f-new", &unruled, &[]),
+        case("g-new", &unruled, &[loss]),
+    ]);
     let totals = &score.totals[0];
     assert_eq!(
         (totals.known, totals.first_right, totals.culprit_right),
@@ -188,16 +240,5 @@ fn all_together_are_told_in_a_letter() {
     assert_eq!((totals.no_rule, totals.no_rule_accused), (2, 1));
     let error = totals.cost_error.as_ref().expect("costs");
     assert_eq!((error.of, error.close), (2, 2));
-    let style = render::Style {
-        width: 100,
-        color: false,
-        verbose: true,
-    };
-    let letter = render::score(&score, &style);
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/letters/score.txt");
-    if std::env::var("UPDATE_LETTERS").is_ok_and(|value| value == "1") {
-        std::fs::write(file, &letter).expect("the letter can be written");
-    }
-    assert_eq!(letter, std::fs::read_to_string(file).expect("the letter"));
     assert_eq!(score.ndjson().lines().count(), 7 + 7 + 1);
 }

@@ -102,7 +102,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         if let Some(section) = fixed.get_mut(8..) {
             section.fill(0xff);
         }
-        let rest = total.checked_sub(24).filter(|_| total % 4 == 0);
+        let rest = total.checked_sub(24).filter(|_| total.is_multiple_of(4));
         let rest = rest.ok_or_else(|| damaged("a section header of no length"))?;
         put(&mut self.to, &SECTION_HEADER.to_le_bytes())?;
         put(&mut self.to, &length)?;
@@ -114,7 +114,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         let total = self.u32(length);
         let rest = total
             .checked_sub(8)
-            .filter(|&rest| rest >= 4 && total % 4 == 0);
+            .filter(|&rest| rest >= 4 && total.is_multiple_of(4));
         let rest = rest.ok_or_else(|| damaged("a block of an impossible length"))?;
         let number = self.result.packets + 1;
         let is_packet = match self.u32(kind) {

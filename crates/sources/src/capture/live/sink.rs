@@ -136,10 +136,10 @@ impl Sink {
 
     /// A file that cannot be written is closed; capturing goes on.
     fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
-        if let PacketFile::Open(writer) = &mut self.file {
-            if let Err(error) = write(writer) {
-                self.close_file(error);
-            }
+        if let PacketFile::Open(writer) = &mut self.file
+            && let Err(error) = write(writer)
+        {
+            self.close_file(error);
         }
     }
 

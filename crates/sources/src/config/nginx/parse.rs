@@ -70,17 +70,17 @@ impl Parser<'_, '_, '_> {
     }
 
     fn line(&mut self, statement: Statement) -> bool {
-        if let [name, argument] = statement.words.as_slice() {
-            if *name == *"include" {
-                let depth = self.depth + self.open.len();
-                let included = self
-                    .loader
-                    .include(self.file, statement.at, argument, depth);
-                for directive in included {
-                    self.push(directive);
-                }
-                return true;
+        if let [name, argument] = statement.words.as_slice()
+            && *name == *"include"
+        {
+            let depth = self.depth + self.open.len();
+            let included = self
+                .loader
+                .include(self.file, statement.at, argument, depth);
+            for directive in included {
+                self.push(directive);
             }
+            return true;
         }
         if !self.loader.admit_directive() {
             return self.fail(&statement, "too many directives; the rest is left out");

@@ -52,7 +52,8 @@ impl Sampling {
             looks: 1,
             has_pauses: false,
             since: now,
-            length: SHORTEST,
+            // Nothing is known yet of how long requests take.
+            length: JUDGED_EVERY,
             judged: now,
             records: 0,
         }
@@ -64,24 +65,30 @@ impl Sampling {
         &mut self,
         records: u64,
         now: Instant,
-        slow: impl FnOnce() -> Duration,
+        slow: impl Fn() -> Duration,
     ) -> bool {
         let passed = now - self.judged;
         let came = (records - self.records) as f64;
         let is_flood = came > MOST_RECORDS * JUDGED_EVERY.as_secs_f64();
-        let is_over = self.is_on && self.has_pauses && now - self.since >= self.length;
-        if passed < JUDGED_EVERY && !is_flood {
+        let may_be_over = self.is_on && self.has_pauses && now - self.since >= self.length;
+        if passed < JUDGED_EVERY && !is_flood && !may_be_over {
             return false;
         }
         let rate = came / passed.as_secs_f64().max(f64::EPSILON);
         (self.judged, self.records) = (now, records);
         let has_shrunk = self.is_on && rate > MOST_RECORDS && self.look_at_fewer(rate);
         let pause = (self.length * PAUSE).min(LONGEST_PAUSE);
-        match self.is_on {
-            true if is_over => self.end_look(rate, now),
-            false if now - self.since >= pause => self.begin_look(now, slow()),
-            _ => has_shrunk,
+        if may_be_over {
+            // By now more may be known of how long slow requests take than when it began.
+            self.length = self.length.max(length_for(slow()));
+            if now - self.since >= self.length {
+                return self.end_look(rate, now);
+            }
         }
+        if !self.is_on && now - self.since >= pause {
+            return self.begin_look(now, slow());
+        }
+        has_shrunk
     }
 
     /// As many as leave room for the rest; whether there were more.
@@ -110,9 +117,14 @@ impl Sampling {
         // Never 0, which is none.
         self.looks = self.looks.wrapping_add(1).max(1);
         self.since = now;
-        self.length = (slow * OF_SLOW).clamp(SHORTEST, LONGEST);
+        self.length = length_for(slow);
         true
     }
+}
+
+/// How long a look must be that cuts off hardly any request that takes `slow`.
+fn length_for(slow: Duration) -> Duration {
+    (slow * OF_SLOW).clamp(SHORTEST, LONGEST)
 }
 
 #[cfg(test)]
@@ -188,15 +200,28 @@ mod tests {
     }
 
     #[test]
+    fn a_look_goes_on_where_requests_turn_out_to_be_slow() {
+        let begin = Instant::now();
+        let mut sampling = Sampling::new(0, begin);
+        let flood = MOST_RECORDS as u64;
+        sampling.judge(flood, begin + SHORTEST / 2, || Duration::ZERO);
+        assert!(sampling.has_pauses && sampling.is_on);
+        sampling.judge(flood + 1, begin + JUDGED_EVERY * 2, || SLOW * 5);
+        assert!(sampling.is_on, "a second is needed");
+        sampling.judge(flood + 2, begin + SLOW * 5 * OF_SLOW, || SLOW * 5);
+        assert!(!sampling.is_on);
+    }
+
+    #[test]
     fn a_short_look_does_not_wait_to_be_judged() {
         let mut now = Instant::now();
         let mut sampling = Sampling::new(0, now);
         run(&mut sampling, &mut now, 1e6, 60);
         sampling.begin_look(now, Duration::ZERO);
         (sampling.judged, sampling.records) = (now, 0);
-        assert!(!sampling.judge(1, now + SHORTEST / 2, || SLOW));
+        assert!(!sampling.judge(1, now + SHORTEST / 2, || Duration::ZERO));
         assert!(sampling.is_on);
-        assert!(sampling.judge(1, now + SHORTEST, || SLOW));
+        assert!(sampling.judge(1, now + SHORTEST, || Duration::ZERO));
         assert!(!sampling.is_on);
     }
 }

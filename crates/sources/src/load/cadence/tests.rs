@@ -1,5 +1,5 @@
 use super::*;
-use crate::load::testing::{at, lane, ms, plan};
+use crate::load::tests::{at, lane, ms, plan};
 
 fn share(lane: usize, connections: u32, before: u32) -> Share {
     Share {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::load::testing::{at, ms};
+use crate::load::record::Record;
+use crate::load::tests::{at, ms};
 
 const RESPONSE: &[u8] =
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";

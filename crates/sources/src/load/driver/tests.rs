@@ -6,7 +6,7 @@ use lagtrace_core::experiment::Experiment;
 use super::*;
 use crate::load::plan::{Arrangement, Pace};
 use crate::load::record::Record;
-use crate::load::testing::{at, lane, ms, plan};
+use crate::load::tests::{at, lane, ms, plan};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
@@ -251,7 +251,7 @@ fn a_refusing_server_is_not_stormed() {
         let (failed, why) = batch.failed_connects.expect("none was made");
         assert_eq!(failed, world.connects.len() as u64);
         assert_eq!(why, RequestFailure::Refused);
-        if rate.is_open_loop() {
+        if rate.rate().is_some() {
             let count: u64 = batch.records.iter().map(|record| record.count).sum();
             assert_eq!(count, 1000);
         }
@@ -290,7 +290,11 @@ fn fresh_connections_carry_one_request_each() {
                 .iter()
                 .all(|r| r.ended.since(r.sent.expect("sent")) == ms(10))
         );
-        let from_due = if pace.is_open_loop() { ms(14) } else { ms(10) };
+        let from_due = if pace.rate().is_some() {
+            ms(14)
+        } else {
+            ms(10)
+        };
         assert!(
             batch
                 .records

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::load::plan::Method;
-use crate::load::testing::lane;
+use crate::load::tests::lane;
 
 fn session(body: usize) -> Session {
     let mut lane = lane(1, None);

@@ -112,7 +112,7 @@ impl<'a> Client<'a> {
                 }
                 return;
             }
-            Manner::Each(Ask::Handshake, _) => number % 2 == 0,
+            Manner::Each(Ask::Handshake, _) => number.is_multiple_of(2),
             Manner::Each(..) => true,
         };
         self.wire = None;

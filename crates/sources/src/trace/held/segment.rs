@@ -160,6 +160,7 @@ mod tests {
 
     use super::*;
     use crate::checksum::{fold, sum};
+    use crate::headers::tests::ends;
     use crate::trace::packet::behind_v4;
 
     fn turned(ends: &Ends) -> Ends {
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn only_the_octet_before_the_first_is_sent_and_its_probe_is_known_again() {
         for is_v4 in [true, false] {
-            let ends = Ends::example(is_v4, 80);
+            let ends = ends(is_v4, 80);
             for number in [0, 1, 255, 256, 65_535, 700_000] {
                 let packet = sent(&ends, number);
                 let segment = if is_v4 {
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_target_s_segments_are_told_apart() {
-        let ends = Ends::example(false, 80);
+        let ends = ends(false, 80);
         let its = turned(&ends);
         let mut segment = keep_alive(&its, &HANDSHAKE, 1_250, 0);
         // Data that it sends of its own accord is no answer.
@@ -242,7 +243,7 @@ mod tests {
             is_v4: bool,
             last: u32,
         ) {
-            let ends = Ends::example(is_v4, 80);
+            let ends = ends(is_v4, 80);
             let _ = quoted(&ends, &bytes, last);
             let _ = read(&ends, &bytes);
             let _ = Handshake::read(&ends, &bytes, None);

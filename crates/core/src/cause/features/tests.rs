@@ -1,0 +1,106 @@
+//! Rules and what they are asked about, on recordings of everything that the
+//! lab can make.
+
+#![allow(clippy::disallowed_methods, reason = "tests read recordings")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::analyzer::{Analyzer, Options};
+use crate::cause::Rules;
+use crate::decode::{self, Container, Found};
+use crate::event::PointId;
+
+/// All features there are.
+const ALL: Features = Features(u64::MAX);
+
+/// The recordings of the corpus, at either end.
+fn recordings() -> Vec<PathBuf> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let entries = fs::read_dir(&corpus).expect("the corpus");
+    let folders = entries.map(|entry| entry.expect("its entry").path());
+    let mut files: Vec<PathBuf> = folders
+        .filter(|path| path.is_dir())
+        .flat_map(|folder| fs::read_dir(folder).expect("a recording's folder"))
+        .map(|entry| entry.expect("its entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gz"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The exchanges of a recording, as they closed.
+fn exchanges(path: &Path) -> Vec<Exchange> {
+    let file = fs::File::open(path).expect("a recording");
+    let mut bytes = Vec::new();
+    let mut decoder = flate2::read::MultiGzDecoder::new(BufReader::new(file));
+    decoder.read_to_end(&mut bytes).expect("gzip");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    let mut analyzer = Analyzer::new(Options::default()).with_sink(Box::new(move |exchange| {
+        into.lock().expect("no panic").push(exchange.clone());
+    }));
+    let (mut container, mut rest) = (Container::new(), bytes.as_slice());
+    loop {
+        let step = container.next(rest);
+        rest = &rest[step.consumed..];
+        let Found::Record(record) = step.found else {
+            break;
+        };
+        analyzer.packet(&decode::packet(&record, PointId(0)));
+    }
+    analyzer.finish();
+    let mut seen = seen.lock().expect("no panic");
+    std::mem::take(&mut *seen)
+}
+
+/// What rules hold that are shown `exchange` as one with `features`, each
+/// behind its name.
+fn held(exchange: &Exchange, features: Features) -> String {
+    let mut rules = Rules::default();
+    rules.show(&[exchange], &[features]);
+    format!("{rules:#?}")
+}
+
+/// What tells exchanges apart as far as rules are asked about them.
+fn shape(exchange: &Exchange) -> impl Ord + use<> {
+    let kinds: Vec<_> = exchange.waits.iter().map(|wait| wait.kind).collect();
+    let lists = [
+        exchange.recoveries.len(),
+        exchange.holds.len(),
+        exchange.deliveries.len(),
+    ];
+    (exchange.outcome, kinds, lists)
+}
+
+/// The rule of the first line in which the two differ.
+fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
+    let same = one.lines().zip(other.lines()).take_while(|(a, b)| a == b);
+    let is_rule = |line: &&str| line.starts_with("    ") && !line.starts_with("     ");
+    let until = other.lines().take(same.count() + 1);
+    (one != other).then(|| until.filter(is_rule).last().unwrap_or_default())
+}
+
+/// A rule is asked about exchanges with the features that it names, and about
+/// no others: those must not be able to change what it holds.
+#[test]
+fn rules_are_asked_about_all_that_concerns_them() {
+    let mut shown = 0;
+    for path in recordings() {
+        let mut shapes = BTreeSet::new();
+        for exchange in exchanges(&path) {
+            if shapes.insert(shape(&exchange)) {
+                let asked = held(&exchange, Features::of(&exchange));
+                let all = held(&exchange, ALL);
+                let place = format!("{}, packet {}", path.display(), exchange.first_packet);
+                assert_eq!(differing(&asked, &all), None, "{place}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 1_000, "{shown} exchanges");
+}

@@ -1,0 +1,62 @@
+//! Real recordings of the case and of what looks like it, at either end and at
+//! several distances. Each has tests of its own, by its name:
+//! `cargo test -p lagtrace-core --test corpus latency-8ms`.
+#![allow(clippy::disallowed_methods, reason = "tests read recordings")]
+
+mod diagnosis;
+mod missing;
+mod reading;
+mod rewriting;
+mod stamps;
+mod truth;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use truth::{PROTOCOLS, TRUTHS};
+
+fn main() {
+    let mut trials = vec![
+        Trial::test("recordings_are_those_of_the_list", || {
+            let truths = TRUTHS.iter().map(|truth| truth.recording);
+            is_whole("tests/corpus/recordings", truths.collect())
+        }),
+        Trial::test("protocols_are_those_of_the_list", || {
+            is_whole("tests/protocols", PROTOCOLS.iter().copied().collect())
+        }),
+    ];
+    trials.extend(diagnosis::trials());
+    trials.extend(missing::trials());
+    trials.extend(stamps::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// A test of what these faults are of: there must be none.
+fn trial(name: String, faults: impl FnOnce() -> Vec<String> + Send + 'static) -> Trial {
+    Trial::test(name, || {
+        let faults = faults();
+        match faults.len() {
+            0 => Ok(()),
+            count => Err(format!("{count} faults:\n{}", faults.join("\n")).into()),
+        }
+    })
+}
+
+/// The captures in this folder are those of the list: none lost, none overlooked.
+fn is_whole(folder: &str, list: BTreeSet<&str>) -> Result<(), Failed> {
+    let mut there = BTreeSet::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))? {
+        let file = entry?.file_name().into_string().unwrap_or_default();
+        there.extend(file.strip_suffix(".pcap").map(str::to_owned));
+    }
+    let lost = list.iter().filter(|name| !there.contains(**name));
+    let lost = lost.map(|name| format!("{folder}/{name}.pcap is gone"));
+    let more = there.iter().filter(|name| !list.contains(name.as_str()));
+    let more = more.map(|name| format!("{folder}/{name}.pcap is not in the list"));
+    let faults: Vec<String> = lost.chain(more).collect();
+    if list.is_empty() || !faults.is_empty() {
+        return Err(format!("{} of {}:\n{}", there.len(), list.len(), faults.join("\n")).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What a server noted of its own requests, beside what the analysis says of them.
+
+use lagtrace_core::exchange::{Exchange, Outcome};
+use lagtrace_core::wait::WaitKind;
+use libtest_mimic::Trial;
+
+use crate::reading::{analyse, recording, segments};
+
+/// What the server noted of one request: when it had read it, and when each of
+/// its writes returned, on the clock of the packets' stamps.
+#[derive(serde::Deserialize)]
+struct Stamp {
+    peer: std::net::SocketAddr,
+    /// From 1.
+    number: u32,
+    read_ns: i64,
+    written_ns: Vec<i64>,
+}
+
+/// A wait's start and end by the server's own account.
+type Account = fn(&Stamp) -> (i64, i64);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let thought: Account = |stamp| (stamp.read_ns, stamp.written_ns[0]);
+    let paused: Account = |stamp| (stamp.written_ns[0], stamp.written_ns[1]);
+    let recordings = [
+        ("think-44-8ms", WaitKind::ServerThink, thought),
+        ("pause-44-8ms", WaitKind::ServerPause, paused),
+    ];
+    let trials = recordings.map(|(name, kind, account)| {
+        let title = format!("owners_agree_with_the_server_s_own_stamps::{name}");
+        crate::trial(title, move || faults(name, kind, account))
+    });
+    trials.into()
+}
+
+fn stamps(name: &str) -> Vec<Stamp> {
+    let path = format!(
+        "{}/tests/corpus/recordings/{name}.stamps.ndjson",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(path).expect("the stamps");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a stamp"))
+        .collect()
+}
+
+/// How far a wait's ends are from the server's own, in the order of the exchanges.
+fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
+    let stamps = stamps(name);
+    let outcome = analyse(&segments(&recording(&format!("{name}-server"))));
+    let of = |exchange: &Exchange| {
+        let stamp = stamps.iter().find(|stamp| {
+            exchange.client == stamp.peer.into() && exchange.ordinal + 1 == stamp.number
+        })?;
+        let wait = exchange.waits.iter().find(|wait| wait.kind == kind)?;
+        let (start, end) = account(stamp);
+        let [starts, ends] = [wait.start.as_nanos() - start, wait.end.as_nanos() - end];
+        Some([starts.abs(), ends.abs()])
+    };
+    let is_whole = |x: &&Exchange| matches!(x.outcome, Outcome::Complete(_));
+    let whole = outcome.exchanges.iter().filter(is_whole);
+    whole.filter_map(of).collect()
+}
+
+/// Nine of ten are near.
+fn faults(name: &str, kind: WaitKind, account: Account) -> Vec<String> {
+    let strays = strays(name, kind, account);
+    let is_near = |ends: &&[i64; 2]| ends.iter().all(|&ns| ns < 1_000_000);
+    let near = strays.iter().filter(is_near).count();
+    let mut faults = Vec::new();
+    if strays.len() < 15 {
+        faults.push(format!("only {} waits", strays.len()));
+    }
+    if near * 10 < strays.len() * 9 {
+        faults.push(format!("{near} of {}: {strays:?}", strays.len()));
+    }
+    faults
+}

@@ -1,0 +1,142 @@
+//! Hostile bytes: every recording, and damage drawn for it, through the decoder
+//! and the whole analysis. The draw is the same each time; what a fuzzer finds
+//! beyond it in hours is `./figures fuzz`'s to say.
+//!
+//! `HOSTILE_SEED` draws others, `HOSTILE_ROUNDS` more of them.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "it reads recordings, and says what is drawn"
+)]
+
+mod analyzer;
+mod decode;
+mod mutation;
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::GzDecoder;
+use libtest_mimic::{Arguments, Failed, Trial};
+use mutation::{Draw, damaged};
+
+/// What holds a few exchanges of a recording: the shorter, the more are tried.
+const SEED_BYTES: u64 = 4000;
+const SEED: u64 = 20;
+/// Of each recording.
+const ROUNDS: u64 = 40;
+
+/// Where recordings are, from the repository's root.
+const FOLDERS: [&str; 5] = [
+    "corpus",
+    "crates/core/tests/corpus/recordings",
+    "crates/core/tests/protocols",
+    "crates/core/tests/quic",
+    "crates/sources/tests/captures",
+];
+
+/// A capture's beginning.
+struct Seed {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let [seed, rounds] = [("HOSTILE_SEED", SEED), ("HOSTILE_ROUNDS", ROUNDS)].map(number);
+    let seeds: Arc<[Seed]> = seeds().into();
+    println!(
+        "{rounds} damages of each of {} captures, drawn from {seed}",
+        seeds.len()
+    );
+    let trials = (0..seeds.len()).map(|index| {
+        let all = Arc::clone(&seeds);
+        Trial::test(seeds[index].name.clone(), move || {
+            try_damages(&all, index, seed, rounds)
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn number((variable, otherwise): (&str, u64)) -> u64 {
+    let said = std::env::var(variable).ok();
+    said.map_or(otherwise, |said| said.parse().expect("a number"))
+}
+
+/// The beginnings of all recordings, by name.
+fn seeds() -> Vec<Seed> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut seeds = Vec::new();
+    for folder in FOLDERS {
+        for path in captures(&root.join(folder)) {
+            let name = path.strip_prefix(&root).expect("it is within").display();
+            let bytes = beginning(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+            seeds.push(Seed {
+                name: name.to_string(),
+                bytes,
+            });
+        }
+    }
+    seeds.sort_by(|a, b| a.name.cmp(&b.name));
+    seeds
+}
+
+/// The captures in a folder and in those within it.
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(folder);
+    for entry in entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("its entry").path();
+        if path.is_dir() {
+            found.extend(captures(&path));
+        } else if path.to_string_lossy().contains(".pcap") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn beginning(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut bytes = Vec::new();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        GzDecoder::new(file)
+            .take(SEED_BYTES)
+            .read_to_end(&mut bytes)?;
+    } else {
+        file.take(SEED_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// The capture as it is, then with damages. What fails is left in a file.
+fn try_damages(seeds: &[Seed], index: usize, seed: u64, rounds: u64) -> Result<(), Failed> {
+    let own = &seeds[index].bytes;
+    try_one(own, &seeds[index].name, 0)?;
+    let mut draw = Draw::new(seed ^ (index as u64) << 32);
+    for round in 1..=rounds {
+        let other = &seeds[draw.below(seeds.len())].bytes;
+        let bytes = damaged(own, other, &mut draw);
+        try_one(&bytes, &seeds[index].name, round)?;
+    }
+    Ok(())
+}
+
+fn try_one(bytes: &[u8], name: &str, round: u64) -> Result<(), Failed> {
+    for (what, check) in [
+        ("decoder", decode::check as fn(&[u8])),
+        ("analyzer", analyzer::check),
+    ] {
+        if catch_unwind(AssertUnwindSafe(|| check(bytes))).is_err() {
+            let file = format!("{what}-{}-{round}", name.replace('/', "-"));
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+            fs::write(&path, bytes)?;
+            let told = format!("the {what} failed in round {round}: see {}", path.display());
+            return Err(told.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Damage to capture files, drawn from a seed.
+
+/// Of a pcap's file header and of a record's.
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+const LITTLE_ENDIAN_PCAP: [[u8; 4]; 2] = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1]];
+
+/// Numbers at which lengths and counts go wrong.
+const EDGES: [u32; 12] = [
+    0,
+    1,
+    3,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+];
+
+/// Numbers drawn one after the other (SplitMix64): equal seeds, equal numbers.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`; 0 where there is nothing to choose from.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
+    }
+}
+
+/// The file with one to eight damages; `other` is a file to take bytes from.
+pub(crate) fn damaged(file: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
+    let mut records = Records::of(file);
+    let mut bytes = Vec::new();
+    for _ in 0..=draw.below(8) {
+        // Damage to packets, whose lengths stay right, goes deeper than damage
+        // to any byte: it is read further.
+        match &mut records {
+            Some(records) if draw.below(4) > 0 => records.damage(other, draw),
+            _ => {
+                bytes = records.take().map_or(bytes, Records::into_file);
+                if bytes.is_empty() {
+                    bytes = file.to_vec();
+                }
+                damage(&mut bytes, other, draw);
+            }
+        }
+    }
+    records.map_or(bytes, Records::into_file)
+}
+
+/// A pcap by its records.
+struct Records {
+    header: Vec<u8>,
+    /// Seconds, their parts, length on the wire, and what was captured.
+    list: Vec<([u32; 3], Vec<u8>)>,
+}
+
+impl Records {
+    /// `None` for what is no pcap of a little-endian machine.
+    fn of(file: &[u8]) -> Option<Self> {
+        let (header, mut rest) = file.split_at_checked(FILE_HEADER)?;
+        if !LITTLE_ENDIAN_PCAP
+            .iter()
+            .any(|magic| header.starts_with(magic))
+        {
+            return None;
+        }
+        let mut list = Vec::new();
+        while let Some((head, after)) = rest.split_at_checked(RECORD_HEADER) {
+            let mut words = head
+                .chunks_exact(4)
+                .map(|word| u32::from_le_bytes(word.try_into().expect("a word has four bytes")));
+            let [seconds, parts, captured, wire] =
+                core::array::from_fn(|_| words.next().unwrap_or(0));
+            // The last one is cut where the seed is.
+            let captured = after.len().min(captured as usize);
+            let (packet, after) = after.split_at(captured);
+            list.push(([seconds, parts, wire], packet.to_vec()));
+            rest = after;
+        }
+        (!list.is_empty()).then(|| Self {
+            header: header.to_vec(),
+            list,
+        })
+    }
+
+    fn into_file(self) -> Vec<u8> {
+        let mut file = self.header;
+        for ([seconds, parts, wire], packet) in self.list {
+            for word in [seconds, parts, packet.len() as u32, wire] {
+                file.extend(word.to_le_bytes());
+            }
+            file.extend(packet);
+        }
+        file
+    }
+
+    fn damage(&mut self, other: &[u8], draw: &mut Draw) {
+        let at = draw.below(self.list.len());
+        let to = draw.below(self.list.len());
+        match draw.below(8) {
+            0 if self.list.len() > 1 => drop(self.list.remove(at)),
+            1 => self.list.insert(to, self.list[at].clone()),
+            2 => self.list.swap(at, to),
+            3 => {
+                let len = draw.below(self.list[at].1.len());
+                self.list[at].1.truncate(len);
+            }
+            4 => self.list[at].0[draw.below(3)] = edge(draw),
+            _ => damage(&mut self.list[at].1, other, draw),
+        }
+    }
+}
+
+fn edge(draw: &mut Draw) -> u32 {
+    EDGES[draw.below(EDGES.len())]
+}
+
+/// One damage to any of the bytes.
+fn damage(bytes: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
+    let at = draw.below(bytes.len());
+    let end = (at + 1 + draw.below(16)).min(bytes.len());
+    match draw.below(8) {
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(at..end)),
+        2 => {
+            let copy = bytes[at..end].to_vec();
+            bytes.splice(at..at, copy);
+        }
+        3 => {
+            let from = draw.below(other.len());
+            let to = (from + draw.below(64)).min(other.len());
+            bytes.splice(at..end, other[from..to].iter().copied());
+        }
+        4 => overwrite(bytes, at, &edge(draw).to_be_bytes()),
+        5 => overwrite(bytes, at, &(edge(draw) as u16).to_be_bytes()),
+        6 => overwrite(bytes, at, &edge(draw).to_le_bytes()),
+        _ => {
+            let bit = 1 << draw.below(8);
+            bytes
+                .iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|byte| *byte ^= bit);
+        }
+    }
+}
+
+fn overwrite(bytes: &mut [u8], at: usize, by: &[u8]) {
+    let places = bytes.iter_mut().skip(at);
+    places.zip(by).for_each(|(place, byte)| *place = *byte);
+}

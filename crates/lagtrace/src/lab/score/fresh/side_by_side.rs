@@ -1,0 +1,58 @@
+//! Recordings made side by side: each in hosts of its own, and most of the time asleep. What
+//! says something of the processors is recorded alone.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use lagtrace_lab::Scenario;
+
+use crate::interrupt::Interrupt;
+
+/// One recording that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job<'a> {
+    pub(super) scenario: &'a Scenario,
+    /// Which of the scenario's recordings it is.
+    pub(super) draw: u64,
+}
+
+/// What is still to be recorded.
+#[derive(Debug)]
+pub(super) struct Jobs<'a> {
+    rest: Mutex<VecDeque<Job<'a>>>,
+    /// Held for reading by what others may be beside, for writing by what is alone.
+    machine: RwLock<()>,
+}
+
+impl Job<'_> {
+    pub(super) fn is_alone(&self) -> bool {
+        self.scenario.recording.alone
+    }
+}
+
+impl<'a> Jobs<'a> {
+    pub(super) fn new(jobs: Vec<Job<'a>>) -> Self {
+        Self {
+            rest: Mutex::new(jobs.into()),
+            machine: RwLock::new(()),
+        }
+    }
+
+    /// Does one after the other until there are none, or the user asks to stop.
+    pub(super) fn work(&self, interrupt: &Interrupt, mut record: impl FnMut(&Job<'a>)) {
+        while let Some(job) = self.next(interrupt) {
+            if job.is_alone() {
+                let _alone = self.machine.write().unwrap_or_else(PoisonError::into_inner);
+                record(&job);
+            } else {
+                let _beside = self.machine.read().unwrap_or_else(PoisonError::into_inner);
+                record(&job);
+            }
+        }
+    }
+
+    fn next(&self, interrupt: &Interrupt) -> Option<Job<'a>> {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        rest.pop_front().filter(|_| !interrupt.is_requested())
+    }
+}

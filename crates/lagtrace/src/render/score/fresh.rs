@@ -1,0 +1,64 @@
+//! What became of recordings that were made for a score: those that could not be, those that
+//! were drawn again, and where those are that are diagnosed wrongly.
+
+use crate::lab::score::case::Case;
+use crate::lab::score::fresh::Refused;
+use crate::lab::score::sum::Score;
+use crate::render::page::{Page, Tone};
+use crate::render::quantity;
+
+/// The most lines of what was drawn again.
+const MOST_REDRAWN: usize = 12;
+
+/// Writes all that.
+pub(super) fn write(page: &mut Page, score: &Score) {
+    refused(page, &score.refused);
+    redrawn(page, score);
+    kept(page, score);
+}
+
+/// What could not be recorded at all.
+fn refused(page: &mut Page, refused: &[Refused]) {
+    if !refused.is_empty() {
+        page.heading("Not recorded");
+    }
+    for one in refused {
+        let name = format!("{}:", one.scenario);
+        let spans = [(Tone::Strong, &*name), (Tone::Plain, &*one.reason)];
+        page.item(2, "✗", Tone::Bad, &spans);
+    }
+}
+
+/// What was not borne out by its proof and drawn again; by name where that came often.
+fn redrawn(page: &mut Page, score: &Score) {
+    if score.redrawn.is_empty() {
+        return;
+    }
+    page.heading("Drawn again, for want of proof");
+    let times = quantity::counted(score.redrawn.len() as u64, "time", "times");
+    page.paragraph(2, Tone::Plain, &format!("{times} in all."));
+    for (last, count) in score.often_redrawn().into_iter().take(MOST_REDRAWN) {
+        let name = format!(
+            "{}, {}:",
+            last.scenario,
+            quantity::counted(count as u64, "time", "times")
+        );
+        let said = last.describe();
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &name), (Tone::Plain, &said)],
+        );
+    }
+}
+
+/// Where to look at what is wrong.
+fn kept(page: &mut Page, score: &Score) {
+    let is_wrong = score.cases.iter().any(Case::is_wrong);
+    if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {
+        page.heading("Kept");
+        let text = format!("what is diagnosed wrongly: {}", folder.display());
+        page.paragraph(2, Tone::Plain, &text);
+    }
+}

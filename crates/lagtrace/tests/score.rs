@@ -1,0 +1,165 @@
+//! What the diagnosis makes of each committed recording, as `corpus/SCORE.json`
+//! says. Any change of it shows in a diff; where it was meant,
+//! `UPDATE_SCORE=1 cargo test -p lagtrace --test score` writes it anew.
+//!
+//! The names in that file are the list of recordings too: one that is gone, or
+//! has lost a part, fails under its own name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+
+/// How to write it anew.
+const HINT: &str = "if that was meant: UPDATE_SCORE=1 cargo test -p lagtrace --test score";
+
+/// What each recording's folder holds, one of each line …
+const FILES: [&[&str]; 3] = [
+    &["truth.json"],
+    &["client.pcap.gz", "client.pcapng.gz"],
+    &["server.pcap.gz", "server.pcapng.gz"],
+];
+/// … or, where client and server are one host, of these.
+const FILES_OF_ONE_HOST: [&[&str]; 2] =
+    [&["truth.json"], &["loopback.pcap.gz", "loopback.pcapng.gz"]];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::from_args();
+    let is_update = std::env::var("UPDATE_SCORE").is_ok_and(|value| value == "1");
+    if is_update && !arguments.list {
+        fs::write(score_file(), whole(&scored(&corpus())?))?;
+    }
+    let committed = Arc::new(Committed::read()?);
+    let mut names: BTreeSet<String> = committed.cases.keys().cloned().collect();
+    names.extend(folders()?);
+    let mut trials = Vec::new();
+    for name in names {
+        let committed = Arc::clone(&committed);
+        trials.push(Trial::test(name.clone(), move || {
+            scores_as_committed(&name, &committed)
+        }));
+    }
+    trials.push(Trial::test("totals", move || totals(&committed)));
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
+}
+
+fn score_file() -> PathBuf {
+    corpus().join("SCORE.json")
+}
+
+/// The folders of the corpus. What is hidden is being recorded, or was when its
+/// recorder was killed.
+fn folders() -> Result<Vec<String>, Box<dyn Error>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(corpus())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The lines of a score of this folder, each an object of JSON.
+fn scored(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
+    command
+        .args(["lab", "score", "--format", "ndjson"])
+        .arg(folder);
+    let output = command.output()?;
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("{}: {said}", output.status).into());
+    }
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// The file as it would be committed.
+fn whole(lines: &[String]) -> String {
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
+/// The recording of a line that is a case.
+fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
+    let value: Value = serde_json::from_str(line)?;
+    let name = value["recording"].as_str().map(str::to_owned);
+    Ok(name.filter(|_| value["type"] == "case"))
+}
+
+/// What is committed.
+struct Committed {
+    text: String,
+    /// The lines of each recording.
+    cases: BTreeMap<String, Vec<String>>,
+}
+
+impl Committed {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let text = fs::read_to_string(score_file())?;
+        let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let lines = text.lines().map(|line| line.trim_end_matches(','));
+        for line in lines.filter(|line| line.starts_with('{')) {
+            let name = case_of(line).map_err(|error| format!("SCORE.json: {error}: {line}"))?;
+            if let Some(name) = name {
+                cases.entry(name).or_default().push(line.to_owned());
+            }
+        }
+        match cases.is_empty() {
+            true => Err("corpus/SCORE.json names no recording".into()),
+            false => Ok(Self { text, cases }),
+        }
+    }
+}
+
+/// The recording is there, whole, and its diagnosis from either end is the
+/// committed one.
+fn scores_as_committed(name: &str, committed: &Committed) -> Result<(), Failed> {
+    let folder = corpus().join(name);
+    if !folder.is_dir() {
+        return Err(format!("corpus/{name} is gone; {HINT}").into());
+    }
+    let missing = |wanted: &[&[&'static str]]| {
+        let is_there = |files: &&&[&'static str]| files.iter().any(|f| folder.join(f).is_file());
+        wanted.iter().find(|files| !is_there(files)).map(|f| f[0])
+    };
+    if let (Some(file), Some(_)) = (missing(&FILES), missing(&FILES_OF_ONE_HOST)) {
+        return Err(format!("corpus/{name} has no {file}").into());
+    }
+    let Some(wanted) = committed.cases.get(name) else {
+        return Err(format!("corpus/SCORE.json does not name it; {HINT}").into());
+    };
+    let mut found = scored(&folder)?;
+    found.retain(|line| case_of(line).is_ok_and(|name| name.is_some()));
+    if found != *wanted {
+        let (wanted, found) = (wanted.join("\n"), found.join("\n"));
+        return Err(format!("was:\n{wanted}\nis:\n{found}\n{HINT}").into());
+    }
+    Ok(())
+}
+
+/// The file as a whole, with what all recordings come to.
+fn totals(committed: &Committed) -> Result<(), Failed> {
+    let found = scored(&corpus())?;
+    if whole(&found) == committed.text {
+        return Ok(());
+    }
+    let mut changed = Vec::new();
+    for line in &found {
+        if case_of(line)?.is_none() && !committed.text.contains(line.as_str()) {
+            changed.push(line.as_str());
+        }
+    }
+    let changed = changed.join("\n");
+    Err(format!("corpus/SCORE.json is stale; other than there:\n{changed}\n{HINT}").into())
+}

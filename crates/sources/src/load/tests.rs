@@ -1,0 +1,47 @@
+//! Plans, lanes and instants that the tests of this module begin with.
+
+use core::time::Duration;
+
+use lagtrace_core::event::{Phase, TargetId};
+use lagtrace_core::experiment::Experiment;
+use lagtrace_core::time::Timestamp;
+
+use super::plan::{Lane, Method, Plan, Target};
+use crate::url::Url;
+
+/// An instant some milliseconds after the tests' epoch.
+pub(super) fn at(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(millis)
+}
+
+/// Milliseconds.
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A lane to nowhere.
+pub(super) fn lane(connections: u32, experiment: Option<Experiment>) -> Lane {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
+    Lane {
+        target: Target {
+            id: TargetId::Subject,
+            address,
+            url: Url::at(address.ip(), address.port(), "/"),
+            method: Method::Get,
+            fields: Vec::new(),
+            body: Vec::new(),
+        },
+        phase: Phase::Baseline,
+        experiment,
+        connections,
+    }
+}
+
+/// A plan of one second without a warm-up.
+pub(super) fn plan(lanes: Vec<Lane>) -> Plan {
+    Plan {
+        duration: ms(1000),
+        warm_up: Duration::ZERO,
+        ..Plan::new(lanes)
+    }
+}
