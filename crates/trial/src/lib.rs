@@ -21,7 +21,7 @@
 //!
 //! Live tests of a process run side by side, at most two on each processor; one that is
 //! [`busy`](Live::busy) takes the place of two, and one that is [`alone`](Live::alone) the whole
-//! machine. So run them with twice as many threads as there are processors.
+//! machine. So run them with three times as many threads as there are processors: some wait.
 //!
 //! If `LAGTRACE_VOID_LOG` names a file, each test appends `run NAME` when it begins and
 //! `void NAME REASON` if it is void, so that whoever runs the tests can count both.
