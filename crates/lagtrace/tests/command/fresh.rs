@@ -31,8 +31,8 @@ fn is_scored_rightly(test: &str, scenario: &str) {
             assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
             let score = run.json();
             for none in ["refused", "redrawn"] {
-            assert_eq!(score[none], Value::Null, "seed {SEED}: {score:#}");
-        }
+                assert_eq!(score[none], Value::Null, "seed {SEED}: {score:#}");
+            }
             let cases = score["cases"].as_array().unwrap();
             assert_eq!(cases.len(), 2, "seed {SEED}: {score:#}");
             for case in cases {
