@@ -18,6 +18,7 @@ mod command {
     }
 
     mod captures;
+    mod case;
     mod cgroups;
     mod chain;
     mod diagnosed;

@@ -45,7 +45,7 @@ pub(super) fn expect_truth(run: &Run) -> Vec<Value> {
 
 /// The service of this name has the case first, proven, and the server named for it.
 #[track_caller]
-fn expect_the_case(services: &[Value]) {
+pub(super) fn expect_the_case(services: &[Value]) {
     let case = services.iter().find(|s| s["service"] == "latency").unwrap();
     let finding = &case["report"]["findings"][0];
     assert_eq!(finding["cause"], "nagle-delayed-ack", "{case:#}");
@@ -203,7 +203,7 @@ impl Lab {
     }
 
     /// How many connections this port of the server has.
-    fn connections(&self, port: &str) -> usize {
+    pub(super) fn connections(&self, port: &str) -> usize {
         let namespace = self.namespace("server");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace, "ss", "-Htn"]);
