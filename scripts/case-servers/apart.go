@@ -1,5 +1,5 @@
 // A server that writes header and body apart: with Nagle's algorithm on port
-// 8080, without it on port 8081.
+// 8080, without it on port 8081. Argument: bytes of the page.
 package main
 
 import (
@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 )
 
-var page = bytes.Repeat([]byte("x"), 612)
+var page []byte
 
 func answer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(page)))
@@ -32,6 +34,11 @@ func serve(port int, noDelay bool) error {
 }
 
 func main() {
+	size, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	page = bytes.Repeat([]byte("x"), size)
 	go func() { panic(serve(8081, true)) }()
 	panic(serve(8080, false))
 }

@@ -1,9 +1,9 @@
 // A server that writes header and body apart: with Nagle's algorithm on port
-// 8080, without it on port 8081.
+// 8080, without it on port 8081. Argument: bytes of the page.
 "use strict";
 const http = require("http");
 
-const page = Buffer.alloc(612, "x");
+const page = Buffer.alloc(Number(process.argv[2]), "x");
 
 function serve(port, noDelay) {
   const answer = (_, response) => {

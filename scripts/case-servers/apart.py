@@ -1,11 +1,12 @@
 """A server that writes header and body apart: with Nagle's algorithm on port
-8080, as http.server has it, and without it on port 8081."""
+8080, as http.server has it, and without it on port 8081. Argument: bytes of the page."""
 
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-PAGE = b"x" * 612
+PAGE = b"x" * int(sys.argv[1])
 
 
 class Page(BaseHTTPRequestHandler):
