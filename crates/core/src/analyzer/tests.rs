@@ -1,3 +1,4 @@
+mod ended;
 mod guessed;
 mod served;
 mod watched;
@@ -62,6 +63,40 @@ fn traffic(connections: u16) -> Vec<(Segment, &'static [u8])> {
         }
     }
     list
+}
+
+/// Segments of so many bytes, each 20 ms after the one before: by the first end or
+/// not, and its payload's length. Each acknowledges all before it.
+fn conversation(
+    [client, server]: [Endpoint; 2],
+    script: impl IntoIterator<Item = (bool, usize)>,
+) -> impl Iterator<Item = Segment> {
+    let mut next = [1_u32; 2];
+    (1..).zip(script).map(move |(number, (by_client, length))| {
+        let (from, to) = if by_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
+        let [own, other] = [usize::from(!by_client), usize::from(by_client)];
+        let segment = Segment {
+            at: Timestamp::from_nanos(1_700_000_000_000_000_000 + number * 20_000_000),
+            number: number as u64,
+            point: PointId(0),
+            flow,
+            direction,
+            seq: next[own],
+            ack: next[other],
+            flags: ACK,
+            window: 60_000,
+            payload_len: length as u32,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        };
+        next[own] += length as u32;
+        segment
+    })
 }
 
 /// The report, and ports of exchanges and numbers of connections as they were

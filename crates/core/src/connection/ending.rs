@@ -53,6 +53,9 @@ impl Connection {
             let server = self.flow.destination(client).addr;
             closed.servers.push((server, self.server_ttl));
         }
+        if parting == Parting::CaptureEnded {
+            self.pairing.capture_ended();
+        }
         self.pairing.finish(None);
         self.collect(closed);
         closed.watched.extend(self.watched(parting));

@@ -268,6 +268,21 @@ impl Pairing {
         }
     }
 
+    /// The capture ends. By turns a response is whole when its turn passes: of one that
+    /// the client has not even acknowledged nobody knows whether the server holds more.
+    /// A connection's only exchange is taken as it is.
+    pub(crate) fn capture_ended(&mut self) {
+        let is_by_turns = matches!(self.mode, Mode::Turns | Mode::Tls);
+        if !is_by_turns || self.has_fin || self.left.is_some() {
+            return;
+        }
+        let acked = self.response_acked;
+        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+        if let Some(draft) = last.filter(|draft| draft.ordinal > 0 && draft.response.end > acked) {
+            draft.cut();
+        }
+    }
+
     /// No more will come: `None` because the capture ended.
     pub(crate) fn finish(&mut self, ending: Option<Ending>) {
         if matches!(self.mode, Mode::Turns | Mode::Tls) {

@@ -87,15 +87,15 @@ fn a_quota_that_is_used_up_is_told_from_work() {
     });
 }
 
-/// What waits in the queue of the server's device, as `tc` writes it.
-fn backlog(lab: &Lab) -> String {
+/// Bytes that wait in the queue of the server's device.
+fn backlog(lab: &Lab) -> u64 {
     let namespace = lab.namespace("server");
     let mut tc = Command::new("tc");
-    tc.args(["-n", &namespace, "-s", "qdisc", "show", "dev", "path0"]);
-    let said = run(&mut tc).expect(0).stdout;
-    let mut words = said.split_whitespace();
-    let backlog = words.find(|word| *word == "backlog").and(words.next());
-    backlog.unwrap_or_default().to_owned()
+    tc.args([
+        "-json", "-n", &namespace, "-s", "qdisc", "show", "dev", "path0",
+    ]);
+    let said: Value = serde_json::from_str(&run(&mut tc).expect(0).stdout).unwrap();
+    said[0]["backlog"].as_u64().unwrap()
 }
 
 /// Four downloads fill the queue of the server's own device.
@@ -107,12 +107,12 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
             return;
         };
         let bulk = Load::begin(&lab, "8081", &["-c", "4"]);
-        until("the queue stands", || backlog(&lab).ends_with("Kb"));
+        until("the queue stands", || backlog(&lab) > 10_000);
         let report = watch_under_load(&lab, "8080", &["-c", "2"]);
         drop(bulk);
         let shown = proven(&report, "qdisc-dwell");
         assert!(shown.contains("the device's driver"), "{shown}");
-        until("the queue is gone", || backlog(&lab) == "0b");
+        until("the queue is gone", || backlog(&lab) == 0);
         // Alone in the queue they wait for nobody.
         let report = watch_under_load(&lab, "8080", &["-c", "1", "--rate", "20"]);
         let causes = findings(&report);

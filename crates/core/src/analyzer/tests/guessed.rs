@@ -5,7 +5,6 @@ use super::*;
 /// One whose server has the higher port, with as much of each payload as the
 /// source handed up: by the client or not, payload, bytes of it.
 fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(u16, String)> {
-    let [client, server] = [30_000, 40_000].map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
@@ -13,30 +12,11 @@ fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(
         let mut told = sink.lock().expect("whole");
         told.push((exchange.server.port, request));
     }));
-    let mut next = [1_u32; 2];
-    for (number, &(by_client, payload, kept)) in (1..).zip(script) {
-        let (from, to) = if by_client {
-            (client, server)
-        } else {
-            (server, client)
-        };
-        let (flow, direction) = FlowKey::new(Transport::Tcp, from, to);
-        let [own, other] = [usize::from(!by_client), usize::from(by_client)];
-        let segment = Segment {
-            at: Timestamp::from_nanos(1_700_000_000_000_000_000 + number * 20_000_000),
-            number: number as u64,
-            point: PointId(0),
-            flow,
-            direction,
-            seq: next[own],
-            ack: next[other],
-            flags: ACK,
-            window: 60_000,
-            payload_len: payload.len() as u32,
-            options: TcpOptions::default(),
-            ip: IpFacts::default(),
-        };
-        next[own] += payload.len() as u32;
+    let ends = [30_000, 40_000].map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
+    let lengths = script
+        .iter()
+        .map(|&(by_client, payload, _)| (by_client, payload.len()));
+    for (segment, &(_, payload, kept)) in conversation(ends, lengths).zip(script) {
         analyzer.segment(&segment, &payload[..kept]);
     }
     analyzer.finish();
