@@ -251,7 +251,7 @@ fn nagle_is_found_within_tls_and_not_where_it_is_off() {
 fn slow_handshakes_are_found_and_no_session_resumes() {
     let test = "slow_handshakes_are_found_and_no_session_resumes";
     let lines = "keepalive_timeout 0; ssl_session_cache off; ssl_session_tickets off;";
-    let Some(nginx) = Nginx::start(test, lines, &["rsa:4096"]) else {
+    let Some(nginx) = Nginx::start(test, lines, &["rsa:6144"]) else {
         return;
     };
     let report = nginx.run("diagnose", &["-k"]).expect(1).json();
