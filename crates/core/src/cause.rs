@@ -146,7 +146,7 @@ pub struct Cause {
     pub page: &'static str,
 }
 
-/// What a rule comes to.
+/// The conclusion of a rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Conclusion {
     Nothing,
@@ -154,7 +154,7 @@ pub(crate) enum Conclusion {
     Finding(Box<Finding>),
 }
 
-/// Nothing where there is no finding.
+/// `None` becomes `Nothing`.
 impl From<Option<Finding>> for Conclusion {
     fn from(found: Option<Finding>) -> Self {
         found.map_or(Self::Nothing, |finding| Self::Finding(Box::new(finding)))
@@ -165,28 +165,29 @@ impl From<Option<Finding>> for Conclusion {
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) endpoint: Endpoint,
-    /// Which of the run's targets it is; `None` in a capture on its own.
+    /// The service as a target of the run; `None` in a capture on its own.
     pub(crate) target: Option<TargetId>,
     pub(crate) ledger: &'a Ledger,
-    /// Of the ledger's latencies.
+    /// The measures of the ledger's latencies.
     pub(crate) latency: Measures,
     pub(crate) gathered: &'a Gathered,
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
     pub(crate) facts: &'a Facts,
-    /// How the server worked through its requests.
+    /// The server's rhythm: what the instants of its answers show.
     pub(crate) rhythm: &'a Rhythm,
-    /// What the server asks itself for its requests, if the capture holds that.
+    /// The server's own upstream, if the capture holds its traffic.
     pub(crate) upstream: Option<&'a Upstream>,
-    /// Whether the ledger was made from packets, or from our own stamps.
+    /// True if the ledger was made from packets, false if from our own
+    /// timestamps.
     pub(crate) has_packets: bool,
-    /// How many requests each exchange of the ledger stands for: more than
-    /// one where our own stamps are a sample.
+    /// The requests that each exchange of the ledger stands for: more than one
+    /// where our own timestamps are a sample.
     pub(crate) weight: f64,
 }
 
 impl Case<'_> {
-    /// What a sum over the ledger's exchanges is for all requests.
+    /// Scales a sum over the ledger's exchanges to all requests.
     pub(crate) fn weigh(&self, sum: u64) -> u64 {
         (sum as f64 * self.weight).round() as u64
     }
@@ -194,15 +195,16 @@ impl Case<'_> {
 
 /// One cause's accumulator.
 pub(crate) trait Rule: Clone + Default + fmt::Debug {
-    /// Only exchanges with any of these can change what it holds.
+    /// The features of which an exchange needs at least one to change what the
+    /// rule holds.
     const CONCERNS: Features = Features::ANY;
 
-    /// An exchange closed, one of those that it concerns.
+    /// Takes in a closed exchange that concerns the rule.
     fn observe(&mut self, exchange: &Exchange) {
         let _ = exchange;
     }
 
-    /// A handshake ended.
+    /// Takes in a handshake that ended.
     fn observe_setup(&mut self, setup: &Setup) {
         let _ = setup;
     }
@@ -232,7 +234,7 @@ macro_rules! causes {
                 self.show(batch, &features);
             }
 
-            /// The same, where each exchange has these features.
+            /// Shows each rule its exchanges, given the features of each.
             fn show(&mut self, batch: &[&Exchange], features: &[Features]) {
                 let batch = || batch.iter().zip(features);
                 let any = features.iter().copied().fold(Features::ANY, Features::or);

@@ -27,40 +27,42 @@ pub(crate) struct Mark {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
-    /// How long it queued on its way here, as far as its sender's clock tells.
+    /// The time that it queued on its way here, as far as its sender's clock
+    /// tells.
     pub(crate) queued: Queued,
     /// Its time to live on arrival.
     pub(crate) ttl: u8,
-    /// How long the connection had been silent before it.
+    /// The time that the connection had been silent before it.
     pub(crate) idle: Option<Duration>,
     /// Its payload, if any.
     pub(crate) data: Option<Data>,
-    /// How far it acknowledges the other side's bytes.
+    /// The end of the other side's bytes that it acknowledges.
     pub(crate) ack: u64,
     /// The furthest byte that it allows the other side to send; 0 where the
     /// window's scaling was not seen.
     pub(crate) edge: u64,
-    /// Its window is closed: nothing is nothing at any scale.
+    /// True if its window is closed: zero is zero at any scale.
     pub(crate) is_closed: bool,
-    /// Whether its acknowledgement was news, or the window that it opens.
+    /// True if it acknowledges new data or widens the window.
     pub(crate) is_news: bool,
-    /// Whether it reports data beyond missing data (RFC 2018).
+    /// True if it reports data beyond missing data (SACK, RFC 2018).
     pub(crate) reports_hole: bool,
     /// Segments of the same sender that were lost before they came here, just
     /// before this one.
     pub(crate) skipped: u16,
 }
 
-/// What reading a payload asks of its segment's mark. It is not lent the mark
-/// itself, which so is written where it stays, once: a copy of what was just
-/// written waits for that, as no load is served from several stores under way.
+/// The part of a segment's mark that reading its payload needs. It is a copy,
+/// so that the mark itself is written once, in its final place: to copy a mark
+/// just written would stall, as no load is forwarded from several stores in
+/// flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
     pub(crate) at: Timestamp,
     pub(crate) number: u64,
     pub(crate) by: Side,
     pub(crate) ack: u64,
-    /// Where the payload begins.
+    /// The position of the payload's first byte.
     pub(crate) start: u64,
 }
 
@@ -69,32 +71,35 @@ pub(crate) struct Brief {
 pub(crate) struct Data {
     pub(crate) span: Span,
     pub(crate) arrival: Arrival,
-    /// No multiple of the MSS: a partial segment ends it.
+    /// True if it is no multiple of the MSS: a partial segment ends it.
     pub(crate) is_small: bool,
     pub(crate) has_fin: bool,
-    /// A router had said that the packet which brought these bytes before was
-    /// too big for it.
+    /// True if a router had said that the packet that carried these bytes
+    /// before was too big for it.
     pub(crate) was_too_big: bool,
-    /// How far the other side had acknowledged this one's bytes before it.
+    /// The end of this side's bytes that the other had acknowledged before it.
     pub(crate) acked: u64,
-    /// The furthest byte that it had allowed; 0 where that is not known.
+    /// The furthest byte that the other side had allowed; 0 where that is not
+    /// known.
     pub(crate) edge: u64,
-    /// Where its sender's numbers put it among what came before.
+    /// Its place, by its sender's numbers, among what came before.
     pub(crate) order: Order,
-    /// Whether it had to be sent, where its bytes were sent before.
+    /// The need to send it, where its bytes were sent before.
     pub(crate) need: Need,
-    /// The first after a wait that only a window cut by losses explains.
+    /// True if it is the first after a wait that only a window cut by losses
+    /// explains.
     pub(crate) after_cut: bool,
     /// Bytes seen and not acknowledged before it.
     pub(crate) in_flight: u64,
-    /// Whether it did not fit into the receiver's window as that was when the
-    /// segment before it was sent. What fits and is all that is left is sent
-    /// whatever else the window holds (RFC 9293 §3.8.6.2.1, rule 2).
+    /// True if it did not fit into the receiver's window as that was when the
+    /// sender's data segment before it was sent. Data that fits and is all that
+    /// is left is sent whatever else the window holds (RFC 9293 §3.8.6.2.1,
+    /// rule 2).
     pub(crate) had_no_room: bool,
 }
 
-/// How one side's bytes of a stretch passed: from the first segment to the
-/// last, and the longest gap between two of them.
+/// The pace of one side's bytes of a stretch: the time from the first segment
+/// to the last, and the longest gap between two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(crate) took: Duration,
@@ -102,7 +107,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Of the segments up to `until`; the gap before the first is none.
+    /// The pace of the segments up to `until`; the time before the first is no
+    /// gap.
     pub(crate) fn of(marks: &[Mark], by: Side, span: Span, until: Timestamp) -> Self {
         let mut ends: Option<(Timestamp, Timestamp)> = None;
         let mut pace = Self::default();

@@ -26,7 +26,7 @@ pub struct Lab {
     keeper: Option<Hold>,
 }
 
-/// Which version of IP.
+/// A version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -87,7 +87,7 @@ impl Lab {
         self.keeper.take().map_or(Ok(()), Hold::release)
     }
 
-    /// What is on record about the lab.
+    /// The lab's record.
     pub fn run(&self) -> &Run {
         &self.run
     }
@@ -107,8 +107,8 @@ impl Lab {
         &self.server
     }
 
-    /// Where a recording is made, by the names of its captures: at the client and at the server;
-    /// or on the one device over which a host talks to itself, which shows what both see.
+    /// The capture points of a recording, by the names of their captures: the client and the
+    /// server, or the one device over which a host talks to itself, which shows what both see.
     pub(crate) fn vantages(&self) -> Vec<(&'static str, &Host)> {
         if self.run.scenario.path.loopback {
             return vec![("loopback", &self.server)];
@@ -125,7 +125,7 @@ impl Lab {
         }
     }
 
-    /// What the emulated path did up to 0.1 s ago; `None` where no path is emulated.
+    /// The counters of the emulated path, written every 0.1 s; `None` where no path is emulated.
     ///
     /// # Errors
     /// The emulator's file cannot be read.
@@ -162,7 +162,7 @@ impl Lab {
         stamp::read_access_log(&nginx::access_log(&self.run.folder(), &service.name))
     }
 
-    /// Where a service's server says what happens: nginx's error log, another server's output.
+    /// The log file of a service's server: nginx's error log, another server's output.
     ///
     /// # Errors
     /// [`Error::UnknownService`].

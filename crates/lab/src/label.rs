@@ -1,5 +1,5 @@
-//! What is written beside a recording: the truth, what the clients saw, and what showed the
-//! fault, so that anybody can score a diagnosis against it.
+//! The label beside a recording: the truth, what the clients saw, and what showed the fault, so
+//! that anybody can score a diagnosis against it.
 
 use std::time::Duration;
 
@@ -21,39 +21,39 @@ pub struct Label {
     pub scenario: String,
     /// The service that was asked.
     pub service: String,
-    /// One line of what the scenario shows.
+    /// The scenario's title: what it shows, in one line.
     pub title: String,
-    /// What tells recordings of one scenario apart, such as `40ms-offload`.
+    /// The name that tells recordings of one scenario apart, such as `40ms-offload`.
     pub variant: String,
     /// The path's round trip, in nanoseconds.
     pub round_trip_ns: u64,
-    /// Whether segments crossed the path in large frames; `None`: as the path does by itself.
+    /// True if segments crossed the path in large frames; `None`: as the path does by itself.
     pub offload: Option<bool>,
-    /// What the path's chances were drawn from.
+    /// The seed of the path's random events.
     pub seed: u64,
-    /// Whether the client asked over IPv6.
+    /// True if the client asked over IPv6.
     pub ipv6: bool,
     /// The service's port.
     pub port: u16,
-    /// Whether client and server were one host, with one capture of what both saw.
+    /// True if client and server were one host, with one capture of what both saw.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     /// The MTU of the hosts' devices, where it is not the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// What was drawn by chance, where the recording is none that the scenario itself asks for.
+    /// The parameters drawn by chance; `None` for a recording that the scenario itself asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<Drawn>,
-    /// What a right diagnosis says and does not say.
+    /// The truth: what a right diagnosis says and does not say.
     pub truth: Truth,
-    /// What the clients saw.
+    /// The requests as the clients saw them.
     pub requests: Compared,
-    /// What showed that the fault was there, and was not when switched off.
+    /// The counts that showed that the fault was there, and was not when switched off.
     pub proof: Vec<Shown>,
 }
 
 impl Label {
-    /// How it was recorded, in words.
+    /// Describes in words how it was recorded.
     pub fn describe(&self) -> String {
         let request = Request {
             round_trip: Some(Duration::from_nanos(self.round_trip_ns)),
@@ -67,22 +67,22 @@ impl Label {
     }
 }
 
-/// What the clients saw, with the fault and with the fault switched off.
+/// The requests as the clients saw them, with the fault and with the fault switched off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
-    /// With the fault: these are the recorded requests.
+    /// The recorded requests, with the fault.
     pub with: Requests,
-    /// The same load with the fault switched off; `None` where there is no fault.
+    /// The requests of the same load with the fault switched off; `None` where there is no fault.
     pub without: Option<Requests>,
 }
 
-/// What one witness counted.
+/// The counts of one witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The witness and its bounds, in words.
     pub shown_by: String,
-    /// What it counted with the fault.
+    /// The count with the fault.
     pub with: u64,
-    /// What it counted with the fault switched off.
+    /// The count with the fault switched off; `None` where there is no fault.
     pub without: Option<u64>,
 }

@@ -13,10 +13,10 @@ use crate::path::PathSpec;
 use crate::scenario::{HostSpec, Shaper};
 use crate::tool;
 
-/// What each host calls its device to the other.
+/// The name of each host's device to the other.
 pub(crate) const INTERFACE: &str = "path0";
 
-/// What a host calls its device to itself.
+/// The name of a host's device to itself.
 const LOOPBACK: &str = "lo";
 
 /// The addresses of the two hosts. They exist in the lab's namespaces only, so every run may
@@ -55,12 +55,12 @@ pub(crate) fn addresses(path: &PathSpec, side: Side) -> Addresses {
     }
 }
 
-/// What the hosts of this path call their devices to each other.
+/// The name of the hosts' devices to each other on this path.
 pub(crate) fn interface(path: &PathSpec) -> &'static str {
     if path.loopback { LOOPBACK } else { INTERFACE }
 }
 
-/// How many packets a device holds for a reader that is busy: 20 ms at 200,000 packets/s.
+/// The packets that a device holds for a busy reader (`txqueuelen`): 20 ms at 200,000 packets/s.
 const DEVICE_QUEUE: &str = "4096";
 
 /// A veth pair, each end made inside its own namespace and never seen in another.
@@ -155,7 +155,8 @@ pub(crate) fn configure_loopback(
     shape(namespace, server, path)
 }
 
-/// What makes the stack itself cut segments to size, before the device sees them.
+/// The line for `ip` that makes the stack itself cut segments to size, before the device sees them;
+/// empty on an emulated path and with offload.
 fn cut_to_size(path: &PathSpec) -> String {
     if path.is_emulated() || path.is_offloaded() {
         return String::new();
@@ -163,7 +164,7 @@ fn cut_to_size(path: &PathSpec) -> String {
     format!("link set {} gso_max_segs 1\n", interface(path))
 }
 
-/// Has `ip` do what each line of a batch says.
+/// Runs each line of a batch with `ip`.
 fn lay(namespace: &Namespace, batch: &str) -> Result<(), Error> {
     let mut ip = tool::command("ip");
     ip.args(["-netns", namespace.name(), "-batch", "-"]);

@@ -49,53 +49,53 @@ use crate::scenario::quantity::duration;
 /// The largest IP packet that a device takes unless said otherwise, in bytes: Ethernet's.
 const MTU: u32 = 1500;
 
-/// The same of a loopback device (`drivers/net/loopback.c`).
+/// The largest IP packet that a loopback device takes, in bytes (`drivers/net/loopback.c`).
 const LOOPBACK_MTU: u32 = 65_536;
 
 /// The smallest MTU of a path: what every host takes over IPv4 (RFC 1122 §3.3.2).
 const LEAST_MTU: u32 = 576;
 
-/// The largest: a veth pair's, `ETH_MAX_MTU`.
+/// The largest MTU of a path: a veth pair's, `ETH_MAX_MTU`.
 const LARGEST_MTU: u32 = 65_535;
 
 /// The smallest packet that every IPv6 link takes whole (RFC 8200 §5): below it a device has no
 /// IPv6.
 const LEAST_IPV6_MTU: u32 = 1280;
 
-/// No path is longer than this.
+/// The longest round trip, and the longest delay of a direction.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What the path between the hosts is like.
+/// The path between the hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathSpec {
-    /// The time for there and back, 0 to 10 s, half of it in each direction.
+    /// The round-trip time, 0 to 10 s, half of it in each direction.
     #[serde(with = "duration")]
     pub round_trip: Duration,
-    /// From the client to the server.
+    /// The direction from the client to the server.
     pub to_server: LaneSpec,
-    /// From the server to the client.
+    /// The direction from the server to the client.
     pub to_client: LaneSpec,
-    /// What the chances (loss) are drawn from: the same seed draws the same sequence.
+    /// The seed of random events (loss): the same seed draws the same sequence.
     pub seed: u64,
     /// The routers on the way, the first next to the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopSpec>,
-    /// Behind how many of the hops the link is that does what the lanes say: what ends at a
-    /// hop before it does not meet it. Behind all of them unless said otherwise.
+    /// The number of hops before the link that does what the lanes say: what ends at one of these
+    /// hops does not cross it. All of them unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults_after: Option<usize>,
     /// Links side by side (ECMP, a bundle) that each packet takes one of, by the hash of its
     /// addresses and ports: each connection, in each direction, stays on one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSpec>,
-    /// Whether hosts hand over super-segments of up to 64 kB, as with a network card that cuts
-    /// them up (TSO, GRO): captures show them whole. Yes at a plain veth pair, no on an
-    /// emulated path unless said otherwise. On an emulated path they cross whole and are never
-    /// cut: loss, a policer, a queue act on the whole; an MTU asks for the size of the parts.
+    /// True if hosts hand over super-segments of up to 64 kB, as with a network card that cuts them
+    /// up (TSO, GRO): captures show them whole. Yes on a veth pair or loopback, no on an emulated
+    /// path unless said otherwise. On an emulated path they cross whole and are never cut: loss, a
+    /// policer, a queue act on the whole; an MTU asks for the size of the parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<bool>,
-    /// Whether client and server are one host, and the service is asked at 127.0.0.1 or ::1:
+    /// True if client and server are one host, and the service is asked at 127.0.0.1 or ::1:
     /// nothing is emulated then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
@@ -110,13 +110,13 @@ pub struct PathSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemberSpec {
-    /// From the client to the server.
+    /// The direction from the client to the server.
     pub to_server: LaneSpec,
-    /// From the server to the client.
+    /// The direction from the server to the client.
     pub to_client: LaneSpec,
 }
 
-/// No path has more links side by side.
+/// The most links that a path may have side by side.
 const MEMBER_LIMIT: usize = 64;
 
 impl Default for PathSpec {
@@ -137,7 +137,7 @@ impl Default for PathSpec {
 }
 
 impl PathSpec {
-    /// Whether anything is to be emulated; if not, a veth pair or a loopback does.
+    /// Returns true if anything is to be emulated; if not, a veth pair or a loopback will do.
     pub fn is_emulated(&self) -> bool {
         let plain = LaneSpec::default();
         !self.round_trip.is_zero()
@@ -147,7 +147,7 @@ impl PathSpec {
             || !self.members.is_empty()
     }
 
-    /// Whether hosts hand over super-segments.
+    /// Returns true if hosts hand over super-segments.
     pub(crate) fn is_offloaded(&self) -> bool {
         self.offload.unwrap_or(!self.is_emulated())
     }
@@ -158,12 +158,12 @@ impl PathSpec {
         self.mtu.unwrap_or(usual)
     }
 
-    /// Whether the hosts have IPv6 addresses.
+    /// Returns true if the hosts have IPv6 addresses.
     pub fn has_ipv6(&self) -> bool {
         self.device_mtu() >= LEAST_IPV6_MTU
     }
 
-    /// Whether routers of the path may send packets of their own.
+    /// Returns true if routers of the path may send packets of their own.
     pub(crate) fn has_routers(&self) -> bool {
         let tells = |lane: &LaneSpec| lane.mtu.is_some() && lane.icmp.unwrap_or(true);
         !self.hops.is_empty() || tells(&self.to_server) || tells(&self.to_client)
@@ -202,7 +202,7 @@ impl PathSpec {
             })
     }
 
-    /// What is said of the hosts' devices makes sense; else the reason.
+    /// Checks what is said of the hosts' devices; the error is the reason.
     fn check_devices(&self) -> Result<(), String> {
         if self.loopback && self.is_emulated() {
             return Err(
@@ -222,7 +222,8 @@ impl PathSpec {
         }
     }
 
-    /// What the hosts or both directions have a part in, only the path as a whole can do.
+    /// Checks the members: only the path as a whole can do what the hosts or both directions take
+    /// part in.
     fn check_members(&self) -> Result<(), String> {
         if self.members.len() > MEMBER_LIMIT {
             return Err(format!("it has more than {MEMBER_LIMIT} members"));

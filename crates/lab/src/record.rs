@@ -22,20 +22,20 @@ use crate::scenario::{Proof, Scenario, Service, Witness, quantity};
 pub use drawn::Drawn;
 use side::Side;
 
-/// What of a scenario is to be recorded, and how it differs from what the scenario says.
+/// A recording to be made of a scenario, where it differs from what the scenario says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The service; the scenario's case if `None`.
     pub service: Option<String>,
     /// The path's round trip.
     pub round_trip: Option<Duration>,
-    /// Whether segments cross the path in large frames.
+    /// True if segments cross the path in large frames.
     pub offload: Option<bool>,
-    /// What the path's chances are drawn from.
+    /// The seed of the path's random events.
     pub seed: Option<u64>,
-    /// Whether the client asks over IPv6.
+    /// True if the client asks over IPv6.
     pub ipv6: bool,
-    /// What else was drawn by chance.
+    /// The other parameters that were drawn by chance.
     pub drawn: Option<Drawn>,
 }
 
@@ -59,7 +59,7 @@ impl Request {
         distances.into_iter().flat_map(each).collect()
     }
 
-    /// What is asked for where it differs from what the scenario says, in words.
+    /// Describes in words where the recording differs from what the scenario says.
     pub fn describe(&self) -> String {
         let far = self.round_trip.filter(|time| !time.is_zero());
         let offload = match self.offload {
@@ -141,7 +141,7 @@ pub fn record(
     Ok((folder, label))
 }
 
-/// What is written beside the recording.
+/// The label that is written beside the recording.
 fn label(
     scenario: &Scenario,
     service: &Service,
@@ -179,7 +179,7 @@ fn label(
     }
 }
 
-/// What tells one recording of a scenario from another, in its folder's name.
+/// The part of a folder's name that tells one recording of a scenario from another.
 fn variant(scenario: &Scenario, request: &Request) -> String {
     let round_trip = scenario.path.round_trip;
     let mut text = match round_trip.is_zero() {
@@ -234,7 +234,8 @@ fn folder_name(scenario: &Scenario, label: &Label) -> String {
     format!("{name}-{}", label.variant)
 }
 
-/// A fault that nothing shows, or that cannot be switched off, proves nothing.
+/// Refuses a fault that nothing shows or that cannot be switched off, as it would prove nothing;
+/// and IPv6 where the MTU is too small for it.
 fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<(), Error> {
     let lacks = if request.ipv6 && !scenario.path.has_ipv6() {
         "its devices' MTU is too small for IPv6"
@@ -252,7 +253,7 @@ fn check(scenario: &Scenario, service: &Service, request: &Request) -> Result<()
     })
 }
 
-/// What each witness counted; an error if one of them does not show the fault.
+/// The counts of each witness; an error if one of them does not show the fault.
 fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<Shown>, Error> {
     let mut all = Vec::new();
     for (proof, &counted) in service.proof.iter().zip(&with.counted) {
@@ -275,7 +276,7 @@ fn shown(service: &Service, with: &Side, without: Option<&Side>) -> Result<Vec<S
     Ok(all)
 }
 
-/// Why this does not show the fault, if it does not.
+/// The reason why this does not show the fault; `None` if it does.
 fn objection(proof: &Proof, shown: &Shown) -> Option<String> {
     let words = &shown.shown_by;
     if let Some(Witness::Slower(least)) = proof.witness() {

@@ -34,7 +34,7 @@ use quantity::{Rate, Size, optional_duration};
 pub struct Scenario {
     /// The scenario's name, also its file's: lower-case words joined by hyphens.
     pub name: String,
-    /// One line of what it shows.
+    /// The title: what the scenario shows, in one line.
     pub title: String,
     /// The service that is the case, by its name.
     pub target: String,
@@ -50,18 +50,18 @@ pub struct Scenario {
     /// The host that answers.
     #[serde(default)]
     pub server: HostSpec,
-    /// What listens (or does not) on the server, at least one.
+    /// The services of the server, at least one; not all need listen.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
-    /// What takes the place of path and hosts where the fault is switched off.
+    /// The parts that replace path and hosts where the fault is switched off.
     #[serde(default, skip_serializing_if = "Without::is_empty")]
     pub without: Without,
-    /// How it is recorded.
+    /// The settings of its recordings.
     #[serde(default)]
     pub recording: CaptureSpec,
 }
 
-/// What is particular to one host.
+/// The settings of one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
@@ -91,7 +91,7 @@ pub struct HostSpec {
     /// `{server6}`, `{client}` and `{client6}` stand for addresses.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// What this host's packet filter does, whatever the service.
+    /// The rules of this host's packet filter, whatever the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<FirewallRules>,
 }
@@ -102,9 +102,9 @@ pub struct HostSpec {
 pub struct Shaper {
     /// Its rate.
     pub rate: Rate,
-    /// How much leaves at once after a pause.
+    /// The bytes that leave at once after a pause.
     pub burst: Size,
-    /// How much waits at most; what exceeds it is dropped.
+    /// The most bytes that wait; what exceeds them is dropped.
     pub queue: Size,
 }
 
@@ -161,7 +161,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// What is said of it fits together; `origin` names it in the error.
+    /// Checks that what the scenario says fits together; `origin` names it in the error.
     pub(crate) fn check_sense(&self, origin: &str) -> Result<(), Error> {
         self.check().map_err(|reason| Error::ScenarioSense {
             origin: origin.to_owned(),
@@ -169,7 +169,7 @@ impl Scenario {
         })
     }
 
-    /// The same scenario at another round-trip time.
+    /// Returns the scenario at another round-trip time.
     #[must_use]
     pub fn with_round_trip(mut self, round_trip: Duration) -> Self {
         self.path.round_trip = round_trip;
@@ -192,7 +192,7 @@ impl Scenario {
         self.service(self.control.as_deref()?)
     }
 
-    /// What `parse` insists on beyond syntax; the reason if it does not hold.
+    /// Checks what `parse` insists on beyond syntax; the error is the reason.
     fn check(&self) -> Result<(), String> {
         if !is_kebab_case(&self.name) {
             return Err(format!(
@@ -227,7 +227,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// On loopback both hosts are one: it has one kernel and one route to itself.
+    /// Checks the settings of both hosts on loopback, where they are one: it has one kernel and one
+    /// route to itself.
     fn check_one_host(&self) -> Result<(), String> {
         let spoken_of = HostSpec {
             sysctl: self.client.sysctl.clone(),

@@ -1,5 +1,5 @@
-//! What the diagnosis makes of each committed recording, as `corpus/SCORE.json`
-//! says. Any change of it shows in a diff; where it was meant,
+//! The score of each committed recording, compared with `corpus/SCORE.json`. Any
+//! change shows in a diff; where it was meant,
 //! `UPDATE_SCORE=1 cargo test -p lagtrace --test score` writes it anew.
 //!
 //! The names in that file are the list of recordings too: one that is gone, or
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
-/// How to write it anew.
+/// The hint on how to write it anew.
 const HINT: &str = "if that was meant: UPDATE_SCORE=1 cargo test -p lagtrace --test score";
 
-/// What each recording's folder holds, one of each line …
+/// The files of each recording's folder, one of each line …
 const FILES: [&[&str]; 3] = [
     &["truth.json"],
     &["client.pcap.gz", "client.pcapng.gz"],
@@ -97,7 +97,7 @@ fn case_of(line: &str) -> Result<Option<String>, serde_json::Error> {
     Ok(name.filter(|_| value["type"] == "case"))
 }
 
-/// What is committed.
+/// The committed score.
 struct Committed {
     text: String,
     /// The lines of each recording.

@@ -22,16 +22,16 @@ use nix::sys::socket::{setsockopt, sockopt};
 use lagtrace_sources::kernel::{KernelError, Sighting, Standing, Watch, WatchOptions};
 
 const REQUESTS: usize = 20;
-/// How many of them may be seen in part or not at all. No program is run for what
-/// interrupts some processes of a virtual machine's own (its agent, which nobody
-/// else may look into): a segment that a timer sends just then is not seen. Seen in
-/// one of 4,000 requests; two in one test would be another matter.
+/// The most of them that may be seen in part or not at all. No BPF program is run
+/// for what interrupts some processes of a virtual machine's own (its agent, which
+/// nobody else may look into): a segment that a timer sends just then is not seen.
+/// Seen in one of 4,000 requests; two in one test would be another matter.
 const UNSEEN: usize = 1;
-/// How long the end of a connection is waited for.
+/// The longest wait for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &[u8] = b"GET /a-page HTTP/1.1\r\nHost: here\r\n\r\n";
 
-/// What was seen.
+/// The sightings of a watch.
 #[derive(Default)]
 struct Seen {
     turns: Vec<ServedTurn>,
@@ -47,7 +47,8 @@ fn watching(name: &str, body: impl FnOnce()) {
     watching_unless(name, &|| None, body);
 }
 
-/// The same of a test that measures nothing where there is such a reason.
+/// Does what `watching` does, for a test that measures nothing where there is such
+/// a reason.
 fn watching_unless(name: &str, reason: &dyn Fn() -> Option<String>, body: impl FnOnce()) {
     if !rustix::process::geteuid().is_root() {
         assert!(
@@ -101,7 +102,7 @@ fn watched(
     watched_at("127.0.0.1", options, pieces, pause, Duration::ZERO)
 }
 
-/// The same at an address of choice.
+/// Does what `watched` does, at an address of choice.
 fn watched_at(
     host: &str,
     options: impl FnOnce(u16) -> WatchOptions,
@@ -113,7 +114,7 @@ fn watched_at(
     watched_on(listen(host), options, pieces, pause, halves)
 }
 
-/// The same of a service's own socket.
+/// Does what `watched` does, with a service's own socket.
 fn watched_on(
     listener: TcpListener,
     options: impl FnOnce(u16) -> WatchOptions,
@@ -167,7 +168,7 @@ fn of_port(port: u16) -> WatchOptions {
     }
 }
 
-/// As many requests as were made are seen, but for [`UNSEEN`].
+/// Checks that as many requests as were made are seen, but for [`UNSEEN`].
 #[track_caller]
 fn assert_all(seen: usize, what: &dyn Debug) {
     assert!(
@@ -176,7 +177,7 @@ fn assert_all(seen: usize, what: &dyn Debug) {
     );
 }
 
-/// Each turn is like that, but for [`UNSEEN`].
+/// Checks that each turn is like that, but for [`UNSEEN`].
 #[track_caller]
 fn assert_each(turns: &[ServedTurn], is_so: impl Fn(&ServedTurn) -> bool) {
     let others: Vec<_> = turns.iter().filter(|turn| !is_so(turn)).collect();
@@ -237,7 +238,8 @@ fn what_nagle_holds_of_a_paced_connection_is_seen_too() {
     });
 }
 
-/// Of these the second waits for the acknowledgement of the first.
+/// The writes of an answer, of which the second waits for the acknowledgement of
+/// the first.
 const HELD: &[&[u8]] = &[b"head", b"body"];
 
 fn assert_held(seen: &Seen) {
@@ -663,10 +665,10 @@ fn an_acknowledgement_within_a_request_ends_no_turn() {
     });
 }
 
-/// What a server does between a request and its answer.
+/// The work of a server between a request and its answer.
 type Work = Box<dyn FnMut() + Send>;
 
-/// Watches a server that works so for each request; its turns.
+/// Watches a server that does this work for each request, and returns its turns.
 fn working(mut work: Work) -> Vec<ServedTurn> {
     let listener = listen("127.0.0.1");
     let address = listener.local_addr().unwrap();
@@ -738,7 +740,7 @@ struct Computing {
 }
 
 impl Computing {
-    /// On the processors that the calling thread has.
+    /// Starts them on the processors that the calling thread has.
     fn beside_this() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let compute = |()| {

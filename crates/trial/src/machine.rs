@@ -17,7 +17,7 @@ pub(crate) struct Machine {
     watchers: Vec<Watcher>,
 }
 
-/// What a machine did not run of what was due while a test ran.
+/// The time for which a machine did not run what was due during a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Standstill {
     /// The longest time by which a thread that was due on some processor ran late.
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// Ends it: what was seen.
+    /// Ends the watch, and returns what was seen.
     pub(crate) fn standstill(self) -> Standstill {
         let processors = self.watchers.len();
         let seen: Vec<_> = self.watchers.into_iter().map(Watcher::stop).collect();

@@ -11,11 +11,11 @@ const BUSY: usize = 2;
 /// The part of the machine that a test takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// It mostly waits.
+    /// One place, for a test that mostly waits.
     Place,
-    /// It computes, or measures what does.
+    /// Two places, for a test that computes, or measures what does.
     Busy,
-    /// All of it.
+    /// All places.
     Machine,
 }
 

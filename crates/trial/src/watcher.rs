@@ -11,10 +11,10 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use crate::machine::Standstill;
 
-/// How long a watcher sleeps at a time.
+/// The length of one sleep of a watcher.
 const NAP: Duration = Duration::from_millis(1);
 
-/// One thread on one processor.
+/// A thread that watches one processor.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     is_over: Arc<AtomicBool>,
@@ -24,9 +24,9 @@ pub(crate) struct Watcher {
 /// The lateness that a watcher saw.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// Of one waking.
+    /// The longest lateness of one wake-up.
     pub(crate) longest: Duration,
-    /// Of all that were late by [`Standstill::LEAST`] at least.
+    /// The sum of all latenesses of at least [`Standstill::LEAST`].
     pub(crate) in_all: Duration,
     /// The longest wait for a processor of the thread that is watched.
     pub(crate) waited: Duration,
@@ -100,7 +100,7 @@ impl Seen {
         }
     }
 
-    /// How many threads ran or wanted to, on average.
+    /// The number of threads that ran or wanted to, on average.
     pub(crate) fn mean_runnable(&self) -> f64 {
         self.runnable as f64 / self.looks.max(1) as f64
     }
@@ -120,7 +120,7 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    /// That of the calling thread, from now on; `None` where the kernel keeps none.
+    /// The account of the calling thread, from now on; `None` where the kernel keeps none.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let thread = gettid().as_raw_nonzero();
         let path = PathBuf::from(format!("/proc/self/task/{thread}/schedstat"));
@@ -128,7 +128,7 @@ impl RunQueue {
         Some(Self { path, last })
     }
 
-    /// What the thread waited since this was asked last; nothing once it has ended.
+    /// The time that the thread waited since the last call; zero once it has ended.
     fn waited_since(&mut self) -> Duration {
         let now = waited(&self.path).unwrap_or(self.last);
         let since = now.saturating_sub(self.last);

@@ -50,15 +50,16 @@ impl super::Rule for Rule {
     }
 }
 
-/// The same for a case, whose target may be unknown.
+/// Does what [`stall_follows_ack`] does for a case; `None` also if its target is
+/// unknown.
 pub(crate) fn follows_ack(case: &Case<'_>) -> Option<bool> {
     case.target
         .and_then(|target| stall_follows_ack(case.facts, target))
 }
 
-/// What the experiment with prompt acknowledgements says of the stalls within
-/// responses: `true`, they end with our acknowledgement; `false`, they do not;
-/// `None`, it was not run or its control did not stall as the baseline did.
+/// Tells from the experiment with prompt acknowledgements whether stalls within
+/// responses end with our acknowledgement. `None`: it was not run, or its control
+/// did not stall as the baseline did.
 pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool> {
     let result = quick_ack(facts, target)?;
     if removed_stall(&result).is_some() {
@@ -77,8 +78,9 @@ pub(crate) fn stall_follows_ack(facts: &Facts, target: TargetId) -> Option<bool>
     (stays(first) && stalled.all(stays)).then_some(false)
 }
 
-/// What was observed besides and speaks against it: the server's sockets have
-/// Nagle off, or acknowledging at once changed nothing.
+/// Returns true if other observations speak against it: the server's kernel held
+/// nothing back, its sockets have Nagle off, or acknowledging at once changed
+/// nothing.
 fn is_retracted(case: &Case<'_>) -> bool {
     // An experiment that removes the stall says more than what a kernel did not
     // show: older ones do not tell of every way to write.
@@ -107,16 +109,16 @@ pub(crate) fn quick_ack(facts: &Facts, target: TargetId) -> Option<ExperimentRes
 /// A stall between a response's first and last byte that acknowledging at once
 /// took most of away; a round trip may stay.
 pub(crate) struct RemovedStall {
-    /// At which quantile of the responses, 0 to 1.
+    /// The quantile of the responses, 0 to 1.
     level: f64,
-    /// The time from first to last byte there without it.
+    /// The time from first to last byte at that quantile, without the experiment.
     before: Duration,
-    /// The same with it.
+    /// The time from first to last byte at that quantile, with the experiment.
     after: Duration,
 }
 
-/// The most typical stall that it removed. Not all responses need stall: a client
-/// that asks seldom acknowledges some of them at once by itself.
+/// The most typical stall that the experiment removed. Not all responses need
+/// stall: a client that asks seldom acknowledges some of them at once by itself.
 pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStall> {
     if result.high >= 0 {
         return None;
@@ -134,7 +136,8 @@ pub(crate) fn removed_stall(result: &ExperimentResult<'_>) -> Option<RemovedStal
     })
 }
 
-/// From first to last byte at a quantile: without the experiment and with it.
+/// The time from first to last byte at a quantile, without the experiment and with
+/// it.
 fn bodies(result: &ExperimentResult<'_>, level: f64) -> (Duration, Duration) {
     (
         quantile(&result.control.body, level),

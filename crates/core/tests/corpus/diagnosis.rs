@@ -32,7 +32,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What the analysis lacks or has too much, by `truth`.
+/// Lists how the analysis departs from `truth`: findings that are missing, wrong or
+/// untrue, too few exchanges, waits that do not tile.
 fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let report = &outcome.report;
     let mut faults = Vec::new();
@@ -92,7 +93,7 @@ fn unknown_share(outcome: &Outcome) -> f64 {
         .sum()
 }
 
-/// The faults of one way to put a recording, each with what that was.
+/// The faults of a recording in one container, each with the container's name.
 fn faults_as(what: &str, truth: &Truth, outcome: &Outcome) -> Vec<String> {
     let faults = faults(truth, outcome).into_iter();
     faults.map(|fault| format!("{what}: {fault}")).collect()

@@ -12,10 +12,10 @@ use libtest_mimic::Trial;
 use crate::reading::{Captured, analyse, recording, segments};
 use crate::truth::{PROTOCOLS, TRUTHS};
 
-/// Boundaries that are computed from round trips may move by this much at least.
+/// The least tolerance for boundaries that are computed from round trips.
 const LEAST_TOLERANCE: Duration = Duration::from_micros(300);
 
-/// How many of a connection's packets are left out in turn.
+/// The number of a connection's first packets that are left out in turn.
 const PACKETS: usize = 60;
 
 /// The waits of one client's exchanges, in time order.
@@ -40,7 +40,7 @@ fn error_of(wait: &Wait) -> Duration {
     }
 }
 
-/// Where `after` gives more than `slack` to an owner that `before` does not
+/// A place where `after` gives more than `slack` to an owner that `before` does not
 /// give it to.
 fn conflict(before: &[Wait], after: &[Wait], slack: Duration) -> Option<String> {
     for new in after.iter().filter(|wait| wait.owner != Owner::Unknown) {
@@ -97,14 +97,16 @@ fn of_http(name: &str) -> Vec<String> {
     leave_out_each(first_connection(name), Duration::ZERO)
 }
 
-/// Bytes turned to something that is no HTTP leave only the turns to go by.
+/// Leaves out packets of a connection whose payload is no longer HTTP: only turns
+/// are left to go by.
 fn of_turns(name: &str) -> Vec<String> {
     let mut one = first_connection(name);
     one.iter_mut().for_each(|(_, payload)| payload.fill(0x16));
     leave_out_each(one, Duration::ZERO)
 }
 
-/// Some crossed no path: their waits are as short as its stamps stray.
+/// Leaves out packets of a protocol's recording. Some crossed no path: their waits
+/// are as short as the error of their timestamps.
 fn of_protocol(name: &str) -> Vec<String> {
     let one = first_connection(&format!("../../protocols/{name}"));
     leave_out_each(one, LEAST_TOLERANCE)
@@ -118,7 +120,7 @@ fn first_connection(name: &str) -> Vec<Captured> {
     one
 }
 
-/// Each of the first packets left out in turn.
+/// Leaves out each of the first packets in turn, and lists the faults.
 fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
     one.truncate(PACKETS);
     let whole = analyse(&one);
@@ -141,7 +143,8 @@ fn leave_out_each(mut one: Vec<Captured>, slack: Duration) -> Vec<String> {
     faults
 }
 
-/// Streams overlap: each is held against itself.
+/// Leaves out packets of an HTTP/2 connection. Streams overlap: each is compared
+/// with itself.
 fn of_streams(name: &str) -> Vec<String> {
     let one: Vec<Captured> = segments(&recording(&format!("../../protocols/{name}")));
     let whole = analyse(&one).exchanges;
@@ -165,8 +168,8 @@ fn of_streams(name: &str) -> Vec<String> {
     faults
 }
 
-/// A capture that began later has no handshake to take the distance from, and
-/// says so by its error; what counts as flow follows the jitter seen.
+/// Lets the capture begin later. It then has no handshake to take the distance
+/// from, and says so by its error; what counts as flow follows the jitter seen.
 fn late(name: &str) -> Vec<String> {
     let slack = Duration::from_millis(1);
     let one = first_connection(name);

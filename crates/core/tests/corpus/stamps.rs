@@ -1,4 +1,4 @@
-//! What a server noted of its own requests, beside what the analysis says of them.
+//! The waits that the analysis finds, beside the server's own timestamps.
 
 use lagtrace_core::exchange::{Exchange, Outcome};
 use lagtrace_core::wait::WaitKind;
@@ -6,12 +6,12 @@ use libtest_mimic::Trial;
 
 use crate::reading::{analyse, recording, segments};
 
-/// What the server noted of one request: when it had read it, and when each of
-/// its writes returned, on the clock of the packets' stamps.
+/// The server's timestamps of one request: when it had read it, and when each of
+/// its writes returned, on the clock of the packets' timestamps.
 #[derive(serde::Deserialize)]
 struct Stamp {
     peer: std::net::SocketAddr,
-    /// From 1.
+    /// The request's number on its connection, from 1.
     number: u32,
     read_ns: i64,
     written_ns: Vec<i64>,
@@ -45,7 +45,8 @@ fn stamps(name: &str) -> Vec<Stamp> {
         .collect()
 }
 
-/// How far a wait's ends are from the server's own, in the order of the exchanges.
+/// The distances of a wait's two ends from the server's own, in nanoseconds, in the
+/// order of the exchanges.
 fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     let stamps = stamps(name);
     let outcome = analyse(&segments(&recording(&format!("{name}-server"))));
@@ -63,7 +64,7 @@ fn strays(name: &str, kind: WaitKind, account: Account) -> Vec<[i64; 2]> {
     whole.filter_map(of).collect()
 }
 
-/// Nine of ten are near.
+/// Lists a fault unless nine in ten waits are within 1 ms at both ends.
 fn faults(name: &str, kind: WaitKind, account: Account) -> Vec<String> {
     let strays = strays(name, kind, account);
     let is_near = |ends: &&[i64; 2]| ends.iter().all(|&ns| ns < 1_000_000);

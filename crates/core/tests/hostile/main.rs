@@ -23,13 +23,14 @@ use flate2::read::GzDecoder;
 use libtest_mimic::{Arguments, Failed, Trial};
 use mutation::{Draw, damaged};
 
-/// What holds a few exchanges of a recording: the shorter, the more are tried.
+/// The length of a seed in bytes, enough for a few exchanges: the shorter, the
+/// more damage is tried.
 const SEED_BYTES: u64 = 4000;
 const SEED: u64 = 20;
-/// Of each recording.
+/// The damaged copies that are tried of each recording.
 const ROUNDS: u64 = 40;
 
-/// Where recordings are, from the repository's root.
+/// The folders of recordings, relative to the repository's root.
 const FOLDERS: [&str; 5] = [
     "corpus",
     "crates/core/tests/corpus/recordings",

@@ -120,7 +120,7 @@ use block::Block;
 use lagtrace_core::cause::{self, Cause};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// What people look for on a page, in this order.
+/// The headings that a page must have, in this order.
 const SECTIONS: [&str; 8] = [
     "## What happens",
     "## In a capture",
@@ -140,7 +140,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// What is asked of one cause's page.
+/// The tests of one cause's page.
 fn of_page(cause: &'static Cause) -> [Trial; 3] {
     let trial = |what: &str, test: fn(&Cause) -> Result<(), Failed>| {
         Trial::test(format!("{what}::{}", cause.id), move || test(cause))
@@ -152,7 +152,8 @@ fn of_page(cause: &'static Cause) -> [Trial; 3] {
     ]
 }
 
-/// A page that no cause names is read by nobody.
+/// Checks that each page belongs to a cause: one that no cause names is read by
+/// nobody.
 fn all_pages() -> Result<(), Failed> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cause");
     let mut pages = 0;
@@ -196,7 +197,7 @@ fn blocks(cause: &Cause) -> Result<Vec<(usize, Block)>, Failed> {
     parsed.collect()
 }
 
-/// Every run of every block comes out as the block says.
+/// Checks that every run of every block comes out as the block says.
 fn traces(cause: &Cause) -> Result<(), Failed> {
     let mut wrong = Vec::new();
     for (line, block) in blocks(cause)? {
@@ -217,7 +218,7 @@ fn traces(cause: &Cause) -> Result<(), Failed> {
     }
 }
 
-/// One trace shows the cause, and one only looks like it.
+/// Checks that one trace shows the cause, and one only looks like it.
 fn both_sides(cause: &Cause) -> Result<(), Failed> {
     let blocks = blocks(cause)?;
     let expectations = || blocks.iter().map(|(_, block)| &block.expectation);

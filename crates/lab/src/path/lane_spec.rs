@@ -1,4 +1,4 @@
-//! What one direction of a path is like, as a scenario says it.
+//! One direction of a path, as a scenario describes it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::radio::SleepSpec;
 use super::thin_acks::ThinAcksSpec;
 use crate::scenario::quantity::{Rate, Size, duration, optional_duration};
 
-/// What one direction of the path does besides, in the order in which a packet meets it.
+/// One direction of the path: its parts, in the order in which a packet meets them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaneSpec {
@@ -22,11 +22,11 @@ pub struct LaneSpec {
     /// bytes, 1,280 at least. What is larger is cut up if it is IPv4 without DF, else dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
-    /// Whether the router before that link tells senders so, as it should (ICMP type 3 code 4,
+    /// True if the router before that link tells senders so, as it should (ICMP type 3 code 4,
     /// ICMPv6 type 2): yes unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp: Option<bool>,
-    /// Acknowledgements are thinned out.
+    /// Thinning of acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thin_acks: Option<ThinAcksSpec>,
     /// A radio link that sleeps when idle.
@@ -46,14 +46,14 @@ pub struct LaneSpec {
     /// The bottleneck's rate: packets leave it one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How many bytes wait before the bottleneck at most, 64 kB unless said otherwise.
-    /// What finds it full is dropped.
+    /// The most bytes that wait before the bottleneck, 64 kB unless said otherwise. What finds it
+    /// full is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,
     /// Delay that varies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
-    /// Some packets take longer, so that others overtake them.
+    /// Packets that take longer, so that others overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<DisorderSpec>,
     /// The delay of this direction, in place of half the round trip; of a member, what it adds.
@@ -62,23 +62,23 @@ pub struct LaneSpec {
     /// Changes of the route on the way, in the order of their times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepSpec>,
-    /// Some packets come twice.
+    /// Packets that come twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<DisorderSpec>,
 }
 
-/// From some time on packets take another route.
+/// A change of the route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// So long after the path's first packet.
+    /// The time of the change, counted from the path's first packet.
     #[serde(with = "duration")]
     pub at: Duration,
-    /// By how much it is longer than the route at first; 0 leads back to that.
+    /// The delay added to that of the first route; 0 leads back to it.
     #[serde(with = "duration")]
     pub delay: Duration,
-    /// How many more routers are on it than at first: they take so much off the time to live,
-    /// and never answer.
+    /// The number of routers added to the first route: each takes one off the time to live, and
+    /// never answers.
     #[serde(default)]
     pub ttl: u8,
 }
@@ -87,7 +87,8 @@ pub struct StepSpec {
 const LEAST_MTU: u16 = 1280;
 
 impl LaneSpec {
-    /// It makes sense for hosts that send packets of up to `largest` bytes; else the reason.
+    /// Checks that it makes sense for hosts that send packets of up to `largest` bytes; the error
+    /// is the reason.
     pub(super) fn check(&self, largest: u64) -> Result<(), String> {
         check_share(self.loss)?;
         self.check_rates(largest)?;
@@ -127,7 +128,7 @@ impl LaneSpec {
         }
     }
 
-    /// What a packet waits for on purpose is not longer than a path may be.
+    /// Checks that no deliberate delay of a packet is longer than a path may be.
     fn check_times(&self) -> Result<(), String> {
         let waits = [
             self.delay,
@@ -144,8 +145,8 @@ impl LaneSpec {
         }
     }
 
-    /// What has to let a super-segment through whole does not; the reason. Segments are cut
-    /// only where the path has to, which a rate does not.
+    /// Checks that queue and policer let a super-segment through whole: segments are cut only where
+    /// the path has to, which a rate does not.
     pub(super) fn check_offload(&self) -> Result<(), String> {
         const WHOLE: u64 = 66_000;
         let is_small = |size: Option<Size>| size.is_some_and(|size| size.bytes() < WHOLE);

@@ -1,5 +1,5 @@
-//! What a recording has of its own where it differs from what the scenario says: drawn by
-//! chance, and named in its label.
+//! The parameters in which a recording differs from what the scenario says: drawn by chance, and
+//! named in its label.
 
 use std::fmt;
 
@@ -14,42 +14,43 @@ use crate::server::{Answer, Server};
 /// The setting of a client's kernel that bounds what it buffers of a connection.
 pub(super) const RECEIVE_BUFFER: &str = "net.ipv4.tcp_rmem";
 
-/// What was drawn by chance. What is not said is as the scenario has it.
+/// Parameters drawn by chance. What is not set is as the scenario has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drawn {
-    /// Whether client and server are one host.
+    /// True if client and server are one host.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     /// The MTU of the hosts' devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// How much of a connection the client's kernel buffers.
+    /// The client's receive buffer of a connection (`tcp_rmem`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// How many connections ask side by side; the requests are as many as before.
+    /// The number of connections that ask side by side; the requests are as many as before, or a
+    /// few more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// The service's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The size of what is answered, in hundredths of what the scenario says.
+    /// The size of responses, in percent of what the scenario says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_percent: Option<u64>,
-    /// How many bytes of each packet are kept.
+    /// The bytes kept of each packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u32>,
-    /// The kind of file.
+    /// The format of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<CaptureFormat>,
-    /// How many hundredths of the packets are over when the recording begins.
+    /// The share of packets missing at the beginning of the recording, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin_percent: Option<u8>,
 }
 
 impl Drawn {
-    /// Makes a scenario what was drawn, but for its files: proofs read those whole. `name` is
-    /// the service that is recorded.
+    /// Applies the parameters to a scenario, except for those of its files: proofs read those
+    /// whole. `name` is the service that is recorded.
     pub(super) fn apply(&self, scenario: &mut Scenario, name: &str) {
         let paths = [Some(&mut scenario.path), scenario.without.path.as_mut()];
         for path in paths.into_iter().flatten() {
@@ -97,7 +98,7 @@ impl Drawn {
     }
 }
 
-/// Has as many requests asked on so many connections, or a few more.
+/// Spreads as many requests as before, or a few more, over so many connections.
 fn spread(load: &mut Load, connections: u32) {
     let each = |before: u32, requests: u32| (before * requests).div_ceil(connections);
     match load {

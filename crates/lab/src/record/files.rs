@@ -11,10 +11,10 @@ use crate::label::Label;
 use crate::scenario::{CaptureFormat, CaptureSpec};
 use crate::tool;
 
-/// editcap takes so many packets to leave out, at most.
+/// The most packets that editcap can be told to leave out.
 const MOST_LEFT_OUT: usize = 512;
 
-/// A folder beside the recordings that goes away with this.
+/// A folder beside the recordings, removed on drop.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Makes a capture what the scenario asks for; where it is then.
+/// Makes a capture what the scenario asks for, and returns its path.
 pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBuf, Error> {
     if let Some(vlan) = spec.vlan {
         super::vlan::tag(file, vlan)?;
@@ -71,7 +71,7 @@ pub(super) fn shape(file: &Path, spec: &CaptureSpec, seed: u64) -> Result<PathBu
     Ok(file.to_owned())
 }
 
-/// Makes a capture that is otherwise finished what was drawn for it; where it is then.
+/// Applies what was drawn to a capture that is otherwise finished, and returns its path.
 pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<PathBuf, Error> {
     let &Drawn {
         snapshot,
@@ -108,7 +108,7 @@ pub(super) fn redo(file: &Path, spec: &CaptureSpec, drawn: &Drawn) -> Result<Pat
     Ok(place)
 }
 
-/// What editcap calls a kind of file.
+/// The name of a format for editcap.
 fn kind(format: CaptureFormat) -> &'static str {
     match format {
         CaptureFormat::Pcap => "nsecpcap",

@@ -1,5 +1,5 @@
-//! The same scenario with everything changed that its truth does not depend on: what was tuned
-//! to one recording does not help with the next.
+//! Variation of a scenario in everything that its truth does not depend on: what was tuned to one
+//! recording does not help with the next.
 //!
 //! What may change follows from the scenario where it can be read there (a path that it says
 //! something of stays that path, a port that a rule names stays that port); what else its truth
@@ -21,48 +21,48 @@ use said::{
     speaks_of_content,
 };
 
-/// A round trip that is recorded at one distance only becomes so many hundredths of it.
+/// The range of the factor on the round trip of a scenario recorded at one distance only.
 const DISTANCE: (f64, f64) = (0.8, 1.25);
 
 /// The shortest round trip that is emulated where a scenario is recorded without any.
 const NEAR: Duration = Duration::from_micros(300);
 
-/// The size of what is answered becomes so many hundredths of what it was.
+/// The range of the size of responses, in percent of what it was.
 const SIZE: (u64, u64) = (85, 120);
 
-/// Where other ports are taken from: below those that clients' own connections use.
+/// The range of ports to draw from: below those that clients' own connections use.
 const PORTS: (u64, u64) = (20_000, 29_999);
 
 /// The MTUs that devices get: from what every host takes to jumbo frames.
 const MTU: (f64, f64) = (576.0, 9000.0);
 
-/// The least that IPv6 works with (RFC 8200 §5).
+/// The smallest MTU that IPv6 works with (RFC 8200 §5).
 const IPV6_MTU: f64 = 1280.0;
 
-/// What a client's kernel buffers of a connection.
+/// The sizes of the client's receive buffer to draw from, in bytes.
 const RECEIVE_BUFFERS: [u64; 2] = [16_384, 65_536];
 
-/// An answer is so many times smaller than the buffer that it goes into: no window fills.
+/// The least ratio of a receive buffer to the response that goes into it: no window fills.
 const ROOM: u64 = 8;
 
 /// The most connections that ask side by side.
 const MOST_CONNECTIONS: u64 = 24;
 
-/// A recording that begins in the middle lacks so many hundredths of the packets.
+/// The range of the share of packets missing from a recording without its beginning, in percent.
 const BEGIN: (u64, u64) = (5, 35);
 
-/// A connection with fewer requests has no middle.
+/// The fewest requests of a connection whose beginning may be missing.
 const LEAST_REQUESTS: u32 = 8;
 
-/// What of a packet is kept: in these the headers are whole, HTTP's too.
+/// The range of the bytes kept of a packet where its headers are whole, HTTP's too.
 const SNAPSHOT: (u64, u64) = (600, 1500);
 
-/// So much of it shows TCP's header and little else.
+/// The range of the bytes kept of a packet where they show TCP's header and little else.
 const SNAPSHOT_SHORT: (u64, u64) = (96, 200);
 
 impl Request {
-    /// The same recording with a seed, and with what the truth does not depend on drawn from
-    /// it: equal seeds give equal recordings.
+    /// Returns the same recording with a seed, and with what the truth does not depend on drawn
+    /// from it: equal seeds give equal recordings.
     #[must_use]
     pub fn vary(&self, scenario: &Scenario, seed: u64) -> Self {
         let name = self.service.as_ref().unwrap_or(&scenario.target);
@@ -88,17 +88,17 @@ impl Request {
     }
 }
 
-/// What is drawn for one scenario.
+/// The source of all draws for one scenario.
 struct Dice<'a> {
     seed: u64,
     scenario: &'a Scenario,
     service: &'a Service,
-    /// All that the scenario says.
+    /// The whole scenario as TOML.
     text: String,
 }
 
 impl Dice<'_> {
-    /// A sequence of draws for one circumstance, which none for another one moves.
+    /// A sequence of draws for one circumstance, independent of those for the others.
     fn chance(&self, what: Circumstance) -> Chance {
         let name = self.scenario.name.bytes();
         let of_name = name.fold(self.seed, |sum, byte| {
@@ -107,7 +107,7 @@ impl Dice<'_> {
         Chance::new(mix(of_name) ^ mix(what as u64 + 1))
     }
 
-    /// Whether any of these words is in what the scenario says.
+    /// Returns true if any of these words is in what the scenario says.
     fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
     }
@@ -171,11 +171,11 @@ impl Dice<'_> {
         let mut chance = self.chance(Circumstance::Mtu);
         let least = if ipv6 { IPV6_MTU } else { MTU.0 };
         let mtu = log_between(&mut chance, least, MTU.1) as u32;
-        // A third stays as networks are for the most part.
+        // A third keeps the usual MTU.
         chance.strikes(0.66).then_some(mtu)
     }
 
-    /// Nothing that the scenario says is about two hosts.
+    /// Returns true if nothing that the scenario says is about two hosts.
     fn may_be_loopback(&self) -> bool {
         let scenario = self.scenario;
         let has_own_device = |host: &HostSpec| {
@@ -235,8 +235,8 @@ impl Dice<'_> {
             && !chooses(&self.scenario.path) && !self.is_fixed(Circumstance::Ip) && !self.says(&words)
     }
 
-    /// Whether the service's port stands nowhere but where it is said: no rule, directive or
-    /// argument would miss it.
+    /// Returns true if the service's port stands nowhere else in the scenario: no rule, directive
+    /// or argument would miss it.
     fn is_port_said_once(&self) -> bool {
         self.text.matches(&self.service.port.to_string()).count() == 1
     }
@@ -263,7 +263,7 @@ impl Dice<'_> {
         u32::try_from(many).ok()
     }
 
-    /// A buffer that what is answered, and asked, fills not by far.
+    /// Draws a receive buffer that neither responses nor requests come near to filling.
     fn receive_buffer(&self) -> Option<Size> {
         let says_buffers = self.says(&[RECEIVE_BUFFER, "receive_buffer"]);
         let answer = largest_answer(self.service)?;
@@ -318,7 +318,8 @@ impl Dice<'_> {
         u32::try_from(between(&mut chance, range)).ok()
     }
 
-    /// Whether each connection has many requests that are alike.
+    /// Returns true if the recording may begin in the middle: each connection has many requests
+    /// that are alike, and the file is not altered otherwise.
     fn has_a_middle(&self) -> bool {
         let spec = &self.scenario.recording;
         let is_long = match &self.service.load {

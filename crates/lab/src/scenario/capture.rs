@@ -1,4 +1,4 @@
-//! How a scenario is recorded: at which distances, and into what kind of file.
+//! The settings of a scenario's recordings: the distances, and the kind of file.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quantity::{optional_duration, parse_duration};
 
-/// How a scenario is recorded.
+/// The settings of a scenario's recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureSpec {
@@ -16,15 +16,15 @@ pub struct CaptureSpec {
     /// With and without segmentation offload; as the path has it if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offload: Vec<bool>,
-    /// Whether the client asks over IPv6.
+    /// True if the client asks over IPv6.
     pub ipv6: bool,
     /// The device that is listened to in place of the path's own: `any` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// How many bytes of each packet are kept; all if not said.
+    /// The bytes kept of each packet; all if not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u32>,
-    /// How long the load runs before the recording begins.
+    /// The time that the load runs before the recording begins.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub begin_after: Option<Duration>,
     /// The kind of file.
@@ -34,42 +34,43 @@ pub struct CaptureSpec {
     pub vlan: Option<u16>,
     /// The share of packets that are missing from the file, 0 to 1.
     pub lose: f64,
-    /// What the truth depends on, so that no recording on parameters drawn by chance changes it.
+    /// The circumstances that the truth depends on: no recording on parameters drawn by chance
+    /// changes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<Circumstance>,
-    /// Whether nothing may be recorded beside it: what is true of it is a matter of how much the
+    /// True if nothing may be recorded beside it: what is true of it depends on how much the
     /// processors have to do.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
 }
 
-/// What may be one way or another in a recording where the truth does not depend on it.
+/// A circumstance of a recording that may vary where the truth does not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Circumstance {
     /// The round trip, between the least and the largest at which the scenario is recorded.
     Distance,
-    /// Whether client and server are one host.
+    /// One host as client and server, or two.
     Loopback,
     /// The MTU of the hosts' devices.
     Mtu,
-    /// Whether segments leave the hosts in large frames.
+    /// Segmentation offload: segments leave the hosts in large frames, or not.
     Offload,
     /// The version of IP.
     Ip,
     /// The port.
     Port,
-    /// How much of a connection the client's kernel buffers.
+    /// The client's receive buffer of a connection.
     ReceiveBuffer,
-    /// How many connections ask side by side.
+    /// The number of connections that ask side by side.
     Connections,
-    /// The size of what is answered.
+    /// The size of responses.
     Size,
-    /// How much of each packet is kept.
+    /// The bytes kept of each packet.
     Snapshot,
     /// The kind of file.
     Format,
-    /// Whether the recording begins when the load does.
+    /// The beginning of the recording: with the load, or later.
     Begin,
 }
 

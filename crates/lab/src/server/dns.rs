@@ -1,4 +1,5 @@
-//! A DNS server of our own that answers late: what a resolver asks that has nothing cached.
+//! A DNS server of our own that answers late: the one that a resolver asks if it has nothing
+//! cached.
 //!
 //! It answers over UDP and TCP (RFC 1035), every name alike, with the addresses of the lab's
 //! server. Bounded: a query that finds too many waiting is not answered.
@@ -18,13 +19,13 @@ use crate::error::Error;
 use crate::link::Addresses;
 use crate::scenario::quantity::duration;
 
-/// So many answers wait at a time; a query beyond them is dropped.
+/// The most answers that wait at a time; a query beyond them is dropped.
 const MOST_WAITING: usize = 1024;
 
-/// So many TCP connections are served at a time; further ones are closed.
+/// The most TCP connections that are served at a time; further ones are closed.
 const MOST_CONNECTIONS: usize = 64;
 
-/// A TCP connection on which nothing comes for so long is closed.
+/// The idle time after which a TCP connection is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest query that is read, in bytes: a name, a question, and room for EDNS.
@@ -34,10 +35,10 @@ const LONGEST_QUERY: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDns {
-    /// From a query to its answer.
+    /// The time from a query to its answer.
     #[serde(with = "duration")]
     pub time: Duration,
-    /// How long an answer may be kept, in seconds.
+    /// The TTL of answers, in seconds.
     #[serde(default = "an_hour")]
     pub ttl_s: u32,
 }
@@ -55,12 +56,12 @@ impl SlowDns {
     }
 }
 
-/// What the process of one such service is told.
+/// The settings of the process of one such service.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DnsPlan {
     pub(crate) dns: SlowDns,
     pub(crate) port: u16,
-    /// What every name resolves to.
+    /// The addresses that every name resolves to.
     pub(crate) addresses: Addresses,
 }
 
@@ -108,7 +109,8 @@ fn receive(socket: &UdpSocket, plan: &DnsPlan, queue: &SyncSender<Waiting>) {
     }
 }
 
-/// Every answer takes equally long, so they leave in the order of their queries.
+/// Sends answers when they are due. All take equally long, so they leave in the order of their
+/// queries.
 fn send_when_due(socket: &UdpSocket, waiting: Receiver<Waiting>) {
     for Waiting { due, to, answer } in waiting {
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -154,7 +156,7 @@ const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
-/// The answer to a query with one question; `None` to what is none.
+/// The answer to a query with one question; `None` to anything else.
 fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*query.get(at)?, *query.get(at + 1)?]));
     let (flags, questions) = (word(2)?, word(4)?);
@@ -190,7 +192,7 @@ fn answer(query: &[u8], ttl_s: u32, addresses: Addresses) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Where the question's name ends: labels without pointers, at most 255 bytes in all.
+/// The offset at which the question's name ends: labels without pointers, at most 255 bytes in all.
 fn end_of_name(query: &[u8]) -> Option<usize> {
     let mut at = HEADER;
     loop {

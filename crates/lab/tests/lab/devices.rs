@@ -20,7 +20,7 @@ fn up_with(lines: &str) -> Option<Lab> {
     up_as(&Scenario::parse("test", &text).expect("a scenario"))
 }
 
-/// What a file of the kernel says to a host.
+/// Reads a file of the kernel as a host sees it.
 fn read(host: &Host, file: &str) -> String {
     host.within(|| fs::read_to_string(file))
         .unwrap_or_else(|error| panic!("{file}: {}", error.chain()))

@@ -9,7 +9,7 @@ use lagtrace_lab::{Error, Scenario};
 
 use crate::{helper, skip};
 
-/// How many packets of a capture tshark shows for a filter.
+/// Counts the packets of a capture that match a display filter.
 fn count(capture: &Path, filter: &str) -> usize {
     let output = Command::new("tshark")
         .args(["-n", "-r"])

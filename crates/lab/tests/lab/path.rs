@@ -43,7 +43,7 @@ fn a_connection_takes_the_round_trip_that_was_asked_for() {
     });
 }
 
-/// Many connections that ask until this says that it is enough; how many responses came.
+/// Asks on many connections until `is_enough`, and counts the responses.
 fn load(lab: &Lab, service: &str, is_enough: impl Fn() -> bool + Sync) -> usize {
     let to = address(lab, service, Family::V4);
     let ask = || {
@@ -65,7 +65,7 @@ fn load(lab: &Lab, service: &str, is_enough: impl Fn() -> bool + Sync) -> usize 
     })
 }
 
-/// Whether the path has carried something, or a load has gone on for too long for it.
+/// A condition that holds once the path's counters show what is waited for, or after 20 s.
 fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn() -> bool + Sync {
     let begun = Instant::now();
     move || {
@@ -75,8 +75,8 @@ fn until(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool + Sync) -> impl Fn(
     }
 }
 
-/// The counters once they show what is waited for, as they are written at times only; or what
-/// they show after a while.
+/// The counters once they show what is waited for, as they are written at intervals only; or what
+/// they show after 5 s.
 fn counters_once(lab: &Lab, is_there: impl Fn(&PathCounters) -> bool) -> PathCounters {
     let begun = Instant::now();
     loop {
@@ -197,7 +197,7 @@ const HOPS: &str = "round_trip = '20ms'\nhops = [\n\
     { delay = '1ms' }, { delay = '2ms', answers = 'never' }, { delay = '3ms' },\n\
     { delay = '1ms', answers = 'limited' }]";
 
-/// What a program on the client says; `None` if it is not installed.
+/// The output of a program on the client; `None` if it is not installed.
 fn said(lab: &Lab, program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = lab.client().command(program).expect("the lab is up");
     match command.args(arguments).output() {

@@ -1,4 +1,4 @@
-//! What was observed besides packets, kept in a file: with the packets, all
+//! The observations other than packets, kept in a file: with the packets, all
 //! that a report rests on.
 
 use std::fs::File;
@@ -19,9 +19,9 @@ pub(super) struct Head<'a> {
     pub(super) lagtrace: &'a str,
     /// The URL under investigation.
     pub(super) subject: &'a str,
-    /// When the investigation began.
+    /// The time at which the investigation began.
     pub(super) started: &'a str,
-    /// Where the services are.
+    /// The endpoints of the targets.
     pub(super) targets: &'a [(TargetId, Endpoint)],
 }
 

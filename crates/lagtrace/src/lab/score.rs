@@ -27,7 +27,7 @@ use case::{Case, End};
 use corpus::Recording;
 use sum::Score;
 
-/// Where recordings are looked for.
+/// The default folder of recordings.
 const CORPUS: &str = "corpus";
 
 /// What to score.
@@ -68,18 +68,18 @@ pub(super) struct Options {
     /// Make them of these scenarios, joined by commas, instead of all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fresh")]
     scenarios: Vec<String>,
-    /// What chance is drawn from in them
+    /// Seed of their random parameters
     #[arg(long, value_name = "N", requires = "fresh")]
     seed: Option<u64>,
-    /// How many recordings to make of each
+    /// Number of recordings to make of each scenario
     #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     draws: u64,
-    /// How many to make at a time, but for those that say something of the processors
+    /// Number to make at a time; those that depend on processor load are made alone
     #[arg(long, default_value_t = 1, value_name = "N", requires = "fresh",
         value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
-    /// Where to keep those that are diagnosed wrongly
+    /// Folder for copies of those that are diagnosed wrongly
     #[arg(long, value_name = "FOLDER", requires = "fresh")]
     keep: Option<PathBuf>,
 }
@@ -90,7 +90,7 @@ impl Options {
     }
 }
 
-/// Whose captures are diagnosed. A loopback's is both ends' at once, and never left out.
+/// The end whose captures are diagnosed. A loopback's is both ends' at once, and never left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Vantage {
     /// The client's

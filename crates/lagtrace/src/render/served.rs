@@ -8,7 +8,7 @@ use super::quantity;
 use super::table::{Align, Table, plain};
 use crate::words::plural;
 
-/// How far it stands from the left.
+/// The indentation, in columns.
 const INDENT: usize = 2;
 
 /// Writes it below what was watched; nothing where nothing was joined.
@@ -109,7 +109,7 @@ fn table(waits: &[WaitSplit]) -> Table {
     table
 }
 
-/// Whether a stage is a hundredth of any of the waits.
+/// Returns true if a stage is at least a hundredth of any of the waits.
 fn is_shown(waits: &[WaitSplit], name: &str) -> bool {
     waits.iter().any(|wait| {
         let stage = wait.stages.iter().find(|stage| stage.name == name);

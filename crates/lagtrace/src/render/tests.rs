@@ -37,7 +37,7 @@ fn recorded(name: &str) -> Run {
     )
 }
 
-/// What a recorded run amounts to.
+/// The report of a recorded run.
 fn replayed(name: &str) -> Report {
     recorded(name).report()
 }
@@ -57,7 +57,8 @@ fn check(name: &str, view: &str) {
     );
 }
 
-/// What the runs were recorded for. The letters would be worth little without.
+/// The runs show what they were recorded for: without that, the letters would
+/// be worth little.
 #[test]
 fn runs_are_what_they_are_called() {
     let found = |name| {

@@ -1,9 +1,9 @@
-//! `diagnose` on a fixed set of scenarios: of each owner, each kind of path and each kind of
-//! evidence one, and what only looks like a fault. The mass of them is scored from recordings.
+//! `diagnose` on a fixed set of scenarios: one for each owner, each kind of path and each kind of
+//! evidence, and what only looks like a fault. Most scenarios are scored from recordings.
 
 use super::lab::{expect_truth, lab_run, verdict};
 
-/// What is true of a service of the scenario is found, and nothing else.
+/// Checks that what is true of a service of the scenario is found, and nothing else.
 fn is_diagnosed(test: &str, scenario: &str, service: &str, load: &[&str]) {
     verdict(test).run(|| {
         let chosen = [scenario, "--service", service, "--"];

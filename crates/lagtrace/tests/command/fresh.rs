@@ -1,7 +1,6 @@
 //! Recordings made anew of a fixed set of scenarios, with a fixed seed: what was tuned to the
-//! corpus does not help with them. Of a fault the right cause comes first, from both ends, and
-//! of nothing healthy a cause is more than possible. `./figures fresh` does that with all
-//! scenarios.
+//! corpus does not help with them. For a fault the right cause comes first, from both ends; for a
+//! healthy service no cause is more than possible. `./figures fresh` does that with all scenarios.
 
 use lagtrace_trial::live;
 use serde_json::Value;
@@ -9,10 +8,11 @@ use serde_json::Value;
 use super::lab::STANDSTILL;
 use super::program::{has_root, has_tool, lagtrace};
 
-/// It chooses distance, port, size and chance of each recording.
+/// The seed of distance, port, size and random events of each recording.
 const SEED: &str = "11";
 
-/// The scenario shows its fault, or that it has none, and it is diagnosed so from both ends.
+/// Checks that the scenario shows its fault, or that it has none, and is diagnosed so from both
+/// ends.
 fn is_scored_rightly(test: &str, scenario: &str) {
     let tools = ["nginx", "ip", "tcpdump", "tshark", "curl"];
     if !has_root(test) || !tools.iter().all(|tool| has_tool(test, tool)) {

@@ -74,7 +74,7 @@ fn a_silent_pipe_can_be_left() {
     assert!(matches!(code, Some(130 | 2)), "{code:?}");
 }
 
-/// Whether a process has a handler for SIGINT (proc_pid_status(5)).
+/// Returns true if a process has a handler for SIGINT (proc_pid_status(5)).
 fn catches_interrupts(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -32,7 +32,7 @@ pub(super) fn lab_run(test: &str, arguments: &[&str]) -> Option<Run> {
     Some(lagtrace(all.iter().chain(arguments)))
 }
 
-/// Every service of the run was diagnosed as is true.
+/// Checks that every service of the run was diagnosed rightly, and returns them.
 #[track_caller]
 pub(super) fn expect_truth(run: &Run) -> Vec<Value> {
     assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
@@ -202,7 +202,7 @@ impl Lab {
         });
     }
 
-    /// How many connections this port of the server has.
+    /// Counts the established connections of this port of the server.
     pub(super) fn connections(&self, port: &str) -> usize {
         let namespace = self.namespace("server");
         let mut command = Command::new("ip");
@@ -225,7 +225,7 @@ fn children(pid: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Waits for something that comes to be, and fails where it does not.
+/// Waits until `is_so` holds; panics after 20 s.
 #[track_caller]
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -245,7 +245,8 @@ impl Drop for Lab {
 pub(super) struct Load(Child);
 
 impl Load {
-    /// One of the lab's client on a port of its server, which is being answered.
+    /// Starts a load of the lab's client on a port of its server, and waits until it has a
+    /// connection.
     pub(super) fn begin(lab: &Lab, port: &str, arguments: &[&str]) -> Self {
         let url = format!("http://10.77.0.2:{port}/");
         // It is ended long before.
@@ -283,8 +284,8 @@ fn held_answers_are_seen_at_live_sockets() {
     });
 }
 
-/// In which part of the looks at a port's connections something is held back, of how many
-/// connections that is told, and the connections.
+/// The share of looks at a port's connections in which something is held back, the number of
+/// remarks on that, and the connections.
 fn looks(lab: &Lab, port: &str) -> (f64, usize, Vec<Value>) {
     let _load = Load::begin(lab, port, &["-c", "20", "--rate", "400"]);
     let sockets = ["sockets", "--name", "nginx", "-p", port];

@@ -13,13 +13,13 @@ use super::streamed::Streamed;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A load of so many requests as shows what it is about.
+/// Runs `lagtrace load` for 100 requests, with a report in JSON.
 fn load(url: &str, options: &[&str]) -> Run {
     let common = ["load", url, "-n", "100", "--format", "json"];
     lagtrace(common.iter().chain(options))
 }
 
-/// The same for a second.
+/// Runs `lagtrace load` for one second, with a report in JSON.
 fn load_for_a_second(url: &str, options: &[&str]) -> Run {
     let common = ["load", url, "-d", "1s", "--format", "json"];
     lagtrace(common.iter().chain(options))
@@ -194,7 +194,7 @@ fn request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     next_request(&mut BufReader::new(stream))
 }
 
-/// The same of what may hold more behind it.
+/// Takes one request from what may hold more behind it; its head and body.
 fn next_request(reader: &mut impl std::io::BufRead) -> Option<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {

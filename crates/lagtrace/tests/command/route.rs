@@ -11,15 +11,15 @@ use super::chain::Chain;
 use super::lab::{SHARE, STANDSTILL};
 use super::program::{Run, has_root, has_tool, lagtrace, program, run};
 
-/// How far a hop's least round trip of all runs may be from what the path is told
-/// to take. The path is a process on a machine that others use too, and late when
-/// they keep it from running: `./figures route` tells how close it is when nothing
-/// else runs.
+/// The largest excess, in milliseconds, of a hop's least round trip of all runs over what the path
+/// is told to take. The path is a process on a machine that others use too, and late when they keep
+/// it from running: `./figures route` tells how close it is when nothing else runs.
 const MARGIN_MS: f64 = 3.0;
-/// How much sooner than the path lets them answers may seem to come.
+/// The largest time, in milliseconds, by which answers may seem to come sooner than the path lets
+/// them.
 const CLOCK_MS: f64 = 0.1;
 
-/// As little of an investigation as shows its layers.
+/// The options of the shortest investigation that shows its layers.
 const BRIEFLY: [&str; 9] = [
     "-c", "2", "-d", "1s", "--rate", "50", "-q", "--format", "json",
 ];
@@ -65,8 +65,8 @@ fn states(report: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What the path of `healthy-hops` takes there and back to each hop: the second never answers,
-/// and the third twice a second.
+/// The round trip to each hop of `healthy-hops`, in milliseconds: the second never answers, and the
+/// third at most twice a second.
 const THERE_AND_BACK: [Option<f64>; 4] = [Some(2.0), None, Some(12.0), Some(12.0)];
 
 /// The lab of that path; `None` where there can be none.

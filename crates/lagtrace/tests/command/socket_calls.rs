@@ -29,7 +29,7 @@ fn traced(arguments: &[&str], work: impl FnOnce()) -> Run {
     tracing.end().expect(0)
 }
 
-/// How many programs a process has attached, by its descriptors.
+/// Counts the BPF programs that a process has attached, by its descriptors.
 fn attached(folder: &str) -> usize {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());

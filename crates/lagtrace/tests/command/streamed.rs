@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::program::{Run, program};
 
-/// How long something is waited for that comes at once.
+/// The longest wait for something that should come at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A run that goes on.
@@ -91,7 +91,7 @@ impl Streamed {
         line
     }
 
-    /// As Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -9,7 +9,8 @@ use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
 use super::streamed::Streamed;
 
-/// A scenario's service under load, and what watching its server shows of it.
+/// Judges what watching a scenario's server for two seconds shows of its service
+/// under load.
 fn watched(test: &str, scenario: &str, load: &[&str], judge: impl FnOnce(&Value)) {
     watched_for(test, scenario, load, "2s", judge);
 }
@@ -28,7 +29,8 @@ fn watched_for(
     });
 }
 
-/// What watching a service's namespace for two seconds shows while it is asked by `load`.
+/// Watches a service's namespace for two seconds while `load` asks it, and returns
+/// the report.
 fn watch_under_load(lab: &Lab, port: &str, load: &[&str]) -> Value {
     watch_for(lab, port, load, "2s")
 }

@@ -15,11 +15,11 @@ use lagtrace_sources::capture::{FileCapture, Packets};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a run kept.
+/// The observations and packets that a run kept.
 pub(crate) struct Run {
     /// The lines of `--observations`: a [`Head`], then events.
     pub(crate) observations: Vec<Value>,
-    /// What `--write` kept.
+    /// The packets of `--write`.
     pub(crate) packets: Packets,
 }
 
@@ -32,8 +32,8 @@ struct Head {
 }
 
 impl Run {
-    /// What is in these files, compressed or not; a run that captured nothing
-    /// has no packets.
+    /// Reads a run from these files, compressed or not; a run that captured
+    /// nothing has no packets.
     pub(crate) fn read(observations: &Path, packets: &Path) -> Self {
         Self {
             observations: lines(observations),
@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// What it amounts to.
+    /// Analyses the run anew, into a report.
     pub(crate) fn report(self) -> Report {
         let mut lines = self.observations.into_iter();
         let head: Head = of_this_version(lines.next().expect("a first line"));
@@ -69,7 +69,8 @@ impl Run {
     }
 }
 
-/// When an event is handed on: the phase of a flow before all of its packets.
+/// The time at which an event is handed on: the phase of a flow before all
+/// packets.
 fn due(event: &Event) -> Timestamp {
     match event.body {
         EventBody::FlowPhase(_) => Timestamp::MIN,

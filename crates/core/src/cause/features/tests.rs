@@ -1,5 +1,5 @@
-//! Rules and what they are asked about, on recordings of everything that the
-//! lab can make.
+//! Rules and the exchanges that they are shown, on recordings of everything
+//! that the lab can make.
 
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
@@ -15,7 +15,7 @@ use crate::cause::Rules;
 use crate::decode::{self, Container, Found};
 use crate::event::PointId;
 
-/// All features there are.
+/// All features.
 const ALL: Features = Features(u64::MAX);
 
 /// The recordings of the corpus, at either end.
@@ -58,15 +58,16 @@ fn exchanges(path: &Path) -> Vec<Exchange> {
     std::mem::take(&mut *seen)
 }
 
-/// What rules hold that are shown `exchange` as one with `features`, each
-/// behind its name.
+/// The state of all rules after `exchange` with `features`, as text: each
+/// rule's behind its name.
 fn held(exchange: &Exchange, features: Features) -> String {
     let mut rules = Rules::default();
     rules.show(&[exchange], &[features]);
     format!("{rules:#?}")
 }
 
-/// What tells exchanges apart as far as rules are asked about them.
+/// The shape by which exchanges count as alike: outcome, kinds of wait, lengths
+/// of lists.
 fn shape(exchange: &Exchange) -> impl Ord + use<> {
     let kinds: Vec<_> = exchange.waits.iter().map(|wait| wait.kind).collect();
     let lists = [
@@ -85,8 +86,8 @@ fn differing<'a>(one: &str, other: &'a str) -> Option<&'a str> {
     (one != other).then(|| until.filter(is_rule).last().unwrap_or_default())
 }
 
-/// A rule is asked about exchanges with the features that it names, and about
-/// no others: those must not be able to change what it holds.
+/// A rule is shown only exchanges with the features that it names: no other may
+/// be able to change what it holds.
 #[test]
 fn rules_are_asked_about_all_that_concerns_them() {
     let mut shown = 0;

@@ -1,4 +1,4 @@
-//! What can be read in a scenario of what its truth depends on.
+//! Properties of a scenario that tell what its truth depends on.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::scenario::quantity::Size;
 use crate::scenario::{Scenario, Service};
 use crate::server::{Answer, PAGE, Server};
 
-/// What tshark calls the protocols whose headers a few bytes of a packet hold.
+/// The protocols, as tshark names them, whose headers the first few bytes of a packet hold.
 const HEADERS: [&str; 5] = ["tcp", "frame", "ip", "ipv6", "sll"];
 
-/// Whether a scenario says nothing of the path but how long it is.
+/// Returns true if a scenario says nothing of the path but its round trip and seed.
 pub(super) fn is_plain(scenario: &Scenario) -> bool {
     let plain = PathSpec {
         round_trip: scenario.path.round_trip,
@@ -32,7 +32,7 @@ pub(super) fn chooses(path: &PathSpec) -> bool {
     !path.to_server.drop.is_empty() || !path.to_client.drop.is_empty()
 }
 
-/// Whether the scenario says how large this server's answers are.
+/// Returns true if the scenario says how large this server's responses are.
 pub(super) fn has_size(server: &Server) -> bool {
     match server {
         Server::Nginx(nginx) => matches!(nginx.answer, Answer::Bytes(_)),
@@ -41,7 +41,7 @@ pub(super) fn has_size(server: &Server) -> bool {
     }
 }
 
-/// What a service answers with at most, in bytes of its body; `None` if that is not known.
+/// The largest body that a service responds with, in bytes; `None` if that is not known.
 pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     let page = PAGE.len() as u64;
     match &service.server {
@@ -60,8 +60,8 @@ pub(super) fn largest_answer(service: &Service) -> Option<u64> {
     }
 }
 
-/// Whether its proof counts what comes once a connection, or once a process that asks: their
-/// beginnings, ends, lookups.
+/// Returns true if the truth may depend on what comes once per connection or client process: the
+/// proof filters on TCP flags or TLS handshakes, or the client looks up a name.
 pub(super) fn counts_connections(service: &Service) -> bool {
     let mut filters = service
         .proof
@@ -72,7 +72,7 @@ pub(super) fn counts_connections(service: &Service) -> bool {
         || filters.any(|filter| filter.contains("tcp.flags.") || filter.contains("tls.handshake"))
 }
 
-/// Whether all that is said but bodies is HTTP in clear text, whose heads stand at the beginning
+/// Returns true if all traffic but bodies is HTTP in clear text, whose heads stand at the beginning
 /// of a packet: no TLS, no lookups, no other protocol.
 pub(super) fn speaks_http(service: &Service) -> bool {
     let is_plain = match &service.server {
@@ -84,7 +84,8 @@ pub(super) fn speaks_http(service: &Service) -> bool {
     is_plain && !asks_by_name && !matches!(service.load, Load::Command(_))
 }
 
-/// Whether it takes what is said on a connection to tell what is true of it.
+/// Returns true if the truth may rest on what is said on a connection: a proof reads more than
+/// headers up to TCP's, or the load asks for more than `/`.
 pub(super) fn speaks_of_content(service: &Service) -> bool {
     let mut filters = service
         .proof

@@ -1,4 +1,4 @@
-//! One recording from one end: what was found there, held against the truth.
+//! A recording from one end: what was found there, compared with the truth.
 
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_core::wait::{Owner, WaitKind};
@@ -19,7 +19,7 @@ pub(crate) enum End {
     Loopback,
 }
 
-/// What a recording is to the diagnosis.
+/// The kind of a recording for its diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -28,27 +28,27 @@ pub(crate) enum Kind {
     /// A fault that is in none of this end's packets: the right thing to say
     /// is nothing, or what of it does show.
     Hidden,
-    /// A fault that it has none for: the right thing to say is nothing.
+    /// A fault that it has no rule for: the right thing to say is nothing.
     NoRule,
     /// No fault, or what only looks like one.
     Healthy,
 }
 
-/// What the diagnosis is worth.
+/// The judgement of a diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
-    /// The expected cause comes first, and whose fault it is is right.
+    /// The expected cause comes first, with the right culprit.
     Right,
-    /// The expected cause comes first, and somebody else is named for it.
+    /// The expected cause comes first, with a wrong culprit.
     WrongCulprit,
     /// Another cause comes first.
     OtherFirst,
-    /// Nothing was found where something was to be.
+    /// Nothing was found, and a cause was to be.
     Missed,
-    /// Nothing was to be found, and nothing untrue was.
+    /// No cause was to be found, and no untrue one was.
     LeftAlone,
-    /// Nothing was to be found, and a cause was named that is not true.
+    /// No cause was to be found, and an untrue one was.
     Accused,
 }
 
@@ -60,37 +60,37 @@ pub(crate) struct Case {
     /// The scenario that was recorded.
     #[serde(skip)]
     pub(crate) scenario: String,
-    /// What was drawn by chance for it, in words; `None` for what a scenario itself asks for.
+    /// The parameters drawn by chance, in words; `None` for a recording that a scenario itself asks
+    /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) drawn: Option<String>,
-    /// Where it was captured.
+    /// The end that it was captured at.
     pub(crate) end: End,
-    /// What it is to the diagnosis.
+    /// The kind of recording.
     pub(crate) kind: Kind,
     /// The causes to be found, the largest first; of several in one place any
     /// one will do.
     pub(crate) expected: Vec<Vec<String>>,
-    /// What was found, in the report's order.
+    /// The findings, in the report's order.
     pub(crate) found: Vec<Found>,
-    /// What that is worth.
+    /// The judgement of the findings.
     pub(crate) verdict: Verdict,
-    /// What is wrong, in words.
+    /// The mistakes, in words.
     pub(crate) misses: Vec<String>,
     /// The causes that were named and are not true.
     pub(crate) accused: Vec<String>,
-    /// Where the first finding only shows what a fault does: whether the fault
-    /// is among what it says that it may be.
+    /// The place of the fault among the candidates of the first finding, where that only shows what
+    /// a fault does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) candidate: Option<Candidacy>,
     /// The part of all requests' time that was not explained, 0 to 1; `None`
     /// without a whole request.
     pub(crate) unknown_share: Option<f64>,
-    /// What the expected findings cost; `None` where none was found or the
-    /// fault added nothing.
+    /// The cost of the expected findings; `None` where none was found or the fault added nothing.
     pub(crate) cost: Option<Cost>,
 }
 
-/// Where the fault is among the candidates of a finding.
+/// The place of the fault among the candidates of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Candidacy {
@@ -118,15 +118,15 @@ pub(crate) struct Cost {
     pub(crate) found_ns: u64,
     /// The mean request with the fault less the mean request without.
     pub(crate) true_ns: u64,
-    /// By how much the one is off the other, as a part of it; negative when too little.
+    /// The error of `found_ns`, as a part of `true_ns`; negative when too little.
     pub(crate) error: f64,
 }
 
 impl End {
-    /// All of them, in the order in which they are shown.
+    /// All ends, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Server, Self::Loopback];
 
-    /// What of a truth this end's packets can show.
+    /// The part of a truth that this end's packets can show.
     fn sees(self, truth: &Truth) -> Truth {
         match self {
             Self::Client => truth.seen_from(Side::Client),
@@ -154,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// Whether there is a fault, and naming it is not asked.
+    /// Returns true if there is a fault that need not be named.
     pub(crate) fn is_to_be_left_alone(self) -> bool {
         matches!(self, Self::Hidden | Self::NoRule)
     }
@@ -209,12 +209,12 @@ impl Case {
         }
     }
 
-    /// Whether the expected cause was found first.
+    /// Returns true if the expected cause was found first.
     pub(crate) fn is_first_right(&self) -> bool {
         matches!(self.verdict, Verdict::Right | Verdict::WrongCulprit)
     }
 
-    /// Whether anything is wrong with it.
+    /// Returns true if anything is wrong with it.
     pub(crate) fn is_wrong(&self) -> bool {
         !self.misses.is_empty() || !matches!(self.verdict, Verdict::Right | Verdict::LeftAlone)
     }
@@ -255,8 +255,8 @@ fn unknown_share(report: &Report) -> Option<f64> {
     (exchanges.count > 0).then(|| rounded(share))
 }
 
-/// Whether a fault that has no finding of its own is among what the first
-/// finding says that it may be.
+/// The place of a fault that has no finding of its own among the candidates of the first finding;
+/// `None` where that has none.
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
     let mut expected = truth.expected.iter().filter(|_| kind.is_to_be_left_alone());
     let causes = &expected.next()?.cause;
@@ -293,7 +293,7 @@ fn cost(label: &Label, truth: &Truth, report: &Report) -> Option<Cost> {
     })
 }
 
-/// To four decimals: more would only make figures differ that do not.
+/// Rounds to four decimals: more would only make figures differ that do not.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -20,31 +20,31 @@ mod side_by_side;
 
 use side_by_side::{Job, Jobs};
 
-/// How often a recording is tried, each time on other parameters, before its scenario counts
-/// as one that cannot be recorded: a proof refuses what it does not bear out.
+/// The number of tries at a recording, each on other parameters, before its scenario counts as one
+/// that cannot be recorded: a proof refuses what it does not bear out.
 const TRIES: u64 = 3;
 
-/// What is to be recorded.
+/// The recordings to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan<'a> {
     /// The scenarios, by name; all of them if there are none.
     pub(super) scenarios: &'a [String],
-    /// What chance is drawn from.
+    /// The seed that parameters are drawn from.
     pub(super) seed: u64,
-    /// How many recordings are made of each.
+    /// The number of recordings of each scenario.
     pub(super) draws: u64,
-    /// How many are made at a time, but for those that need the processors for themselves.
+    /// The number made at a time, but for those that need the processors for themselves.
     pub(super) jobs: usize,
 }
 
-/// Recordings that are there for as long as this is.
+/// Recordings in a folder that is removed on drop.
 #[derive(Debug)]
 pub(super) struct Fresh {
     folder: TempDir,
     pub(super) seed: u64,
-    /// What could not be recorded on any of the parameters that were tried.
+    /// The recordings that could not be made, each with its last try.
     pub(super) refused: Vec<Refused>,
-    /// What could not be recorded on some of them.
+    /// The refused tries that were followed by another.
     pub(super) redrawn: Vec<Refused>,
 }
 
@@ -53,21 +53,21 @@ pub(super) struct Fresh {
 pub(crate) struct Refused {
     /// Its name.
     pub(crate) scenario: String,
-    /// What was drawn from.
+    /// The seed of the parameters.
     pub(crate) seed: u64,
-    /// What was drawn, in words.
+    /// The parameters, in words.
     pub(crate) drawn: String,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
-    /// Whether the machine lacks something that it needs.
+    /// True if the machine lacks a program that it needs.
     pub(crate) is_for_want_of_a_tool: bool,
 }
 
-/// What became of one try.
+/// The outcome of one try.
 enum Event {
     Recorded(String),
     Refused(Refused),
-    /// All tries of one recording were refused; the last of them.
+    /// A recording could not be made; its last try.
     Never(Refused),
     /// No scenario can be recorded here.
     Hopeless(Error),
@@ -147,7 +147,7 @@ pub(super) fn make(
 }
 
 impl Fresh {
-    /// Keeps what became of a try; the error after which no other can do better.
+    /// Keeps the outcome of a try; returns the error after which no other can do better.
     fn note(&mut self, event: Event, console: &Console, interrupt: &Interrupt) -> Option<Error> {
         match event {
             Event::Recorded(name) => console.outcome("recorded", &name),
@@ -170,7 +170,7 @@ impl Fresh {
     }
 }
 
-/// Each scenario's recordings; those that need the processors for themselves come last.
+/// The jobs of all scenarios; those that need the processors for themselves come last.
 fn jobs(scenarios: &[Scenario], draws: u64) -> Vec<Job<'_>> {
     let mut jobs: Vec<_> = (0..draws)
         .flat_map(|draw| scenarios.iter().map(move |scenario| Job { scenario, draw }))
@@ -208,15 +208,14 @@ fn attempt(
     }
 }
 
-/// One of the recordings that a scenario asks for, which one by the seed, on parameters that
-/// are drawn from it.
+/// One of the recordings that a scenario asks for, chosen by the seed, on parameters drawn from it.
 fn request(scenario: &Scenario, seed: u64) -> Request {
     let mut requests = Request::all_of(scenario);
     let which = usize::try_from(seed).unwrap_or_default() % requests.len().max(1);
     requests.swap_remove(which).vary(scenario, seed)
 }
 
-/// Makes the recording; its name and what was drawn.
+/// Makes the recording, and returns its name with what was drawn.
 fn record_one(
     scenario: &Scenario,
     request: &Request,
@@ -242,13 +241,13 @@ impl Refused {
         }
     }
 
-    /// Why, and on which parameters.
+    /// The reason and the parameters.
     pub(crate) fn describe(&self) -> String {
         format!("{} ({})", self.reason, self.drawn)
     }
 }
 
-/// Whether no other scenario could be recorded either.
+/// Returns true if no other scenario could be recorded either.
 fn is_hopeless(error: &Error) -> bool {
     matches!(error, Error::NeedsRoot | Error::NeedsCapabilities { .. })
 }

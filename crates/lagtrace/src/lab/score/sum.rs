@@ -13,38 +13,38 @@ use super::fresh::{Fresh, Refused};
 /// The version of the score's form.
 const SCHEMA: u32 = 1;
 
-/// How far off a cost may be to count as right.
+/// The largest error of a cost that counts as right, as a part of the true cost.
 const CLOSE: f64 = 0.1;
 
 /// A finished score.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Score {
     schema: u32,
-    /// By recording, then by end.
+    /// The cases, by recording, then by end.
     pub(crate) cases: Vec<Case>,
-    /// What was found first where something was expected first, and how often.
+    /// The pairs of the cause expected first and the cause found first, with their counts.
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
-    /// What the parameters of recordings made for it were drawn from.
+    /// The seed of the parameters of recordings made for it; `None` for the corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
-    /// What was to be recorded for it and could not be.
+    /// The recordings for it that could not be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
-    /// What could not be recorded on some parameters and was drawn again.
+    /// The tries that were refused and drawn again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) redrawn: Vec<Refused>,
-    /// Where the recordings are kept that are diagnosed wrongly.
+    /// The folder where recordings that are diagnosed wrongly are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<PathBuf>,
 }
 
-/// So many cases of which one thing was expected and one thing came first.
+/// The number of cases with the same cause expected and the same cause found first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Confused {
     pub(crate) kind: Kind,
-    /// The cause; `None` for none.
+    /// The expected cause; `None` for none.
     pub(crate) expected: Option<String>,
     /// The cause that was found first; `None` for none.
     pub(crate) found: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Totals {
     pub(crate) no_rule: usize,
     /// Of them, those that were accused of something that is not true.
     pub(crate) no_rule_accused: usize,
-    /// What the findings leave open of faults that are hidden or without a rule.
+    /// The candidates named for faults that are hidden or without a rule.
     pub(crate) candidates: Candidates,
     /// Recordings without a fault.
     pub(crate) healthy: usize,
@@ -80,14 +80,14 @@ pub(crate) struct Totals {
     pub(crate) healthy_accused: usize,
     /// The part of the requests' time that was not explained.
     pub(crate) unknown_share: Option<Unknown>,
-    /// By how much the costs are off, as a part of the truth.
+    /// The errors of the costs, as parts of the true cost.
     pub(crate) cost_error: Option<CostError>,
 }
 
-/// Findings that show what a fault does, and name what it may be.
+/// Findings that show what a fault does, and name candidates for it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Candidates {
-    /// Of so many faults.
+    /// The number of faults with such findings.
     pub(crate) of: usize,
     /// Those with the fault among them.
     pub(crate) named: usize,
@@ -107,10 +107,10 @@ pub(crate) struct Unknown {
 /// Errors of cost, as parts of the true cost.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CostError {
-    /// Of so many recordings.
+    /// The number of recordings.
     pub(crate) of: usize,
     pub(crate) median: f64,
-    /// How many are within 10 %.
+    /// The number of those within 10 %.
     pub(crate) close: usize,
     pub(crate) worst: f64,
     pub(crate) worst_in: String,
@@ -165,7 +165,7 @@ impl Score {
             .collect()
     }
 
-    /// Whether anything is wrong, or could not be tried.
+    /// Returns true if anything is wrong, or could not be tried.
     pub(super) fn is_wrong(&self) -> bool {
         !self.refused.is_empty() || self.cases.iter().any(Case::is_wrong)
     }
@@ -293,7 +293,7 @@ impl<'a> Ranked<'a> {
         self.0.iter().map(|(figure, _)| figure).sum()
     }
 
-    /// The least figure that so large a part of all does not exceed.
+    /// The least figure that this part of all does not exceed, 0 to 1.
     fn quantile(&self, part: f64) -> Option<f64> {
         let rank = (self.0.len() as f64 * part).ceil() as usize;
         self.0

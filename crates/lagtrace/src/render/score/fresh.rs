@@ -1,5 +1,5 @@
-//! What became of recordings that were made for a score: those that could not be, those that
-//! were drawn again, and where those are that are diagnosed wrongly.
+//! The outcome of recordings for a score: those that could not be made, those that were drawn
+//! again, and where those are kept that are diagnosed wrongly.
 
 use crate::lab::score::case::Case;
 use crate::lab::score::fresh::Refused;
@@ -10,14 +10,14 @@ use crate::render::quantity;
 /// The most lines of what was drawn again.
 const MOST_REDRAWN: usize = 12;
 
-/// Writes all that.
+/// Writes these three sections.
 pub(super) fn write(page: &mut Page, score: &Score) {
     refused(page, &score.refused);
     redrawn(page, score);
     kept(page, score);
 }
 
-/// What could not be recorded at all.
+/// Writes what could not be recorded at all.
 fn refused(page: &mut Page, refused: &[Refused]) {
     if !refused.is_empty() {
         page.heading("Not recorded");
@@ -29,7 +29,7 @@ fn refused(page: &mut Page, refused: &[Refused]) {
     }
 }
 
-/// What was not borne out by its proof and drawn again; by name where that came often.
+/// Writes how often recordings were drawn again for want of proof; by name where that came often.
 fn redrawn(page: &mut Page, score: &Score) {
     if score.redrawn.is_empty() {
         return;
@@ -53,7 +53,7 @@ fn redrawn(page: &mut Page, score: &Score) {
     }
 }
 
-/// Where to look at what is wrong.
+/// Writes where to look at what is wrong.
 fn kept(page: &mut Page, score: &Score) {
     let is_wrong = score.cases.iter().any(Case::is_wrong);
     if let Some(folder) = score.kept.as_ref().filter(|_| is_wrong) {

@@ -9,7 +9,8 @@ use super::recorded;
 
 /// Characters that turn or hide text, and are no control characters.
 pub(super) const UNSEEN: [char; 2] = ['\u{202e}', '\u{200b}'];
-/// Would set a window's title, clear the screen, begin a line, and more.
+/// A text that would set a window's title, clear the screen, begin a line, and
+/// more.
 const ILL: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n\u{202e}evil\u{200b} x";
 /// Texts that others choose, by what was observed and where in it.
 const FREE: [(&str, &str); 15] = [
@@ -32,7 +33,7 @@ const FREE: [(&str, &str); 15] = [
 /// The first two lines of each recorded request …
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 10.77.0.2:8080\r\n";
 
-/// What the run of the faulty server amounts to then.
+/// The report of the faulty server's run with these texts in it.
 pub(super) fn report() -> Report {
     let mut run = recorded("faulty");
     spoil(&mut run.observations);

@@ -223,8 +223,8 @@ fn what_is_still_being_written_is_reported_on_an_interrupt() {
     drop(input);
 }
 
-/// What one interface saw, of a capture on `any` (cooked, version 2: the
-/// interface's index stands behind the protocol).
+/// The packets of one interface in a capture on `any` (cooked, version 2: the
+/// interface's index stands after the protocol).
 fn of_interface(whole: &[u8], index: u32) -> Vec<u8> {
     let (header, mut rest) = whole.split_at(24);
     let mut one = header.to_vec();

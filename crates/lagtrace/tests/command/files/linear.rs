@@ -1,10 +1,10 @@
-//! No capture of n bytes takes more than c·n: traffic made to be expensive, in
-//! two sizes, and the processor time of each.
+//! The time for a capture grows no faster than its size: traffic made to be
+//! expensive, in two sizes, and the processor time of each.
 //!
-//! What is compared is processor time of the whole program, not the clock's, of
-//! one run with that of another: sixteen times the traffic may take twice what
-//! sixteen times the work would. A busy machine does not reach
-//! that bound, and work that grows with the square is far beyond it.
+//! The processor time of the whole program, not wall-clock time, is compared
+//! between the two: sixteen times the traffic may take twice what sixteen times
+//! the work would. A busy machine does not reach that bound, and work that
+//! grows with the square is far beyond it.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +14,13 @@ use crate::command::program::program;
 
 /// Packets of the small capture.
 const FEW: u32 = 2_000;
-/// How many times as many the large one has.
+/// The ratio of the large capture's packets to the small one's.
 const TIMES: u32 = 16;
-/// The square would be 256; of what is so little work that the program's start
-/// is most of a small run, 50.
+/// The largest ratio of their times. The square would be 256; where the work is
+/// so little that the program's start is most of a small run, 50.
 const BOUND: f64 = 32.0;
 
-/// Of so many runs of each the shortest counts.
+/// The runs of each capture, of which the shortest counts.
 const RUNS: usize = 2;
 
 const SYN: u8 = 0x02;

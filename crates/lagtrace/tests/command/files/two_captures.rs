@@ -34,7 +34,8 @@ fn joined(first: &[Segment], second: &[Segment]) -> Option<Joined> {
     Some(join(first, second)?.conclude(["first", "second"], &[]))
 }
 
-/// Both files of every recording that has two: one host's own traffic has one.
+/// The two files of every recording that has two: one host's own traffic has
+/// one.
 fn corpus() -> Vec<(String, PathBuf, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let mut names: Vec<String> = fs::read_dir(folder)

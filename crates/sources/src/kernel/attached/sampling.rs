@@ -1,42 +1,42 @@
-//! Of which requests everything is handed up, and when: of all of them while
-//! they are few, else of some connections for a while, again and again.
+//! The sample of requests that are handed up in full: all of them while they are
+//! few, else those of some connections for a while, again and again.
 
 use std::time::{Duration, Instant};
 
-/// More records in a second than this are more than a busy machine should
-/// spend on being watched.
+/// The most records in a second that a busy machine should spend on being watched.
 const MOST_RECORDS: f64 = 20_000.0;
-/// With fewer than this there is room for more.
+/// The records in a second below which there is room for more.
 const FEW_RECORDS: f64 = MOST_RECORDS / 4.0;
-/// How often it is looked at how many there are, unless there are more or a look
-/// is over by then.
+/// The interval at which records are counted, unless there is a flood of them or a
+/// look is over earlier.
 const JUDGED_EVERY: Duration = Duration::from_millis(100);
-/// How long the sample is looked at at a time; where that is many times what a
-/// slow request takes, hardly one is cut off.
+/// The shortest and the longest look at the sample, and its length in times of what
+/// a slow request takes, so that hardly one is cut off.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(2);
 const OF_SLOW: u32 = 20;
-/// The pause after it, in times of its length, and at most: what shows segments
-/// runs for each packet of the host.
+/// The pause after a look, in times of its length, and its upper bound: the program
+/// that shows segments runs for each packet of the host.
 const PAUSE: u32 = 39;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// At least one in so many connections stays in the sample.
+/// The mask from which on the sample shrinks no more: at least one in 8,192
+/// connections stays in it.
 const LEAST_SAMPLE: u32 = 1 << 12;
 
-/// What is looked at in detail.
+/// The state of the sample, and of the looks at it.
 #[derive(Debug)]
 pub(super) struct Sampling {
     /// A connection is in the sample if its hash has none of these bits.
     pub(super) mask: u32,
     /// Turns that took this long are handed up at any time, in ns; 0: none.
     pub(super) slow_from: u64,
-    /// Whether the sample is looked at now.
+    /// True if the sample is looked at now.
     pub(super) is_on: bool,
-    /// How often a look began.
+    /// The number of looks begun, never 0.
     pub(super) looks: u32,
-    /// Whether there are pauses.
+    /// True if there are pauses between looks.
     has_pauses: bool,
-    /// When the present look or pause began, and how long a look is.
+    /// The beginning of the present look or pause, and the length of a look.
     since: Instant,
     length: Duration,
     judged: Instant,
@@ -59,7 +59,7 @@ impl Sampling {
         }
     }
 
-    /// Takes in how many records there were in all; whether anything changed.
+    /// Takes in the number of records in all; returns true if anything changed.
     /// `slow` says how long a slow request takes.
     pub(super) fn judge(
         &mut self,
@@ -91,7 +91,8 @@ impl Sampling {
         has_shrunk
     }
 
-    /// As many as leave room for the rest; whether there were more.
+    /// Shrinks the sample to what leaves room for the rest; returns true if it
+    /// shrank.
     fn look_at_fewer(&mut self, mut rate: f64) -> bool {
         self.has_pauses = true;
         let before = self.mask;
@@ -122,7 +123,7 @@ impl Sampling {
     }
 }
 
-/// How long a look must be that cuts off hardly any request that takes `slow`.
+/// The length of a look that cuts off hardly any request that takes `slow`.
 fn length_for(slow: Duration) -> Duration {
     (slow * OF_SLOW).clamp(SHORTEST, LONGEST)
 }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     const SLOW: Duration = Duration::from_millis(10);
-    /// How often records are taken in.
+    /// The interval at which records are taken in.
     const STEP: Duration = Duration::from_millis(20);
 
     /// Judges at each step for `seconds`, with `per_second` records a second of

@@ -1,5 +1,5 @@
-//! Recordings made side by side: each in hosts of its own, and most of the time asleep. What
-//! says something of the processors is recorded alone.
+//! Recordings made side by side: each in hosts of its own, and most of the time asleep. Those that
+//! depend on the load of the processors are made alone.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -12,15 +12,16 @@ use crate::interrupt::Interrupt;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
-    /// Which of the scenario's recordings it is.
+    /// The number of the recording among its scenario's, from 0.
     pub(super) draw: u64,
 }
 
-/// What is still to be recorded.
+/// The jobs still to be done.
 #[derive(Debug)]
 pub(super) struct Jobs<'a> {
     rest: Mutex<VecDeque<Job<'a>>>,
-    /// Held for reading by what others may be beside, for writing by what is alone.
+    /// Held for reading by recordings that others may run beside, for writing by those that run
+    /// alone.
     machine: RwLock<()>,
 }
 
