@@ -177,9 +177,12 @@ impl Connection {
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
+        let on_way = is_new_ack
+            .then(|| self.half(segment.direction.reverse()).on_way())
+            .flatten();
         let own = self.half_mut(segment.direction);
         let (skipped, order) = own.place_in_order(segment, mss);
-        let queued = own.transit.queued(segment);
+        let queued = own.transit.queued(segment, on_way);
         let sacks = self.hear(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {

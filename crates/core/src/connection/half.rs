@@ -228,7 +228,8 @@ impl Half {
     /// Segments of this side that were lost on the way here just before this
     /// one, and whether it was sent after all that came before.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
-        self.numbering.place(segment, mss)
+        let is_past_hole = self.offset(segment.seq) > self.next;
+        self.numbering.place(segment, mss, is_past_hole)
     }
 
     /// Takes in a data segment: where its payload lies and how it relates.
@@ -421,6 +422,13 @@ impl Half {
             self.to_peer.sample(took);
             self.reply = Some(took);
         }
+    }
+
+    /// How long the latest acknowledgement can have queued on its way here: its
+    /// answer took longer than the least by this.
+    pub(crate) fn on_way(&self) -> Option<Duration> {
+        let floor = self.to_peer.floor()?;
+        Some(self.reply?.saturating_sub(floor))
     }
 
     /// Time from the SYN of this side to its answer.

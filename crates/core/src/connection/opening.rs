@@ -57,7 +57,7 @@ impl Connection {
         self.has_history = true;
         let half = self.half_mut(segment.direction);
         half.open(segment);
-        half.transit.queued(segment);
+        half.transit.queued(segment, None);
         if let Some(facts) = &mut self.facts {
             facts.open(segment);
         }

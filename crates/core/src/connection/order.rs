@@ -1,9 +1,21 @@
 //! The order in which a sender sent its segments, from what it numbers them by.
 
-use crate::segment::{Segment, TcpFlags};
+use core::time::Duration;
 
-/// Segments in a row with consecutive identifications before a gap means anything.
-const REGULAR: u8 = 3;
+use crate::segment::{Segment, TcpFlags};
+use crate::tile::LEAST_TIMEOUT;
+use crate::time::Timestamp;
+
+/// Steps of exactly one before a gap means anything …
+const REGULAR: u32 = 3;
+/// … and so many for each gap that no loss explains: a counter that all connections of a
+/// host share has gaps wherever another one sends.
+const REGULAR_A_GAP: u32 = 4;
+/// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
+/// probe, two round trips later, all of it by a timer.
+const LEAST_REPAIR: Duration = Duration::from_millis(2);
+/// What Linux sends with at first (`ip_default_ttl`); others begin with more.
+const LINUX_TTL: u8 = 64;
 /// A jump over more than this is no count of lost segments.
 const MAX_SKIPPED: u16 = 64;
 
@@ -23,11 +35,20 @@ pub(crate) enum Order {
 /// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
 /// means segments that never came here; the latter never go back (RFC 7323
 /// §5.4).
+///
+/// Other systems number all that a host sends by one counter, by several or at
+/// random, and so do routers that translate addresses: whether this connection has
+/// a counter of its own is asked of each, and of each gap anew.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbering {
     expected: Option<u16>,
-    /// How many in a row came as expected.
-    regular: u8,
+    /// Steps of exactly one.
+    regular: u32,
+    /// Gaps behind which no byte was missing and that were long enough for a repair …
+    repairs: u32,
+    /// … and that were not.
+    riddles: u32,
+    last: Option<Timestamp>,
     newest_tsval: Option<u32>,
 }
 
@@ -42,32 +63,49 @@ impl Numbering {
 
     /// Segments of this sender that were lost on the way here just before this
     /// one, as far as the identifications tell (0 where they do not), and
-    /// where it stands in the order they were sent.
-    pub(crate) fn place(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
+    /// where it stands in the order they were sent. `is_past_hole`: bytes before
+    /// it are missing, so that a gap is no riddle.
+    pub(crate) fn place(
+        &mut self,
+        segment: &Segment,
+        mss: u32,
+        is_past_hole: bool,
+    ) -> (u16, Order) {
         let by_stamp = self.by_stamp(segment);
-        let Some(id) = segment.ip.id else {
+        let Some(id) = segment.ip.id.filter(|_| may_be_linux(segment)) else {
             return (0, by_stamp);
         };
         let parts = match segment.payload_len > mss {
             true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
             false => 1,
         };
+        let since = self
+            .last
+            .replace(segment.at)
+            .map(|last| segment.at.since(last));
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
-        let was_regular = self.regular >= REGULAR;
+        let is_told = self.is_own_counter();
         match skipped {
             0 => self.regular = self.regular.saturating_add(1),
-            1..=MAX_SKIPPED if was_regular => {}
             // Something older, late: nothing to learn from it.
-            _ if was_regular && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
+            _ if is_told && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
+            1..=MAX_SKIPPED if is_past_hole => {}
+            1..=MAX_SKIPPED if is_repair(skipped, since.unwrap_or_default()) => self.repairs += 1,
+            1..=MAX_SKIPPED => self.riddles += 1,
             _ => self.regular = 0,
         }
         self.expected = Some(id.wrapping_add(parts));
-        match was_regular && skipped <= MAX_SKIPPED {
+        match is_told && skipped <= MAX_SKIPPED {
             true => (skipped, Order::Newer),
             false => (0, by_stamp),
         }
+    }
+
+    fn is_own_counter(&self) -> bool {
+        let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
+        self.regular >= REGULAR.max(riddles).max(self.repairs)
     }
 
     /// The same stamp as the newest one says nothing: it counts milliseconds.
@@ -87,13 +125,22 @@ impl Numbering {
     }
 }
 
+/// Whether so many lost segments can have come again after `since`.
+fn is_repair(skipped: u16, since: Duration) -> bool {
+    since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR)
+}
+
+/// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).
+fn may_be_linux(segment: &Segment) -> bool {
+    segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::PointId;
     use crate::flow::{Endpoint, FlowKey, Transport};
     use crate::segment::{IpFacts, TcpOptions};
-    use crate::time::Timestamp;
 
     /// Where segments given as (identification, TSval) stand.
     fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
@@ -117,12 +164,13 @@ mod tests {
             },
             ip: IpFacts {
                 id,
+                dont_fragment: true,
                 ..IpFacts::default()
             },
         };
         numbers
             .iter()
-            .map(|numbers| numbering.place(&segment(numbers), 1448))
+            .map(|numbers| numbering.place(&segment(numbers), 1448, false))
             .collect()
     }
 
