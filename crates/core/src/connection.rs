@@ -217,7 +217,8 @@ impl Connection {
             self.pairing.mark(mark, &mut closed.scratch);
         }
         if let Some(data) = data {
-            self.pair((segment, by, ack), data, payload, closed);
+            let idle = idle.unwrap_or_default();
+            self.pair((segment, by, ack, idle), data, payload, closed);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -232,7 +233,7 @@ impl Connection {
     #[inline]
     fn pair(
         &mut self,
-        (segment, by, ack): (&Segment, Side, u64),
+        (segment, by, ack, idle): (&Segment, Side, u64, Duration),
         data: Data,
         payload: &[u8],
         closed: &mut Closed,
@@ -245,6 +246,7 @@ impl Connection {
             number: segment.number,
             by,
             ack,
+            idle,
             start: data.span.start,
         };
         let halves = [&self.forward, &self.backward];

@@ -62,6 +62,8 @@ pub(crate) struct Brief {
     pub(crate) number: u64,
     pub(crate) by: Side,
     pub(crate) ack: u64,
+    /// The time since the connection's segment before it, of either side.
+    pub(crate) idle: Duration,
     /// The position of the payload's first byte.
     pub(crate) start: u64,
 }

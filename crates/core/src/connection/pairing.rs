@@ -32,6 +32,9 @@ use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;
+/// A protocol that is read shows in so many bytes; fewer may be what a capture kept of
+/// one.
+const LEAST_READ: usize = 8;
 /// Capture holes remembered.
 const MAX_TORN: usize = 64;
 
@@ -79,6 +82,9 @@ pub(crate) struct Pairing {
     is_orphaned: bool,
     /// What is spoken by turns.
     spoken: Option<Protocol>,
+    /// It goes by turns because its bytes were seen and are of no protocol that is
+    /// read: then nothing says who owes whom an answer.
+    is_unread: bool,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
@@ -121,6 +127,7 @@ impl Default for Pairing {
             left: None,
             is_orphaned: false,
             spoken: None,
+            is_unread: false,
             multiplex: None,
             tls: None,
             handshake: None,
@@ -170,7 +177,7 @@ impl Pairing {
         match self.mode {
             Mode::Http => self.message_data(mark, data, payload, view, scratch),
             Mode::Http2 | Mode::Tls => self.framed_data(mark, data, payload, view, scratch),
-            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload),
+            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload, view),
         }
     }
 
@@ -193,7 +200,10 @@ impl Pairing {
                 self.requests.speak(protocol, Role::Request);
                 self.responses.speak(protocol, Role::Response);
             }
-            spoken => (self.mode, self.spoken) = (Mode::Turns, spoken),
+            spoken => {
+                (self.mode, self.spoken) = (Mode::Turns, spoken);
+                self.is_unread = spoken.is_none() && payload.len() >= LEAST_READ;
+            }
         }
         true
     }

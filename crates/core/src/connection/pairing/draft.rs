@@ -124,6 +124,14 @@ impl Draft {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
+    /// Begins with these bytes, and not before.
+    pub(super) fn begin_again(&mut self, offset: u64, at: Timestamp, number: u64) {
+        let end = offset.max(self.request.end);
+        self.request = Span { start: offset, end };
+        (self.begin, self.end) = (at, at);
+        (self.first_number, self.last_number) = (number, number);
+    }
+
     /// Whether response bytes were seen (by turns).
     pub(super) fn has_response(&self) -> bool {
         self.outcome.is_some() || self.response.end > self.response.start

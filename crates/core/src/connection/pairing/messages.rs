@@ -78,7 +78,7 @@ impl Pairing {
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
         if is_lost && is_cut {
             self.fall_back_to_turns();
-            self.spoken_turn(mark, data, payload);
+            self.spoken_turn(mark, data, payload, view);
             return false;
         }
         let is_answer = by == Side::Server && self.mode == Mode::Http;
