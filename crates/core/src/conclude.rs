@@ -291,7 +291,9 @@ fn twin_remark(finding: &Finding) -> Remark {
 /// capture is about: a link is full of searches for hosts that are long gone.
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
-    let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
+    // Of a host that no connection was to, nobody knows that it is missed.
+    let is_missed = !evidence.services.is_empty();
+    let is_meant = |addr| !is_missed || servers().any(|server| server == addr);
     let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
     let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
     let gathered = Gathered::default();
@@ -309,7 +311,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
             has_packets: true,
             weight: 1.0,
         };
-        cause::neighbour_silent(&case, host)
+        cause::neighbour_silent(&case, host, is_missed)
     };
     meant.map(finding).collect()
 }

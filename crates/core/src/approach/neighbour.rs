@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::datagram::Neighbour;
 use crate::event::PointId;
@@ -63,6 +63,37 @@ pub(crate) struct Searches {
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
+/// The hosts to which packets pass a point, to one host and not to all.
+///
+/// Requests are broadcast, and reach every point of a link; what answers them does not.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    hosts: BTreeSet<(PointId, IpAddr)>,
+    /// The last packet's: most come many in a row.
+    last: Option<(PointId, IpAddr)>,
+}
+
+impl Heard {
+    /// Notes a packet to a host.
+    pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
+        let is_new = self.last.replace((point, host)) != Some((point, host));
+        if is_new && !is_many(host) && self.hosts.len() < MAX_SEARCHES {
+            self.hosts.insert((point, host));
+        }
+    }
+
+    pub(crate) fn is_told(&self, point: PointId, host: IpAddr) -> bool {
+        self.hosts.contains(&(point, host))
+    }
+}
+
+/// Whether it may be the address of all hosts of a link: the mask is not known, and
+/// nearly all end at an octet.
+fn is_many(to: IpAddr) -> bool {
+    let is_broadcast = |v4: core::net::Ipv4Addr| v4.octets()[3] == 255;
+    to.is_multicast() || matches!(to, IpAddr::V4(v4) if is_broadcast(v4))
+}
+
 impl Searches {
     pub(crate) fn take(&mut self, step: &Neighbour) {
         let key = (step.point, step.asker, step.target);
@@ -103,23 +134,32 @@ impl Searches {
         })
     }
 
+    /// Whether nobody else searches at this point: then it is likely its own.
+    pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
+        let mut askers = self.open.keys().filter(|(at, ..)| *at == point);
+        askers.all(|&(_, other, _)| other == asker)
+    }
+
     /// Those that the kernel gave up, in the order of their targets.
-    pub(crate) fn silent(&self) -> Vec<Silent> {
+    pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
         let given_up = self
             .open
             .iter()
             .filter(|(_, open)| !open.has_ever_answered && open.requests >= GIVES_UP_AFTER);
         let mut list: Vec<_> = given_up
-            .map(|(&(_, asker, target), open)| Silent {
-                target,
-                asker,
-                requests: open.requests,
-                took: open.last.since(open.first),
-                first_packet: open.packets[0],
-                last_packet: open.packets[1],
+            .map(|(&(point, asker, target), open)| {
+                let silent = Silent {
+                    target,
+                    asker,
+                    requests: open.requests,
+                    took: open.last.since(open.first),
+                    first_packet: open.packets[0],
+                    last_packet: open.packets[1],
+                };
+                (point, silent)
             })
             .collect();
-        list.sort_unstable();
+        list.sort_unstable_by_key(|&(_, silent)| silent);
         list
     }
 }

@@ -32,8 +32,8 @@ use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;
-/// A protocol that is read shows in so many bytes; fewer may be what a capture kept of
-/// one.
+/// A protocol that is read shows in so many bytes; fewer may be all that a capture kept
+/// of one.
 const LEAST_READ: usize = 8;
 /// Capture holes remembered.
 const MAX_TORN: usize = 64;
@@ -171,7 +171,7 @@ impl Pairing {
             }
             return;
         }
-        if self.mode == Mode::Undecided && !self.decide(mark.by, payload) {
+        if self.mode == Mode::Undecided && !self.decide(mark.by, data.span, payload) {
             return;
         }
         match self.mode {
@@ -184,7 +184,7 @@ impl Pairing {
     /// Tells by its first bytes what a connection speaks; whether they are the
     /// client's, who asks.
     #[cold]
-    fn decide(&mut self, by: Side, payload: &[u8]) -> bool {
+    fn decide(&mut self, by: Side, span: Span, payload: &[u8]) -> bool {
         if by == Side::Server {
             if let Some(protocol) = Protocol::of_server(payload) {
                 (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
@@ -202,7 +202,8 @@ impl Pairing {
             }
             spoken => {
                 (self.mode, self.spoken) = (Mode::Turns, spoken);
-                self.is_unread = spoken.is_none() && payload.len() >= LEAST_READ;
+                let is_whole = payload.len() as u64 == span.end - span.start;
+                self.is_unread = spoken.is_none() && (is_whole || payload.len() >= LEAST_READ);
             }
         }
         true

@@ -203,7 +203,7 @@ impl Transit {
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
         self.misfits = match ALIKE.contains(&pace) {
             true => 0,
-            false if self.misfits * sign > 0 => self.misfits.saturating_add(sign),
+            false if self.misfits.signum() == sign => self.misfits.saturating_add(sign),
             false => sign,
         };
         self.tick = match self.misfits.unsigned_abs() {
@@ -225,7 +225,7 @@ fn is_alike(passed: Duration, ticks: u32) -> bool {
 /// doubt.
 fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
-        let off = passed_ns.saturating_sub(sent_ns / TICK_NS * tick_ns);
+        let off = passed_ns.saturating_sub((sent_ns / TICK_NS).saturating_mul(tick_ns));
         let slack = tick_ns * 3 / 2 + passed_ns / 20;
         off.saturating_abs() <= slack
     })

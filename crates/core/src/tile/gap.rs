@@ -290,8 +290,10 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
     }
 }
 
-pub(super) fn paused(sender: Side) -> (WaitKind, Owner) {
+pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
     match sender {
+        // Nobody knows that it owed anything.
+        _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         Side::Server => (WaitKind::ServerPause, Owner::Server),
     }

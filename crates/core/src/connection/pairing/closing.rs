@@ -36,6 +36,7 @@ impl Pairing {
                 behind: self.last_end.filter(|_| draft.was_behind),
                 before,
                 request_acked: self.request_acked,
+                is_unread: self.is_unread,
             };
             let spare = &mut closed.scratch.spare;
             let exchange = draft.close(around, setup, self.handshake.take(), spare);
@@ -221,6 +222,7 @@ impl Draft {
             pipes: around.view.pipes(),
             before: around.before,
             is_answer_repeated: setup.answer_retransmissions > 0,
+            is_unread: around.is_unread,
         }
     }
 }
@@ -236,6 +238,8 @@ pub(super) struct Around<'a> {
     pub(super) before: Before,
     /// How far the server acknowledged the client's bytes.
     pub(super) request_acked: u64,
+    /// Nothing says who owes whom an answer.
+    pub(super) is_unread: bool,
 }
 
 impl<'a> Around<'a> {
