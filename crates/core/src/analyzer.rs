@@ -281,6 +281,7 @@ impl SoFar {
             facts,
             silent: seen.silent,
             waiting: sum.waiting,
+            tallied: sum.tallied,
             connections: seen.connections,
         })
     }
@@ -311,6 +312,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         evicted,
         one_sided,
         copies,
+        ..
     } = *tallied;
     let mut list = Vec::new();
     if evicted > 0 {

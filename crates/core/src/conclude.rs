@@ -44,6 +44,7 @@ use crate::report::{
 };
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
+use crate::table::Tallied;
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -65,6 +66,8 @@ pub(crate) struct Evidence {
     pub(crate) silent: Vec<Silent>,
     /// Turns whose exchanges did not close among the packets.
     pub(crate) waiting: Waiting,
+    /// Figures of all connections, with exchanges or without.
+    pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
 }

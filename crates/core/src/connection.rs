@@ -140,6 +140,11 @@ impl Connection {
         }
     }
 
+    /// Both directions.
+    pub(crate) fn halves(&self) -> [&Half; 2] {
+        [&self.forward, &self.backward]
+    }
+
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         let idle = segment.at.since(self.last_seen);
@@ -174,15 +179,16 @@ impl Connection {
         }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
+        let is_closed = segment.window == 0 && segment.flags.contains(TcpFlags::ACK);
+        self.half_mut(segment.direction).had_no_window |= is_closed;
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
-        let on_way = is_new_ack
-            .then(|| self.half(segment.direction.reverse()).on_way())
-            .flatten();
+        let peer = self.half(segment.direction.reverse());
+        let reply = peer.latest_reply().filter(|_| is_new_ack);
         let own = self.half_mut(segment.direction);
         let (skipped, order) = own.place_in_order(segment, mss);
-        let queued = own.transit.queued(segment, on_way);
+        let queued = own.transit.queued(segment, reply);
         let sacks = self.hear(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
@@ -209,7 +215,7 @@ impl Connection {
                 data,
                 ack,
                 edge,
-                is_closed: segment.window == 0 && segment.flags.contains(TcpFlags::ACK),
+                is_closed,
                 is_news: is_new_ack || is_wider,
                 reports_hole: sacks,
                 skipped,

@@ -1,11 +1,15 @@
 //! Layer by layer: what is cleared, what is accused, what was not looked at.
 
+use core::time::Duration;
+
 use super::Evidence;
 use crate::cause::evidence::{human, median};
+use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
 use crate::facts::Facts;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
+use crate::wait::WaitKind;
 
 /// Counters whose rise accuses nobody by itself but clears their layer when
 /// they stay where they are.
@@ -15,6 +19,15 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDrop",
     "TcpExt:TCPReqQFullDoCookies",
 ];
+
+/// Of so many data segments one may be sent again without a word.
+const MOST_REPAIRED: u64 = 200;
+/// The server's own waits.
+const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
+/// A server's own time for a request that somebody may want to know of, if it is this
+/// share of all.
+const NOTABLE: Duration = Duration::from_millis(5);
+const MUCH: f64 = 0.3;
 
 /// One line for each layer that the run has anything to say about.
 /// `ledger` holds the subject's figures.
@@ -293,6 +306,15 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             "packets and own sockets",
         );
     }
+    let [unanswered, refused] = [SetupOutcome::Unanswered, SetupOutcome::Refused]
+        .map(|outcome| setups.outcomes.of(outcome));
+    if unanswered + refused > 0 {
+        let line = format!(
+            "of {} attempts {unanswered} got no answer and {refused} were refused",
+            setups.outcomes.sum()
+        );
+        return layer("connection", LayerState::Suspected, line, "handshakes");
+    }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
         count => format!(
@@ -325,6 +347,16 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         };
         return layer("transport", state, line, because);
     }
+    let tallied = evidence.tallied;
+    let is_lossy = tallied.repaired * MOST_REPAIRED > tallied.data_segments;
+    if is_lossy || tallied.stopped > 0 {
+        let line = format!(
+            "{} of {} data segments were sent again or came late, {repaired} losses were repaired \
+             within exchanges, {} connections stood before a closed window",
+            tallied.repaired, tallied.data_segments, tallied.stopped
+        );
+        return layer("transport", LayerState::Suspected, line, "packets");
+    }
     let line = format!(
         "{} exchanges, {repaired} losses repaired within them",
         ledger.count
@@ -338,6 +370,24 @@ fn server(ledger: &Ledger) -> Layer {
         return layer(
             "server",
             LayerState::NotMeasured,
+            line,
+            "the waits of its exchanges",
+        );
+    }
+    let own: u64 = SERVERS
+        .iter()
+        .map(|kind| ledger.waits.of(*kind))
+        .fold(0, u64::saturating_add);
+    let mean = Duration::from_nanos(own / ledger.count);
+    if mean >= NOTABLE && own as f64 >= ledger.waits.total() as f64 * MUCH {
+        let line = format!(
+            "{} of each request is its own ({} % of the time), and no finding says why",
+            human(mean),
+            (own as f64 / ledger.waits.total() as f64 * 100.0).round()
+        );
+        return layer(
+            "server",
+            LayerState::Suspected,
             line,
             "the waits of its exchanges",
         );

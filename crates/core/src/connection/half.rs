@@ -7,7 +7,7 @@ use crate::connection::flight::Flight;
 use crate::connection::order::{Numbering, Order};
 use crate::connection::repeats::Repeats;
 use crate::connection::rtt::RoundTrip;
-use crate::connection::transit::Transit;
+use crate::connection::transit::{Reply, Transit};
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 
@@ -84,6 +84,10 @@ pub(crate) struct Half {
     pub(crate) repeats: Repeats,
     /// Whether any of its data was sent again.
     pub(crate) has_repeats: bool,
+    /// Data segments that were sent again, or came where one was missing.
+    pub(crate) repaired: u64,
+    /// Whether it closed its window.
+    pub(crate) had_no_window: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
@@ -246,6 +250,7 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
+        self.repaired += u64::from(matches!(arrival, Arrival::Repeat | Arrival::Fill));
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
@@ -424,11 +429,10 @@ impl Half {
         }
     }
 
-    /// How long the latest acknowledgement can have queued on its way here: its
-    /// answer took longer than the least by this.
-    pub(crate) fn on_way(&self) -> Option<Duration> {
-        let floor = self.to_peer.floor()?;
-        Some(self.reply?.saturating_sub(floor))
+    /// What the latest acknowledgement of this side's data bounds.
+    pub(crate) fn latest_reply(&self) -> Option<Reply> {
+        let (took, least) = self.reply.zip(self.to_peer.floor())?;
+        Some(Reply { took, least })
     }
 
     /// Time from the SYN of this side to its answer.

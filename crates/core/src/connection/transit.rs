@@ -63,6 +63,14 @@ pub(crate) struct Transit {
     misfits: i8,
 }
 
+/// What an acknowledgement bounds: how long ago passed here what it acknowledges, and
+/// the least such time on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) took: Duration,
+    pub(crate) least: Duration,
+}
+
 /// What is known of the unit that a sender counts its stamps in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tick {
@@ -111,9 +119,8 @@ impl Transit {
         }
     }
 
-    /// How much longer than the quickest one this segment was on its way: for no
-    /// more than `at_most`, where it acknowledges something.
-    pub(crate) fn queued(&mut self, segment: &Segment, at_most: Option<Duration>) -> Queued {
+    /// How much longer than the quickest one this segment was on its way.
+    pub(crate) fn queued(&mut self, segment: &Segment, reply: Option<Reply>) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
         };
@@ -128,7 +135,7 @@ impl Transit {
         }
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32) * TICK_NS;
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
-        let least_lag_ns = self.least_lag(segment.at, lag_ns, at_most);
+        let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
         let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(TICK_NS);
         if beyond <= 0 {
             return Queued::default();
@@ -144,7 +151,7 @@ impl Transit {
 
     /// The lag that a segment would have now that did not queue.
     #[inline]
-    fn least_lag(&mut self, at: Timestamp, lag_ns: i64, at_most: Option<Duration>) -> i64 {
+    fn least_lag(&mut self, at: Timestamp, lag_ns: i64, reply: Option<Reply>) -> i64 {
         let since_ns = self.least_lag_at.map_or(0, |then| at.signed_since(then));
         let drifted_ns = match self.drift {
             0 => 0,
@@ -155,11 +162,19 @@ impl Transit {
             self.set_least_lag(lag_ns, at);
             return lag_ns;
         }
-        let Some(at_most) = at_most else {
+        let Some(reply) = reply else {
             return expected;
         };
-        let at_most_ns = i64::try_from(at_most.as_nanos()).unwrap_or(i64::MAX);
-        let shown = lag_ns.saturating_sub(at_most_ns).saturating_sub(TICK_NS);
+        let beyond = |most: Duration| {
+            let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
+            lag_ns.saturating_sub(most_ns).saturating_sub(TICK_NS)
+        };
+        // The least reply may have queued itself, but of a clock that drifts nothing
+        // else is known.
+        let shown = match self.drift {
+            0 => beyond(reply.took),
+            _ => beyond(reply.took.saturating_sub(reply.least)),
+        };
         if shown <= expected {
             return expected;
         }
@@ -269,8 +284,11 @@ mod tests {
         stamps
             .iter()
             .map(|&(ms, tsval, at_most)| {
-                let at_most = at_most.map(Duration::from_millis);
-                let queued = transit.queued(&segment(ms, tsval), at_most);
+                let reply = at_most.map(|ms| Reply {
+                    took: Duration::from_millis(ms),
+                    least: Duration::ZERO,
+                });
+                let queued = transit.queued(&segment(ms, tsval), reply);
                 queued.known().as_millis()
             })
             .collect()

@@ -81,7 +81,9 @@ pub(super) fn name(
                     false => Gap::named(WaitKind::Unknown, Owner::Unknown),
                 };
             }
-            if mark.skipped > 0 && gap > LEAST_RECOVERY && !is_repair(trace, mark, gap) {
+            let is_whole = second.arrival == Arrival::InOrder;
+            if is_whole && mark.skipped > 0 && gap > LEAST_RECOVERY && !is_repair(trace, mark, gap)
+            {
                 return Gap::named(WaitKind::Unknown, Owner::Unknown);
             }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {

@@ -79,6 +79,14 @@ fn layers(page: &mut Page, report: &Report) {
             &format!("Cleared: {}.", words::list(&cleared)),
         );
     }
+    let suspected = of(LayerState::Suspected);
+    if !suspected.is_empty() {
+        let text = format!(
+            "Not cleared: {}. See layer by layer.",
+            words::list(&suspected)
+        );
+        page.spans(2, &[(Tone::Caution, &text)]);
+    }
     let open = of(LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
