@@ -295,7 +295,7 @@ fn twin_remark(finding: &Finding) -> Remark {
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
     // Of a host that no connection was to, nobody knows that it is missed.
-    let is_missed = !evidence.services.is_empty();
+    let is_missed = evidence.tallied.connections > 0 || !evidence.services.is_empty();
     let is_meant = |addr| !is_missed || servers().any(|server| server == addr);
     let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
     let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());

@@ -7,6 +7,8 @@
 
 use crate::flow::Direction;
 use crate::segment::{Segment, TcpFlags};
+use crate::tile::LEAST_TIMEOUT;
+use crate::time::Timestamp;
 
 /// Segments among which a copy is looked for: those of several devices follow
 /// each other at once.
@@ -20,6 +22,8 @@ const MANY: usize = 256;
 pub(super) struct Copies {
     recent: [u32; RECENT],
     next: usize,
+    /// When the last segment came.
+    last: Option<Timestamp>,
     many: Option<Box<[u32; MANY]>>,
 }
 
@@ -27,6 +31,10 @@ impl Copies {
     /// Whether the segment is a copy of one that was seen a moment ago.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
+        let last = self.last.replace(segment.at);
+        if last.is_some_and(|last| segment.at.since(last) >= LEAST_TIMEOUT) {
+            self.forget();
+        }
         let Some(print) = fingerprint(segment) else {
             return false;
         };
@@ -40,6 +48,15 @@ impl Copies {
             self.widen();
         }
         is_known
+    }
+
+    /// What comes after so long was sent again, whatever it is numbered by.
+    #[cold]
+    fn forget(&mut self) {
+        self.recent = [0; RECENT];
+        if let Some(many) = &mut self.many {
+            many.fill(0);
+        }
     }
 
     #[inline]
@@ -102,7 +119,6 @@ mod tests {
     use crate::event::PointId;
     use crate::flow::{Endpoint, FlowKey, Transport};
     use crate::segment::{IpFacts, TcpOptions};
-    use crate::time::Timestamp;
 
     fn segment(seq: u32, len: u32, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
@@ -142,6 +158,16 @@ mod tests {
             copies(&[first, first, again, again]),
             [false, true, false, true]
         );
+    }
+
+    #[test]
+    fn what_comes_after_a_timeout_was_sent_again() {
+        let first = segment(1, 100, Some(5), None);
+        let at = |ms: i64| Segment {
+            at: Timestamp::from_nanos(ms * 1_000_000),
+            ..first
+        };
+        assert_eq!(copies(&[at(0), at(40), at(230)]), [false, true, false]);
     }
 
     #[test]
