@@ -64,6 +64,8 @@ pub(crate) struct Ledger {
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
+    /// How long the server thought before responses that the capture broke off.
+    pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
@@ -101,6 +103,9 @@ impl Ledger {
         self.stale += u64::from(exchange.is_stale());
         if outcome == Outcome::Cut {
             self.cut += 1;
+            if let Some(thought) = exchange.signs.thought {
+                self.broken_off.record(thought);
+            }
             return;
         }
         self.outcomes.add(outcome, 1);
@@ -165,6 +170,7 @@ impl Ledger {
         self.errors += other.errors;
         self.timeouts += other.timeouts;
         self.cut += other.cut;
+        self.broken_off.absorb(other.broken_off);
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);

@@ -99,6 +99,14 @@ impl Spare {
     }
 }
 
+impl Tiling {
+    /// The time that went to this kind.
+    pub(crate) fn took(&self, kind: WaitKind) -> Duration {
+        let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
+        of_kind.map(Wait::duration).sum()
+    }
+}
+
 /// Tiles one exchange. The waits' durations add up to `end - begin` exactly.
 pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     let mut tiler = Tiler {

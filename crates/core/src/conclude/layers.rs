@@ -22,6 +22,8 @@ const QUEUE_COUNTERS: [&str; 4] = [
 
 /// Of so many data segments one may be sent again without a word.
 const MOST_REPAIRED: u64 = 200;
+/// The ends of the earth are nearer than that.
+const FAR: Duration = Duration::from_millis(400);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
 /// A server's own time for a request that somebody may want to know of, if it is this
@@ -315,6 +317,11 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("connection", LayerState::Suspected, line, "handshakes");
     }
+    let typical = setups.latency.quantile(0.5).unwrap_or_default();
+    if typical >= FAR {
+        let line = format!("handshakes took long, {} (median)", human(typical));
+        return layer("connection", LayerState::Suspected, line, "handshakes");
+    }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
         count => format!(
@@ -351,8 +358,8 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let is_lossy = tallied.repaired * MOST_REPAIRED > tallied.data_segments;
     if is_lossy || tallied.stopped > 0 {
         let line = format!(
-            "{} of {} data segments were sent again or came late, {repaired} losses were repaired \
-             within exchanges, {} connections stood before a closed window",
+            "{} of {} data segments were retransmitted or filled a gap, {repaired} losses were \
+             repaired within exchanges, {} connections stood before a closed window",
             tallied.repaired, tallied.data_segments, tallied.stopped
         );
         return layer("transport", LayerState::Suspected, line, "packets");
@@ -365,6 +372,14 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
 }
 
 fn server(ledger: &Ledger) -> Layer {
+    if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
+        let line = format!(
+            "the server thought for {} before a response that the capture breaks off",
+            human(ledger.broken_off.max().unwrap_or_default())
+        );
+        let because = "the waits of its exchanges";
+        return layer("server", LayerState::Suspected, line, because);
+    }
     if ledger.count == 0 {
         let line = "no whole response was seen".to_owned();
         return layer(

@@ -85,6 +85,10 @@ pub(crate) struct Pairing {
     /// It goes by turns because its bytes were seen and are of no protocol that is
     /// read: then nothing says who owes whom an answer.
     is_unread: bool,
+    /// By turns of bytes that were not captured: turns, and messages apart from what was
+    /// before them.
+    turns: u32,
+    apart: u32,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
@@ -128,6 +132,8 @@ impl Default for Pairing {
             is_orphaned: false,
             spoken: None,
             is_unread: false,
+            turns: 0,
+            apart: 0,
             multiplex: None,
             tls: None,
             handshake: None,
@@ -279,18 +285,44 @@ impl Pairing {
         }
     }
 
-    /// The capture ends. By turns a response is whole when its turn passes: of one that
-    /// the client has not even acknowledged nobody knows whether the server holds more.
-    /// A connection's only exchange is taken as it is.
+    /// The capture ends: of a response in progress it is known how it began.
+    ///
+    /// By turns a response is whole when its turn passes: of one that the client has not
+    /// even acknowledged nobody knows whether the server holds more. A connection's only
+    /// exchange is taken as it is.
     pub(crate) fn capture_ended(&mut self) {
-        let is_by_turns = matches!(self.mode, Mode::Turns | Mode::Tls);
-        if !is_by_turns || self.has_fin || self.left.is_some() {
+        if self.has_fin || self.left.is_some() {
             return;
         }
-        let acked = self.response_acked;
-        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
-        if let Some(draft) = last.filter(|draft| draft.ordinal > 0 && draft.response.end > acked) {
+        match self.mode {
+            Mode::Http => self.break_off(),
+            Mode::Turns | Mode::Tls => {
+                let acked = self.response_acked;
+                let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+                let is_in_doubt = |draft: &Draft| draft.ordinal > 0 && draft.response.end > acked;
+                if let Some(draft) = last.filter(|draft| is_in_doubt(draft)) {
+                    draft.cut();
+                }
+            }
+            Mode::Undecided | Mode::Http2 => {}
+        }
+    }
+
+    /// Ends the response in progress with the last segment.
+    fn break_off(&mut self) {
+        let position = self.responses.position();
+        let last = self
+            .marks
+            .as_slice()
+            .last()
+            .map(|mark| (mark.at, mark.number));
+        let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
+        if let Some((draft, (at, number))) = draft.zip(last)
+            && draft.signs.has_response
+        {
+            draft.complete(position, at, number);
             draft.cut();
+            draft.is_broken_off = true;
         }
     }
 

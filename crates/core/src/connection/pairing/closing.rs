@@ -10,6 +10,7 @@ use crate::handshake::Handshake;
 use crate::mark::{Mark, Pace};
 use crate::tile::{Before, Spare, Tiling, Trace, tile};
 use crate::time::Timestamp;
+use crate::wait::WaitKind;
 
 impl Pairing {
     /// Whether an exchange is over that was not handed out.
@@ -150,7 +151,13 @@ impl Draft {
         let marks = around.marks_from(self.begin);
         self.extend_by_repeats(view, marks);
         let trace = self.trace(&around, marks, setup);
+        let mut thought = None;
         let mut tiling = match outcome {
+            Outcome::Cut if self.is_broken_off => {
+                let tiling = tile(&trace, spare);
+                thought = Some(tiling.took(WaitKind::ServerThink));
+                Tiling::default()
+            }
             Outcome::Cut => Tiling::default(),
             _ => tile(&trace, spare),
         };
@@ -191,6 +198,8 @@ impl Draft {
             signs: Signs {
                 idle: around.before.ended.map(|end| trace.begin.since(end)),
                 is_request_acked: around.request_acked >= self.request.end,
+                thought,
+                is_unread: around.is_unread,
                 ..self.signs
             },
             particulars: Particulars {

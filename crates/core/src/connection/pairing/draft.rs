@@ -31,6 +31,8 @@ pub(super) struct Draft {
     pub(super) is_request_torn: bool,
     /// The response says that the request failed.
     pub(super) is_error: bool,
+    /// The capture ended within its response.
+    pub(super) is_broken_off: bool,
     /// Its part in HTTP/2, if it is such.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
@@ -81,6 +83,7 @@ impl Draft {
             was_behind,
             is_request_torn: false,
             is_error: false,
+            is_broken_off: false,
             multiplexed: None,
             signs: Signs::default(),
             expects_at: None,

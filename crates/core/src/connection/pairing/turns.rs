@@ -12,6 +12,10 @@ use crate::protocol::Protocol;
 
 /// A program or a kernel that waited for something goes on sooner.
 const LULL: Duration = Duration::from_millis(3);
+/// So many parts of a message come after rests, where it is one.
+const MOST_APART_A_TURN: u32 = 4;
+/// Fewer may be one message's.
+const LEAST_APART: u32 = 8;
 
 impl Pairing {
     /// By turns a response is whole when the next turn begins.
@@ -32,9 +36,10 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        let is_apart = self.is_unread && is_apart(mark, view);
+        let is_apart = self.spoken.is_none() && is_apart(mark, view);
         let Some(protocol) = self.spoken else {
-            return self.turn_data(mark, data, is_apart);
+            self.count_apart(mark.by, is_apart);
+            return self.turn_data(mark, data, is_apart && self.is_unread);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
@@ -42,7 +47,7 @@ impl Pairing {
         if mark.by == Side::Client && begins && is_silent {
             return self.finish_turn();
         }
-        self.turn_data(mark, data, is_apart);
+        self.turn_data(mark, data, false);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
@@ -65,6 +70,19 @@ impl Pairing {
         if http::begins_message(role, payload) {
             (self.spoken, self.is_unread) = (Some(Protocol::Http), false);
         }
+    }
+
+    /// Where no bytes were captured, one who speaks again and again without an answer
+    /// streams: nobody owes anything there either.
+    fn count_apart(&mut self, by: Side, is_apart: bool) {
+        let begins = by == Side::Client && self.open.back().is_none_or(Draft::has_response);
+        if begins {
+            self.turns = self.turns.saturating_add(1);
+        } else if is_apart {
+            self.apart = self.apart.saturating_add(1);
+        }
+        let most = self.turns.saturating_mul(MOST_APART_A_TURN);
+        self.is_unread |= self.apart >= LEAST_APART && self.apart > most;
     }
 
     /// Data by turns; `is_apart`: it belongs to nothing before it. Of a message that
