@@ -280,6 +280,7 @@ impl SoFar {
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
+            asked: seen.asked,
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,

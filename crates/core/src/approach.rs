@@ -21,7 +21,7 @@ use crate::segment::{Segment, TcpFlags};
 
 pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
-pub(crate) use lookup::{Lookup, Lost};
+pub(crate) use lookup::{Asked, Lookup, Lost};
 pub(crate) use neighbour::{Search, Silent};
 
 /// What a connection waited for before its first SYN.
@@ -103,6 +103,11 @@ impl Approaches {
             self.heard.is_told(point, silent.asker) || self.searches.is_only(point, silent.asker)
         });
         list.into_iter().map(|(_, silent)| silent).collect()
+    }
+
+    /// What was asked of resolvers, with a connection after it or without.
+    pub(crate) fn asked(&self) -> Asked {
+        self.lookups.asked()
     }
 
     /// Resolvers and the least time in which each answered.

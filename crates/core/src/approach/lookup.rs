@@ -81,6 +81,26 @@ pub(crate) enum Lost {
     Something,
 }
 
+/// What was asked of resolvers in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Lookups that are remembered.
+    pub(crate) count: u64,
+    /// Those of which a question was sent again and never answered, in the order in
+    /// which they began.
+    pub(crate) unanswered: Vec<Unanswered>,
+}
+
+/// A question that got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    pub(crate) name: String,
+    pub(crate) resolver: IpAddr,
+    pub(crate) sends: u32,
+    /// From the first to the last.
+    pub(crate) took: Duration,
+}
+
 /// What [`Lookups::before`] finds.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -156,6 +176,14 @@ impl Lookups {
                 ids.push_back(*id);
             }
             return;
+        }
+    }
+
+    /// What was asked so far.
+    pub(super) fn asked(&self) -> Asked {
+        Asked {
+            count: self.list.len() as u64,
+            unanswered: self.list.values().filter_map(Open::unanswered).collect(),
         }
     }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Evidence;
+use crate::approach::Asked;
 use crate::cause::evidence::{human, median};
 use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
@@ -48,6 +49,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.push(firewall(facts));
         layers.push(backlog(facts));
     }
+    layers.extend(lookups(&evidence.asked));
     layers.push(connection(evidence, ledger));
     layers.extend(super::secured::layers(facts, findings));
     layers.push(transport(evidence, ledger));
@@ -332,6 +334,22 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
+/// Lookups of a capture, where something is to be said of them.
+fn lookups(asked: &Asked) -> Option<Layer> {
+    let worst = asked.unanswered.first()?;
+    let line = format!(
+        "{} of {} lookups got no answer: {} was asked for {} times within {}, of {}",
+        asked.unanswered.len(),
+        asked.count,
+        worst.name,
+        worst.sends,
+        human(worst.took),
+        worst.resolver,
+    );
+    let because = "DNS messages in the capture";
+    Some(layer("name", LayerState::Suspected, line, because))
+}
+
 fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let repaired: u64 = ledger.recoveries.sum();
     if evidence.capture.is_none() {
@@ -355,6 +373,10 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         return layer("transport", state, line, because);
     }
     let tallied = evidence.tallied;
+    if tallied.data_segments == 0 {
+        let line = "no data was seen".to_owned();
+        return layer("transport", LayerState::NotMeasured, line, "packets");
+    }
     let is_lossy = tallied.repaired * MOST_REPAIRED > tallied.data_segments;
     if is_lossy || tallied.stopped > 0 {
         let line = format!(

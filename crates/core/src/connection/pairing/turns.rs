@@ -13,7 +13,7 @@ use crate::protocol::Protocol;
 /// A program or a kernel that waited for something goes on sooner.
 const LULL: Duration = Duration::from_millis(3);
 /// So many parts of a message come after rests, where it is one.
-const MOST_APART_A_TURN: u32 = 4;
+const MOST_APART_A_TURN: u32 = 2;
 /// Fewer may be one message's.
 const LEAST_APART: u32 = 8;
 
