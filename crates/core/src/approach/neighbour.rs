@@ -203,3 +203,48 @@ impl Open {
         is_first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINT: PointId = PointId(0);
+
+    fn host(last: u8) -> IpAddr {
+        [10, 77, 0, last].into()
+    }
+
+    /// Requests of `asker` for `target`, as often as the kernel asks.
+    fn ask(searches: &mut Searches, asker: u8, target: u8) {
+        for second in 0..i64::from(GIVES_UP_AFTER) {
+            searches.take(&Neighbour {
+                at: Timestamp::from_nanos(second * 1_000_000_000),
+                number: 1,
+                point: POINT,
+                asker: host(asker),
+                target: host(target),
+                is_answer: false,
+            });
+        }
+    }
+
+    #[test]
+    fn among_several_askers_nobody_is_known_to_be_the_captures_own() {
+        let mut searches = Searches::default();
+        ask(&mut searches, 1, 2);
+        assert!(searches.is_only(POINT, host(1)));
+        ask(&mut searches, 3, 4);
+        assert!(!searches.is_only(POINT, host(1)));
+    }
+
+    #[test]
+    fn what_goes_to_all_tells_nobody() {
+        let mut heard = Heard::default();
+        heard.packet_to(POINT, host(255));
+        heard.packet_to(POINT, [224, 0, 0, 1].into());
+        assert!(!heard.is_told(POINT, host(255)));
+        heard.packet_to(POINT, host(1));
+        assert!(heard.is_told(POINT, host(1)));
+        assert!(!heard.is_told(PointId(1), host(1)));
+    }
+}

@@ -6,8 +6,10 @@ use crate::segment::{Segment, TcpFlags};
 use crate::tile::LEAST_TIMEOUT;
 use crate::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything …
+/// Steps of exactly one before a gap means anything: of who answered a SYN as Linux does,
+/// and of others …
 const REGULAR: u32 = 3;
+const REGULAR_OF_OTHERS: u32 = 5;
 /// … and so many for each gap that no loss explains: a counter that all connections of a
 /// host share has gaps wherever another one sends.
 const REGULAR_A_GAP: u32 = 4;
@@ -48,6 +50,8 @@ pub(crate) struct Numbering {
     repairs: u32,
     /// … and that were not.
     riddles: u32,
+    /// It answered a SYN as Linux does.
+    is_linux: bool,
     last: Option<Timestamp>,
     newest_tsval: Option<u32>,
 }
@@ -57,7 +61,7 @@ impl Numbering {
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
-            self.regular = REGULAR;
+            (self.regular, self.is_linux) = (REGULAR, true);
         }
     }
 
@@ -104,8 +108,13 @@ impl Numbering {
     }
 
     fn is_own_counter(&self) -> bool {
+        let (least, a_repair) = match self.is_linux {
+            true => (REGULAR, 1),
+            false => (REGULAR_OF_OTHERS, 2),
+        };
         let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
-        self.regular >= REGULAR.max(riddles).max(self.repairs)
+        let repairs = self.repairs.saturating_mul(a_repair);
+        self.regular >= least.max(riddles).max(repairs)
     }
 
     /// The same stamp as the newest one says nothing: it counts milliseconds.
@@ -176,9 +185,9 @@ mod tests {
 
     #[test]
     fn identifications_tell_what_was_skipped_and_what_is_late() {
-        let ids = [5, 6, 7, 8, 9, 12, 10, 13];
+        let ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 13];
         let numbers = ids.map(|id| (Some(id), Some(1)));
-        let last: Vec<_> = placed(&numbers).split_off(4);
+        let last: Vec<_> = placed(&numbers).split_off(8);
         let expected = [
             (0, Order::Newer),
             (2, Order::Newer),
@@ -186,6 +195,61 @@ mod tests {
             (0, Order::Newer),
         ];
         assert_eq!(last, expected);
+    }
+
+    /// What is said to be skipped by segments given as (milliseconds, identification).
+    fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
+        let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
+        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
+        let mut numbering = Numbering::default();
+        let place = |&(ms, id): &(i64, u16)| {
+            let segment = Segment {
+                at: Timestamp::from_nanos(ms * 1_000_000),
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 0,
+                payload_len: 100,
+                options: TcpOptions::default(),
+                ip: IpFacts {
+                    id: Some(id),
+                    ttl: 64,
+                    dont_fragment: true,
+                    ..IpFacts::default()
+                },
+            };
+            numbering.place(&segment, 1448, false).0
+        };
+        stamps.iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_counter_of_its_own_tells_what_was_lost() {
+        let steady = (0..8).map(|n| (n * 10, n as u16));
+        let script: Vec<_> = steady.chain([(300, 9), (310, 10)]).collect();
+        assert_eq!(skipped(&script)[7..], [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_counter_that_others_share_tells_nothing() {
+        // Other connections send about as much.
+        let others = [0, 1, 0, 2, 0, 0, 1, 3, 0, 1, 0, 5, 0, 2, 1, 0, 0, 4];
+        let mut id = 0;
+        let script: Vec<_> = (0..)
+            .zip(others)
+            .map(|(n, other)| {
+                id += 1 + other;
+                (n * 30, id)
+            })
+            .collect();
+        assert_eq!(skipped(&script), [0; 18]);
+        // Some count in twos.
+        let twos: Vec<_> = (0..20).map(|n| (n * 30, n as u16 * 2)).collect();
+        assert_eq!(skipped(&twos), [0; 20]);
     }
 
     #[test]
