@@ -182,7 +182,11 @@ impl Pairing {
         }
         match self.mode {
             Mode::Http => self.message_data(mark, data, payload, view, scratch),
-            Mode::Http2 | Mode::Tls => self.framed_data(mark, data, payload, view, scratch),
+            Mode::Http2 => self.framed_data(mark, data, payload, view, scratch),
+            Mode::Tls => {
+                self.veiled_turn(mark, data, view);
+                self.framed_data(mark, data, payload, view, scratch);
+            }
             Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload, view),
         }
     }

@@ -72,7 +72,20 @@ impl Pairing {
         }
     }
 
-    /// Where no bytes were captured, one who speaks again and again without an answer
+    /// Under TLS what is spoken shows by its turns alone.
+    pub(super) fn veiled_turn(&mut self, mark: &Brief, data: Data, view: &View<'_>) {
+        if !is_progress(data.arrival) {
+            return;
+        }
+        let is_apart = is_apart(mark, view);
+        self.count_apart(mark.by, is_apart);
+        let has_response = self.open.back().is_some_and(Draft::has_response);
+        if self.is_unread && is_apart && mark.by == Side::Server && has_response {
+            self.finish_turn();
+        }
+    }
+
+    /// Where no bytes can be read, one who speaks again and again without an answer
     /// streams: nobody owes anything there either.
     fn count_apart(&mut self, by: Side, is_apart: bool) {
         let begins = by == Side::Client && self.open.back().is_none_or(Draft::has_response);
