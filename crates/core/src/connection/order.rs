@@ -96,8 +96,10 @@ impl Numbering {
             // Something older, late: nothing to learn from it.
             _ if is_told && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
             1..=MAX_SKIPPED if is_past_hole => {}
-            1..=MAX_SKIPPED if is_repair(skipped, since.unwrap_or_default()) => self.repairs += 1,
-            1..=MAX_SKIPPED => self.riddles += 1,
+            1..=MAX_SKIPPED if is_repair(skipped, since.unwrap_or_default()) => {
+                self.repairs = self.repairs.saturating_add(1)
+            }
+            1..=MAX_SKIPPED => self.riddles = self.riddles.saturating_add(1),
             _ => self.regular = 0,
         }
         self.expected = Some(id.wrapping_add(parts));
