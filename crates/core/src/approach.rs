@@ -107,7 +107,11 @@ impl Approaches {
 
     /// What was asked of resolvers, with a connection after it or without.
     pub(crate) fn asked(&self) -> Asked {
-        self.lookups.asked()
+        let mut asked = self.lookups.asked();
+        asked
+            .unanswered
+            .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+        asked
     }
 
     /// Resolvers and the least time in which each answered.

@@ -336,8 +336,9 @@ const BLOCKING: [&str; 4] = [
     "host-unreachable",
     "port-exhaustion",
 ];
-/// One attempt in so many requests is nobody's concern.
+/// A few attempts among so many times as many requests are a stranger's.
 const STRANGERS: u64 = 100;
+const FEW_ATTEMPTS: u64 = 10;
 /// A path that loses packets comes before what rests on it, if it costs this
 /// share of that: its repair changes the other's figures too.
 const GROUND_SHARE: f64 = 0.1;
@@ -373,8 +374,8 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     let seen: u64 = seen.sum();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
-            let is_blocking = BLOCKING.contains(&f.cause.as_str())
-                && f.affected.exchanges.saturating_mul(STRANGERS) >= seen;
+            let is_blocking =
+                BLOCKING.contains(&f.cause.as_str()) && !is_strangers(f.affected.exchanges, seen);
             (!is_blocking, core::cmp::Reverse(f.cost_ns))
         };
         key(a)
@@ -384,6 +385,10 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     particular::put_first(findings);
     put_ground_first(findings);
     findings.truncate(MAX_FINDINGS);
+}
+
+fn is_strangers(attempts: u64, requests: u64) -> bool {
+    attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
 /// The figures of a target, or of every service of a capture.

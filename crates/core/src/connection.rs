@@ -223,8 +223,9 @@ impl Connection {
             self.pairing.mark(mark, &mut closed.scratch);
         }
         if let Some(data) = data {
-            let idle = idle.unwrap_or_default();
-            self.pair((segment, by, ack, idle), data, payload, closed);
+            let idle = idle.unwrap_or_default().saturating_sub(queued.known());
+            let before = (idle, skipped > 0);
+            self.pair((segment, by, ack, before), data, payload, closed);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -239,7 +240,7 @@ impl Connection {
     #[inline]
     fn pair(
         &mut self,
-        (segment, by, ack, idle): (&Segment, Side, u64, Duration),
+        (segment, by, ack, before): (&Segment, Side, u64, (Duration, bool)),
         data: Data,
         payload: &[u8],
         closed: &mut Closed,
@@ -252,7 +253,8 @@ impl Connection {
             number: segment.number,
             by,
             ack,
-            idle,
+            idle: before.0,
+            is_after_gap: before.1,
             start: data.span.start,
         };
         let halves = [&self.forward, &self.backward];

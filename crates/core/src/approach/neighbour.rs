@@ -1,6 +1,6 @@
 //! Searches for hardware addresses, and what had to wait for them.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,15 +69,18 @@ pub(crate) struct Searches {
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     hosts: BTreeSet<(PointId, IpAddr)>,
-    /// The last packet's: most come many in a row.
-    last: Option<(PointId, IpAddr)>,
+    /// The last two: most packets go to and fro between two hosts.
+    last: [Option<(PointId, IpAddr)>; 2],
 }
 
 impl Heard {
     /// Notes a packet to a host.
     pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
-        let is_new = self.last.replace((point, host)) != Some((point, host));
-        if is_new && !is_many(host) && self.hosts.len() < MAX_SEARCHES {
+        if self.last.contains(&Some((point, host))) {
+            return;
+        }
+        self.last = [self.last[1], Some((point, host))];
+        if !is_many(host) && self.hosts.len() < MAX_SEARCHES {
             self.hosts.insert((point, host));
         }
     }
@@ -136,8 +139,13 @@ impl Searches {
 
     /// Whether nobody else searches at this point: then it is likely its own.
     pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
-        let mut askers = self.open.keys().filter(|(at, ..)| *at == point);
-        askers.all(|&(_, other, _)| other == asker)
+        let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
+        let mut searches = self.open.range((point, least, least)..=(point, most, most));
+        // In the order of their askers.
+        let (first, last) = (searches.next(), searches.next_back());
+        let mut ends = first.into_iter().chain(last);
+        ends.all(|(&(_, other, _), _)| other == asker)
     }
 
     /// Those that the kernel gave up, in the order of their targets.

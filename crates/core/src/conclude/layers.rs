@@ -21,8 +21,10 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDoCookies",
 ];
 
-/// Of so many data segments one may be sent again without a word.
-const MOST_REPAIRED: u64 = 200;
+/// Of so many attempts to connect one may fail without a word.
+const MOST_FAILED: u64 = 200;
+/// Of so many data segments, or connections, one may be odd without a word.
+const MOST_ODD: u64 = 200;
 /// The ends of the earth are nearer than that.
 const FAR: Duration = Duration::from_millis(400);
 /// The server's own waits.
@@ -49,7 +51,9 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.push(firewall(facts));
         layers.push(backlog(facts));
     }
-    layers.extend(lookups(&evidence.asked));
+    if evidence.targets.is_empty() {
+        layers.extend(lookups(&evidence.asked));
+    }
     layers.push(connection(evidence, ledger));
     layers.extend(super::secured::layers(facts, findings));
     layers.push(transport(evidence, ledger));
@@ -310,18 +314,20 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             "packets and own sockets",
         );
     }
-    let [unanswered, refused] = [SetupOutcome::Unanswered, SetupOutcome::Refused]
-        .map(|outcome| setups.outcomes.of(outcome));
-    if unanswered + refused > 0 {
+    let refused = setups.outcomes.of(SetupOutcome::Refused);
+    let unanswered = setups.outcomes.of(SetupOutcome::Unanswered);
+    let has_none = load.connects == 0 && setups.outcomes.of(SetupOutcome::Established) == 0;
+    // A SYN that was just sent may still be answered, but not all of them.
+    if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
-            "of {} attempts {unanswered} got no answer and {refused} were refused",
-            setups.outcomes.sum()
+            "of {} attempts to connect, unanswered: {unanswered}, refused: {refused}",
+            setups.count
         );
         return layer("connection", LayerState::Suspected, line, "handshakes");
     }
     let typical = setups.latency.quantile(0.5).unwrap_or_default();
     if typical >= FAR {
-        let line = format!("handshakes took long, {} (median)", human(typical));
+        let line = format!("long handshakes: {} (median)", human(typical));
         return layer("connection", LayerState::Suspected, line, "handshakes");
     }
     let line = match setups.count {
@@ -336,18 +342,28 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
 
 /// Lookups of a capture, where something is to be said of them.
 fn lookups(asked: &Asked) -> Option<Layer> {
-    let worst = asked.unanswered.first()?;
+    let worst = asked
+        .unanswered
+        .iter()
+        .rev()
+        .max_by_key(|lost| lost.sends)?;
     let line = format!(
-        "{} of {} lookups got no answer: {} was asked for {} times within {}, of {}",
+        "{} of {} lookups got no answer: {} was asked for {} {} times within {}",
         asked.unanswered.len(),
         asked.count,
+        worst.resolver,
         worst.name,
         worst.sends,
         human(worst.took),
-        worst.resolver,
     );
     let because = "DNS messages in the capture";
     Some(layer("name", LayerState::Suspected, line, because))
+}
+
+/// Whether so many odd ones of all are worth a word: one retransmission in a long download
+/// is not.
+fn is_more_than(odd: u64, all: u64) -> bool {
+    odd.saturating_mul(MOST_ODD) > all
 }
 
 fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
@@ -377,11 +393,11 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         let line = "no data was seen".to_owned();
         return layer("transport", LayerState::NotMeasured, line, "packets");
     }
-    let is_lossy = tallied.repaired * MOST_REPAIRED > tallied.data_segments;
-    if is_lossy || tallied.stopped > 0 {
+    let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
+    if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
         let line = format!(
-            "{} of {} data segments were retransmitted or filled a gap, {repaired} losses were \
-             repaired within exchanges, {} connections stood before a closed window",
+            "{} of {} data segments retransmitted or filling a gap, {repaired} losses repaired \
+             within exchanges, {} connections with a closed window",
             tallied.repaired, tallied.data_segments, tallied.stopped
         );
         return layer("transport", LayerState::Suspected, line, "packets");
@@ -396,7 +412,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
 fn server(ledger: &Ledger) -> Layer {
     if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
         let line = format!(
-            "the server thought for {} before a response that the capture breaks off",
+            "the server thought for up to {} before a response that the capture cuts off",
             human(ledger.broken_off.max().unwrap_or_default())
         );
         let because = "the waits of its exchanges";
@@ -411,6 +427,11 @@ fn server(ledger: &Ledger) -> Layer {
             "the waits of its exchanges",
         );
     }
+    if ledger.unread * 2 > ledger.count {
+        let line = "its protocol is not read: who waits for whom is not known".to_owned();
+        let because = "the waits of its exchanges";
+        return layer("server", LayerState::NotMeasured, line, because);
+    }
     let own: u64 = SERVERS
         .iter()
         .map(|kind| ledger.waits.of(*kind))
@@ -418,7 +439,7 @@ fn server(ledger: &Ledger) -> Layer {
     let mean = Duration::from_nanos(own / ledger.count);
     if mean >= NOTABLE && own as f64 >= ledger.waits.total() as f64 * MUCH {
         let line = format!(
-            "{} of each request is its own ({} % of the time), and no finding says why",
+            "it takes {} of a request itself on average ({} % of the time), and no finding says why",
             human(mean),
             (own as f64 / ledger.waits.total() as f64 * 100.0).round()
         );

@@ -250,7 +250,9 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
-        self.repaired += u64::from(matches!(arrival, Arrival::Repeat | Arrival::Fill));
+        // What comes late because others overtook it repairs nothing.
+        let is_fill = arrival == Arrival::Fill && order != Order::Older;
+        self.repaired += u64::from(is_fill || arrival == Arrival::Repeat);
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);

@@ -131,8 +131,8 @@ fn is_sure(payload: &[u8]) -> bool {
     rest.is_none() || line.windows(7).any(|part| part == b"HTTP/1.")
 }
 
-/// Whether a port is one that servers of this name listen on, and clients do not begin
-/// from: some clients take low ports (NFS, rsh), and many services have high ones.
+/// Whether a port is one that servers listen on, and clients rarely begin from: some
+/// clients take low ports (NFS, rsh), and many services have high ones.
 fn serves(port: u16) -> bool {
     SERVING.binary_search(&port).is_ok()
 }

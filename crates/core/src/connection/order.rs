@@ -76,7 +76,10 @@ impl Numbering {
         is_past_hole: bool,
     ) -> (u16, Order) {
         let by_stamp = self.by_stamp(segment);
-        let Some(id) = segment.ip.id.filter(|_| may_be_linux(segment)) else {
+        // Zero in each stands for none (RFC 6864 §4.1).
+        let is_counted = |&id: &u16| id != 0 || self.expected == Some(0);
+        let counted = segment.ip.id.filter(is_counted);
+        let Some(id) = counted.filter(|_| may_be_linux(segment)) else {
             return (0, by_stamp);
         };
         let parts = match segment.payload_len > mss {
@@ -227,6 +230,15 @@ mod tests {
             numbering.place(&segment, 1448, false).0
         };
         stamps.iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_zero_in_each_is_no_counter() {
+        let zeros: Vec<_> = (0..20).map(|n| (n * 30, 0)).collect();
+        assert_eq!(skipped(&zeros), [0; 20]);
+        let numbers = [(Some(0), None); 12];
+        let orders = placed(&numbers).into_iter().map(|(_, order)| order);
+        assert!(orders.into_iter().all(|order| order == Order::Untold));
     }
 
     #[test]

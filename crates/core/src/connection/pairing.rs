@@ -85,9 +85,8 @@ pub(crate) struct Pairing {
     /// It goes by turns because its bytes were seen and are of no protocol that is
     /// read: then nothing says who owes whom an answer.
     is_unread: bool,
-    /// By turns of bytes that were not captured: turns, and messages apart from what was
-    /// before them.
-    turns: u32,
+    /// Under TLS, and of bytes that are not read: segments of this turn that went on
+    /// after a rest.
     apart: u32,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
@@ -132,7 +131,6 @@ impl Default for Pairing {
             is_orphaned: false,
             spoken: None,
             is_unread: false,
-            turns: 0,
             apart: 0,
             multiplex: None,
             tls: None,
@@ -342,8 +340,10 @@ impl Pairing {
             Some((_, _, true)) => ending,
             _ => left.or(ending),
         };
+        let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
-            draft.give_up(ending);
+            // Nobody knows that it wanted an answer.
+            draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
         }
         self.response_acked = u64::MAX;
     }

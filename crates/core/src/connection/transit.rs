@@ -38,6 +38,11 @@ const COARSE_NS: [i64; 6] = [
     100_000_000,
     500_000_000,
 ];
+/// Of so long a tick one alone explains any queue.
+const LONG_TICK_NS: i64 = 500_000_000;
+const SECOND_NS: i128 = 1_000_000_000;
+/// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
+const MOST_DRIFT: i64 = 430_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
@@ -56,6 +61,8 @@ pub(crate) struct Transit {
     /// How fast the sender's clock falls behind the one here, in nanoseconds a
     /// second: as much as acknowledgements have shown.
     drift: i64,
+    /// What the latest of them showed.
+    hint: i64,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
     /// the sign: a path that holds everything back for a moment has the clock
@@ -69,6 +76,12 @@ pub(crate) struct Transit {
 pub(crate) struct Reply {
     pub(crate) took: Duration,
     pub(crate) least: Duration,
+}
+
+/// How much passes in `since_ns` at so many nanoseconds a second.
+fn at_rate(rate: i64, since_ns: i64) -> i64 {
+    let passed = i128::from(rate) * i128::from(since_ns) / SECOND_NS;
+    i64::try_from(passed).unwrap_or(i64::MAX)
 }
 
 /// What is known of the unit that a sender counts its stamps in.
@@ -155,7 +168,7 @@ impl Transit {
         let since_ns = self.least_lag_at.map_or(0, |then| at.signed_since(then));
         let drifted_ns = match self.drift {
             0 => 0,
-            drift => (i128::from(drift) * i128::from(since_ns) / 1_000_000_000) as i64,
+            drift => at_rate(drift, since_ns),
         };
         let expected = self.least_lag_ns.saturating_add(drifted_ns);
         if lag_ns <= expected {
@@ -189,13 +202,19 @@ impl Transit {
         self.least_lag_at = Some(at);
     }
 
-    /// The least lag grew by this much in this time, and no queue did it.
+    /// The least lag grew by this much in this time, and no queue did it: a clock that
+    /// drifts does so again and alike, one that was set does not.
     #[cold]
     fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {
         let is_long = Duration::from_nanos(since_ns.max(0).unsigned_abs()) >= DRIFT_AFTER;
-        if is_long && grew_ns > 2 * TICK_NS {
-            let drift = i128::from(grew_ns) * 1_000_000_000 / i128::from(since_ns);
-            self.drift = self.drift.max(i64::try_from(drift).unwrap_or(i64::MAX));
+        if !is_long || grew_ns <= 2 * TICK_NS {
+            return;
+        }
+        let seen = i128::from(grew_ns) * SECOND_NS / i128::from(since_ns);
+        let seen = i64::try_from(seen).unwrap_or(i64::MAX).min(MOST_DRIFT);
+        let before = core::mem::replace(&mut self.hint, seen);
+        if before > 0 && seen / 2 <= before && before / 2 <= seen {
+            self.drift = self.drift.max(seen.min(before));
         }
     }
 
@@ -240,6 +259,9 @@ fn is_alike(passed: Duration, ticks: u32) -> bool {
 /// doubt.
 fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
     COARSE_NS.iter().any(|&tick_ns| {
+        if tick_ns >= LONG_TICK_NS && sent_ns < 2 * TICK_NS {
+            return false;
+        }
         let off = passed_ns.saturating_sub((sent_ns / TICK_NS).saturating_mul(tick_ns));
         let slack = tick_ns * 3 / 2 + passed_ns / 20;
         off.saturating_abs() <= slack

@@ -32,8 +32,11 @@ impl Copies {
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
         let last = self.last.replace(segment.at);
-        if last.is_some_and(|last| segment.at.since(last) >= LEAST_TIMEOUT) {
-            self.forget();
+        let is_long = |last: Timestamp| segment.at.since(last) >= LEAST_TIMEOUT;
+        // A timestamp tells a repetition, and files of two ends lie further apart.
+        let may_be_repeated = segment.options.timestamps.is_none() && self.many.is_none();
+        if may_be_repeated && last.is_some_and(is_long) {
+            self.recent = [0; RECENT];
         }
         let Some(print) = fingerprint(segment) else {
             return false;
@@ -48,15 +51,6 @@ impl Copies {
             self.widen();
         }
         is_known
-    }
-
-    /// What comes after so long was sent again, whatever it is numbered by.
-    #[cold]
-    fn forget(&mut self) {
-        self.recent = [0; RECENT];
-        if let Some(many) = &mut self.many {
-            many.fill(0);
-        }
     }
 
     #[inline]
@@ -167,7 +161,15 @@ mod tests {
             at: Timestamp::from_nanos(ms * 1_000_000),
             ..first
         };
-        assert_eq!(copies(&[at(0), at(40), at(230)]), [false, true, false]);
+        assert_eq!(copies(&[at(0), at(40)]), [false, true]);
+        assert_eq!(copies(&[at(0), at(230)]), [false, false]);
+        // Files of two ends that were merged lie further apart.
+        assert_eq!(copies(&[at(0), at(0), at(230)]), [false, true, true]);
+        let stamped = |ms| Segment {
+            options: segment(1, 100, Some(5), Some(9)).options,
+            ..at(ms)
+        };
+        assert_eq!(copies(&[stamped(0), stamped(230)]), [false, true]);
     }
 
     #[test]

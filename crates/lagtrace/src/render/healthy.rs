@@ -104,7 +104,7 @@ fn layers(page: &mut Page, report: &Report) {
     let suspected = of(LayerState::Suspected);
     if !suspected.is_empty() {
         let text = format!(
-            "Not cleared: {}. See layer by layer.",
+            "Not cleared: {}. See \"Layer by layer\" below.",
             words::list(&suspected)
         );
         page.spans(2, &[(Tone::Caution, &text)]);

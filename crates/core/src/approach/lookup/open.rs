@@ -79,6 +79,8 @@ impl Open {
         let worst = queries().max_by_key(|query| query.sends)?;
         let name = &self.steps.last()?.name;
         (worst.sends > 1).then(|| Unanswered {
+            point: self.point,
+            client: self.client,
             name: name.clone(),
             resolver: self.resolver,
             sends: worst.sends,

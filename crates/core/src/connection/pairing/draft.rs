@@ -133,6 +133,7 @@ impl Draft {
         self.request = Span { start: offset, end };
         (self.begin, self.end) = (at, at);
         (self.first_number, self.last_number) = (number, number);
+        self.signs.request_repeats = 0;
     }
 
     /// Whether response bytes were seen (by turns).

@@ -3,7 +3,8 @@
 
 use core::time::Duration;
 
-use super::{Draft, Pairing};
+use super::{Draft, LEAST_READ, Pairing};
+use crate::connection::half::Arrival;
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
 use crate::http::{self, Role};
@@ -12,10 +13,8 @@ use crate::protocol::Protocol;
 
 /// A program or a kernel that waited for something goes on sooner.
 const LULL: Duration = Duration::from_millis(3);
-/// So many parts of a message come after rests, where it is one.
-const MOST_APART_A_TURN: u32 = 2;
-/// Fewer may be one message's.
-const LEAST_APART: u32 = 8;
+/// A message has no more parts after rests than this; more are messages of their own.
+const MOST_PARTS: u32 = 8;
 
 impl Pairing {
     /// By turns a response is whole when the next turn begins.
@@ -36,7 +35,7 @@ impl Pairing {
         if self.is_unread {
             self.read_late(mark.by, payload);
         }
-        let is_apart = self.spoken.is_none() && is_apart(mark, view);
+        let is_apart = self.spoken.is_none() && is_apart(mark, data, view);
         let Some(protocol) = self.spoken else {
             self.count_apart(mark.by, is_apart);
             return self.turn_data(mark, data, is_apart && self.is_unread);
@@ -67,7 +66,7 @@ impl Pairing {
             Side::Client => Role::Request,
             Side::Server => Role::Response,
         };
-        if http::begins_message(role, payload) {
+        if payload.len() >= LEAST_READ && http::begins_message(role, payload) {
             (self.spoken, self.is_unread) = (Some(Protocol::Http), false);
         }
     }
@@ -77,7 +76,7 @@ impl Pairing {
         if !is_progress(data.arrival) {
             return;
         }
-        let is_apart = is_apart(mark, view);
+        let is_apart = is_apart(mark, data, view);
         self.count_apart(mark.by, is_apart);
         let has_response = self.open.back().is_some_and(Draft::has_response);
         if self.is_unread && is_apart && mark.by == Side::Server && has_response {
@@ -85,17 +84,19 @@ impl Pairing {
         }
     }
 
-    /// Where no bytes can be read, one who speaks again and again without an answer
-    /// streams: nobody owes anything there either.
+    /// Where no bytes can be read, one who goes on after a rest again and again before
+    /// the other one speaks streams: nobody owes anything there either.
     fn count_apart(&mut self, by: Side, is_apart: bool) {
-        let begins = by == Side::Client && self.open.back().is_none_or(Draft::has_response);
-        if begins {
-            self.turns = self.turns.saturating_add(1);
-        } else if is_apart {
-            self.apart = self.apart.saturating_add(1);
+        let has_response = self.open.back().is_none_or(Draft::has_response);
+        match (by, has_response) {
+            (Side::Client, true) => self.apart = 0,
+            (Side::Client, false) | (Side::Server, true) => {
+                self.apart = self.apart.saturating_add(u32::from(is_apart));
+            }
+            // An answer may take its time.
+            (Side::Server, false) => {}
         }
-        let most = self.turns.saturating_mul(MOST_APART_A_TURN);
-        self.is_unread |= self.apart >= LEAST_APART && self.apart > most;
+        self.is_unread |= self.apart >= MOST_PARTS;
     }
 
     /// Data by turns; `is_apart`: it belongs to nothing before it. Of a message that
@@ -131,8 +132,9 @@ impl Pairing {
 
 /// Whether `mark` follows what passed before after so long that nothing which it may
 /// have waited for released it: an acknowledgement or a window would have passed here
-/// a round trip before at most.
-fn is_apart(mark: &Brief, view: &View<'_>) -> bool {
+/// a round trip before at most. What repairs a loss has waited for that.
+fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
-    mark.idle > LULL + trips.into_iter().flatten().sum::<Duration>() * 2
+    let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;
+    data.arrival == Arrival::InOrder && !mark.is_after_gap && mark.idle > limit
 }
