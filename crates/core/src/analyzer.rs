@@ -280,7 +280,9 @@ impl SoFar {
             capture: seen.points.describe(&facts.captures),
             facts,
             silent: seen.silent,
+            asked: seen.asked,
             waiting: sum.waiting,
+            tallied: sum.tallied,
             connections: seen.connections,
         })
     }
@@ -311,6 +313,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         evicted,
         one_sided,
         copies,
+        ..
     } = *tallied;
     let mut list = Vec::new();
     if evicted > 0 {

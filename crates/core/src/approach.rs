@@ -21,7 +21,7 @@ use crate::segment::{Segment, TcpFlags};
 
 pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
-pub(crate) use lookup::{Lookup, Lost};
+pub(crate) use lookup::{Asked, Lookup, Lost};
 pub(crate) use neighbour::{Search, Silent};
 
 /// What a connection waited for before its first SYN.
@@ -43,6 +43,7 @@ pub(crate) struct Approaches {
     lookups: lookup::Lookups,
     chains: chain::Chains,
     searches: neighbour::Searches,
+    heard: neighbour::Heard,
     attempts: elsewhere::Attempts,
 }
 
@@ -51,6 +52,7 @@ impl Approaches {
     pub(crate) fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         let source = datagram.flow.source(datagram.direction);
         let destination = datagram.flow.destination(datagram.direction);
+        self.heard.packet_to(datagram.point, destination.addr);
         let is_of = |port| source.port == port || destination.port == port;
         let place = lookup::Place {
             at: datagram.at,
@@ -71,6 +73,9 @@ impl Approaches {
 
     /// Takes in a step of a neighbour search.
     pub(crate) fn neighbour(&mut self, step: &Neighbour) {
+        if step.is_answer {
+            self.heard.packet_to(step.point, step.asker);
+        }
         self.searches.take(step);
     }
 
@@ -90,9 +95,23 @@ impl Approaches {
         None
     }
 
-    /// The hosts that were searched for and never told their address.
+    /// The hosts that were searched for and never told their address, as far as the
+    /// capture would show it: an answer goes to the asker alone.
     pub(crate) fn silent(&self) -> Vec<Silent> {
-        self.searches.silent()
+        let mut list = self.searches.silent();
+        list.retain(|&(point, silent)| {
+            self.heard.is_told(point, silent.asker) || self.searches.is_only(point, silent.asker)
+        });
+        list.into_iter().map(|(_, silent)| silent).collect()
+    }
+
+    /// What was asked of resolvers, with a connection after it or without.
+    pub(crate) fn asked(&self) -> Asked {
+        let mut asked = self.lookups.asked();
+        asked
+            .unanswered
+            .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+        asked
     }
 
     /// Resolvers and the least time in which each answered.
@@ -126,12 +145,13 @@ impl Approaches {
     }
 
     fn opening(&mut self, segment: &Segment) -> Option<Approach> {
+        let destination = segment.flow.destination(segment.direction);
+        self.heard.packet_to(segment.point, destination.addr);
         if segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::RST) {
             self.attempts.answered(segment);
             return None;
         }
         let source = segment.flow.source(segment.direction);
-        let destination = segment.flow.destination(segment.direction);
         if destination.port == dns::PORT || !self.attempts.is_first(segment) {
             return None;
         }

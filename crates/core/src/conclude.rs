@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
-use crate::approach::Silent;
+use crate::approach::{Asked, Silent};
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
@@ -44,6 +44,7 @@ use crate::report::{
 };
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
+use crate::table::Tallied;
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -63,8 +64,11 @@ pub(crate) struct Evidence {
     pub(crate) facts: Facts,
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
+    pub(crate) asked: Asked,
     /// Turns whose exchanges did not close among the packets.
     pub(crate) waiting: Waiting,
+    /// Figures of all connections, with exchanges or without.
+    pub(crate) tallied: Tallied,
     pub(crate) capture: Option<crate::report::Capture>,
     pub(crate) connections: Option<crate::report::Connections>,
 }
@@ -75,7 +79,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
-    rank(&mut findings);
+    rank(&mut findings, &evidence);
     let is_watched = is_only_watched(&evidence);
     if evidence.capture.is_some() && !is_watched {
         for finding in &mut findings {
@@ -291,8 +295,19 @@ fn twin_remark(finding: &Finding) -> Remark {
 /// capture is about: a link is full of searches for hosts that are long gone.
 fn silent(evidence: &Evidence) -> Vec<Finding> {
     let servers = || evidence.services.keys().map(|endpoint| endpoint.addr);
-    let is_meant = |addr| evidence.services.is_empty() || servers().any(|server| server == addr);
-    let meant = evidence.silent.iter().filter(|host| is_meant(host.target));
+    // Of a host that no connection was to, nobody knows that it is missed.
+    let is_missed = evidence.tallied.connections > 0 || !evidence.services.is_empty();
+    let is_meant = |addr| !is_missed || servers().any(|server| server == addr);
+    // Who answers a connection has an address.
+    let is_alive = |addr| {
+        let mut services = evidence.services.iter().filter(|(at, _)| at.addr == addr);
+        services.any(|(_, service)| {
+            let setups = &service.ledger.setups.outcomes;
+            service.ledger.has_exchanges() || setups.of(SetupOutcome::Established) > 0
+        })
+    };
+    let meant = evidence.silent.iter();
+    let meant = meant.filter(|host| is_meant(host.target) && !is_alive(host.target));
     let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
     let gathered = Gathered::default();
     let finding = |host: &Silent| {
@@ -309,7 +324,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
             has_packets: true,
             weight: 1.0,
         };
-        cause::neighbour_silent(&case, host)
+        cause::neighbour_silent(&case, host, is_missed)
     };
     meant.map(finding).collect()
 }
@@ -321,6 +336,9 @@ const BLOCKING: [&str; 4] = [
     "host-unreachable",
     "port-exhaustion",
 ];
+/// A few attempts among so many times as many requests are a stranger's.
+const STRANGERS: u64 = 100;
+const FEW_ATTEMPTS: u64 = 10;
 /// A path that loses packets comes before what rests on it, if it costs this
 /// share of that: its repair changes the other's figures too.
 const GROUND_SHARE: f64 = 0.1;
@@ -346,11 +364,18 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Causes without which no request succeeds come first, then by cost.
-fn rank(findings: &mut Vec<Finding>) {
+/// Causes without which no request succeeds come first, unless they are a stranger's
+/// among many that succeed; then by cost.
+fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
+    let seen = evidence
+        .services
+        .values()
+        .map(|service| service.ledger.uncut());
+    let seen: u64 = seen.sum();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
-            let is_blocking = BLOCKING.contains(&f.cause.as_str());
+            let is_blocking =
+                BLOCKING.contains(&f.cause.as_str()) && !is_strangers(f.affected.exchanges, seen);
             (!is_blocking, core::cmp::Reverse(f.cost_ns))
         };
         key(a)
@@ -360,6 +385,10 @@ fn rank(findings: &mut Vec<Finding>) {
     particular::put_first(findings);
     put_ground_first(findings);
     findings.truncate(MAX_FINDINGS);
+}
+
+fn is_strangers(attempts: u64, requests: u64) -> bool {
+    attempts < FEW_ATTEMPTS && attempts * STRANGERS < requests
 }
 
 /// The figures of a target, or of every service of a capture.

@@ -140,6 +140,11 @@ impl Connection {
         }
     }
 
+    /// Both directions.
+    pub(crate) fn halves(&self) -> [&Half; 2] {
+        [&self.forward, &self.backward]
+    }
+
     /// Takes in one segment.
     pub(crate) fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) {
         let idle = segment.at.since(self.last_seen);
@@ -174,12 +179,16 @@ impl Connection {
         }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
+        let is_closed = segment.window == 0 && segment.flags.contains(TcpFlags::ACK);
+        self.half_mut(segment.direction).had_no_window |= is_closed;
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
+        let peer = self.half(segment.direction.reverse());
+        let reply = peer.latest_reply().filter(|_| is_new_ack);
         let own = self.half_mut(segment.direction);
         let (skipped, order) = own.place_in_order(segment, mss);
-        let queued = own.transit.queued(segment);
+        let queued = own.transit.queued(segment, reply);
         let sacks = self.hear(segment, ack, skipped);
         let data = self.take_data(segment, mss, order, skipped);
         if data.is_none() {
@@ -206,7 +215,7 @@ impl Connection {
                 data,
                 ack,
                 edge,
-                is_closed: segment.window == 0 && segment.flags.contains(TcpFlags::ACK),
+                is_closed,
                 is_news: is_new_ack || is_wider,
                 reports_hole: sacks,
                 skipped,
@@ -214,7 +223,9 @@ impl Connection {
             self.pairing.mark(mark, &mut closed.scratch);
         }
         if let Some(data) = data {
-            self.pair((segment, by, ack), data, payload, closed);
+            let idle = idle.unwrap_or_default().saturating_sub(queued.known());
+            let before = (idle, skipped > 0);
+            self.pair((segment, by, ack, before), data, payload, closed);
         }
         if is_new_ack {
             self.pairing.acknowledged(by.peer(), ack);
@@ -229,7 +240,7 @@ impl Connection {
     #[inline]
     fn pair(
         &mut self,
-        (segment, by, ack): (&Segment, Side, u64),
+        (segment, by, ack, before): (&Segment, Side, u64, (Duration, bool)),
         data: Data,
         payload: &[u8],
         closed: &mut Closed,
@@ -242,6 +253,8 @@ impl Connection {
             number: segment.number,
             by,
             ack,
+            idle: before.0,
+            is_after_gap: before.1,
             start: data.span.start,
         };
         let halves = [&self.forward, &self.backward];

@@ -513,6 +513,8 @@ pub enum LayerState {
     Cleared,
     /// A finding lies here.
     Accused,
+    /// Something happened here that no finding weighs.
+    Suspected,
     /// Could not be looked at.
     NotMeasured,
 }

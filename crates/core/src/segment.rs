@@ -144,6 +144,8 @@ pub struct IpFacts {
     pub ttl: u8,
     /// The IPv4 identification; `None` for IPv6 without a fragment header.
     pub id: Option<u16>,
+    /// IPv4's flag "don't fragment"; false for IPv6.
+    pub dont_fragment: bool,
     /// Whether routers marked congestion (ECN field 3, RFC 3168).
     pub congestion_marked: bool,
     /// Whether the host at the observation point sent it itself, where the

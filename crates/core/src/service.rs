@@ -64,6 +64,10 @@ pub(crate) struct Ledger {
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) cut: u64,
+    /// Exchanges of a protocol that is not read.
+    pub(crate) unread: u64,
+    /// How long the server thought before responses that the capture broke off.
+    pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
@@ -88,6 +92,8 @@ pub(crate) struct Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
+    /// Those whose SYN was sent again and never answered.
+    pub(crate) unheard: u64,
     pub(crate) outcomes: Counts<SetupOutcome>,
     pub(crate) latency: Distribution,
     pub(crate) waits: Shares,
@@ -101,9 +107,13 @@ impl Ledger {
         self.stale += u64::from(exchange.is_stale());
         if outcome == Outcome::Cut {
             self.cut += 1;
+            if let Some(thought) = exchange.signs.thought {
+                self.broken_off.record(thought);
+            }
             return;
         }
         self.outcomes.add(outcome, 1);
+        self.unread += u64::from(exchange.signs.is_unread);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
@@ -141,6 +151,9 @@ impl Ledger {
 
     fn take_setup(&mut self, setup: &Setup) {
         self.setups.count += 1;
+        let is_unheard =
+            setup.outcome == Some(SetupOutcome::Unanswered) && setup.retransmissions > 0;
+        self.setups.unheard += u64::from(is_unheard);
         if let Some(outcome) = setup.outcome {
             self.setups.outcomes.add(outcome, 1);
         }
@@ -165,6 +178,8 @@ impl Ledger {
         self.errors += other.errors;
         self.timeouts += other.timeouts;
         self.cut += other.cut;
+        self.broken_off.absorb(other.broken_off);
+        self.unread += other.unread;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
@@ -220,6 +235,7 @@ impl Ledger {
 impl SetupLedger {
     fn merge(&mut self, other: Self) {
         self.count += other.count;
+        self.unheard += other.unheard;
         self.outcomes.merge(&other.outcomes);
         self.latency.absorb(other.latency);
         self.waits.merge(&other.waits);

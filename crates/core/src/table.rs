@@ -76,6 +76,12 @@ pub(crate) struct Tallied {
     pub(crate) one_sided: u64,
     /// Segments that were copies of others.
     pub(crate) copies: u64,
+    /// Segments with payload.
+    pub(crate) data_segments: u64,
+    /// Of those, sent again, or come where one was missing.
+    pub(crate) repaired: u64,
+    /// Connections on which a window was closed.
+    pub(crate) stopped: u64,
 }
 
 /// What is to be known of a segment besides itself.
@@ -110,12 +116,19 @@ impl Tallied {
         self.evicted += other.evicted;
         self.one_sided += other.one_sided;
         self.copies += other.copies;
+        self.data_segments += other.data_segments;
+        self.repaired += other.repaired;
+        self.stopped += other.stopped;
     }
 
     fn closed(&mut self, open: &Open) {
         self.connections += 1;
         let [one, other] = open.seen;
         self.one_sided += u64::from(one.min(other) == 0 && one.max(other) >= ONE_SIDED);
+        let halves = open.connection.halves();
+        self.data_segments += halves.map(|half| half.data_segments).iter().sum::<u64>();
+        self.repaired += halves.map(|half| half.repaired).iter().sum::<u64>();
+        self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
     }
 }
 

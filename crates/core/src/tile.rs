@@ -43,7 +43,7 @@ pub(crate) use trace::Trace;
 pub(crate) const LEAST_DELAYED_ACK: Duration = Duration::from_millis(20);
 
 /// Retransmission timers expire no sooner (`TCP_RTO_MIN`, 200 ms, less a tick).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(180);
 
 /// Data this late behind later data was reordered, not lost (RFC 8985 §6.2
 /// step 4 waits a quarter of the round trip).
@@ -96,6 +96,14 @@ impl Spare {
             waits: self.waits.pop().unwrap_or_default(),
             ..Tiling::default()
         }
+    }
+}
+
+impl Tiling {
+    /// The time that went to this kind.
+    pub(crate) fn took(&self, kind: WaitKind) -> Duration {
+        let of_kind = self.waits.iter().filter(|wait| wait.kind == kind);
+        of_kind.map(Wait::duration).sum()
     }
 }
 

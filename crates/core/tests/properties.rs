@@ -126,6 +126,7 @@ fn captured() -> impl Strategy<Value = (Result<i64, i64>, Captured)> {
                         ttl: 64,
                         id,
                         congestion_marked: false,
+                        dont_fragment: true,
                         is_own: false,
                     },
                 };

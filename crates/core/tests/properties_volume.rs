@@ -68,6 +68,7 @@ impl Script {
                 ttl: 64,
                 id: Some(talk.ids[by]),
                 congestion_marked: false,
+                dont_fragment: true,
                 is_own: false,
             },
         };

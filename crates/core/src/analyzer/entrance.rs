@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Sink;
 use super::points::{Points, Vantages};
 use super::shard::{News, Tidings, Told};
-use crate::approach::{Approach, Approaches, Silent};
+use crate::approach::{Approach, Approaches, Asked, Silent};
 use crate::connections::{Collected, ConnectionSink};
 use crate::datagram::{Datagram, Neighbour};
 use crate::icmp::IcmpError;
@@ -54,6 +54,7 @@ pub(super) struct Seen {
     pub(super) points: Points,
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     pub(super) silent: Vec<Silent>,
+    pub(super) asked: Asked,
     pub(super) connections: Option<Connections>,
 }
 
@@ -164,6 +165,7 @@ impl Entrance {
             points,
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
+            asked: self.approaches.asked(),
             connections: None,
         }
     }
@@ -174,6 +176,7 @@ impl Entrance {
             points: self.points,
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
+            asked: self.approaches.asked(),
             connections: self.collected.finish(),
         }
     }

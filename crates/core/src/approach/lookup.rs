@@ -21,6 +21,8 @@ const MAX_LOOKUPS: usize = 4096;
 const MAX_OF_CLIENT: usize = 32;
 /// Lookups that named one address; the oldest are no longer tied to it.
 const MAX_OF_ADDRESS: usize = 16;
+/// Unanswered lookups that are told of, besides those remembered.
+const MAX_GIVEN_UP: usize = 64;
 /// Resolvers whose distance is remembered.
 const MAX_RESOLVERS: usize = 256;
 /// A program connects this soon after the last answer. Seen at the resolver,
@@ -81,6 +83,30 @@ pub(crate) enum Lost {
     Something,
 }
 
+/// What was asked of resolvers in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Lookups.
+    pub(crate) count: u64,
+    /// Whether any resolver's answer was seen: then the capture would show the others.
+    pub(crate) is_answered: bool,
+    /// Those of which a question was sent again and never answered, in the order in
+    /// which they began.
+    pub(crate) unanswered: Vec<Unanswered>,
+}
+
+/// A question that got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    pub(crate) point: PointId,
+    pub(crate) client: IpAddr,
+    pub(crate) name: String,
+    pub(crate) resolver: IpAddr,
+    pub(crate) sends: u32,
+    /// From the first to the last.
+    pub(crate) took: Duration,
+}
+
 /// What [`Lookups::before`] finds.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -100,6 +126,8 @@ pub(super) struct Lookups {
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     next: u64,
+    /// Unanswered ones that are no longer in the list.
+    given_up: Vec<Unanswered>,
     /// The least time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
 }
@@ -159,6 +187,16 @@ impl Lookups {
         }
     }
 
+    /// What was asked so far.
+    pub(super) fn asked(&self) -> Asked {
+        let open = self.list.values().filter_map(Open::unanswered);
+        Asked {
+            count: self.next,
+            is_answered: !self.resolvers.is_empty(),
+            unanswered: self.given_up.iter().cloned().chain(open).collect(),
+        }
+    }
+
     /// The lookup that named the address to which `client` sends a SYN at `at`.
     pub(super) fn before(
         &mut self,
@@ -214,6 +252,9 @@ impl Lookups {
 
     /// Takes the lookup that is no longer in the list out of the indexes.
     fn forget(&mut self, id: u64, open: &Open) {
+        if self.given_up.len() < MAX_GIVEN_UP {
+            self.given_up.extend(open.unanswered());
+        }
         let of_client = (open.point, open.client);
         unlist(&mut self.of_client, &of_client, id);
         for &address in &open.addresses {

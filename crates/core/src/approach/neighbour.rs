@@ -1,8 +1,8 @@
 //! Searches for hardware addresses, and what had to wait for them.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::datagram::Neighbour;
 use crate::event::PointId;
@@ -63,6 +63,40 @@ pub(crate) struct Searches {
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
+/// The hosts to which packets pass a point, to one host and not to all.
+///
+/// Requests are broadcast, and reach every point of a link; what answers them does not.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    hosts: BTreeSet<(PointId, IpAddr)>,
+    /// The last two: most packets go to and fro between two hosts.
+    last: [Option<(PointId, IpAddr)>; 2],
+}
+
+impl Heard {
+    /// Notes a packet to a host.
+    pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
+        if self.last.contains(&Some((point, host))) {
+            return;
+        }
+        self.last = [self.last[1], Some((point, host))];
+        if !is_many(host) && self.hosts.len() < MAX_SEARCHES {
+            self.hosts.insert((point, host));
+        }
+    }
+
+    pub(crate) fn is_told(&self, point: PointId, host: IpAddr) -> bool {
+        self.hosts.contains(&(point, host))
+    }
+}
+
+/// Whether it may be the address of all hosts of a link: the mask is not known, and
+/// nearly all end at an octet.
+fn is_many(to: IpAddr) -> bool {
+    let is_broadcast = |v4: core::net::Ipv4Addr| v4.octets()[3] == 255;
+    to.is_multicast() || matches!(to, IpAddr::V4(v4) if is_broadcast(v4))
+}
+
 impl Searches {
     pub(crate) fn take(&mut self, step: &Neighbour) {
         let key = (step.point, step.asker, step.target);
@@ -103,23 +137,37 @@ impl Searches {
         })
     }
 
+    /// Whether nobody else searches at this point: then it is likely its own.
+    pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
+        let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
+        let mut searches = self.open.range((point, least, least)..=(point, most, most));
+        // In the order of their askers.
+        let (first, last) = (searches.next(), searches.next_back());
+        let mut ends = first.into_iter().chain(last);
+        ends.all(|(&(_, other, _), _)| other == asker)
+    }
+
     /// Those that the kernel gave up, in the order of their targets.
-    pub(crate) fn silent(&self) -> Vec<Silent> {
+    pub(crate) fn silent(&self) -> Vec<(PointId, Silent)> {
         let given_up = self
             .open
             .iter()
             .filter(|(_, open)| !open.has_ever_answered && open.requests >= GIVES_UP_AFTER);
         let mut list: Vec<_> = given_up
-            .map(|(&(_, asker, target), open)| Silent {
-                target,
-                asker,
-                requests: open.requests,
-                took: open.last.since(open.first),
-                first_packet: open.packets[0],
-                last_packet: open.packets[1],
+            .map(|(&(point, asker, target), open)| {
+                let silent = Silent {
+                    target,
+                    asker,
+                    requests: open.requests,
+                    took: open.last.since(open.first),
+                    first_packet: open.packets[0],
+                    last_packet: open.packets[1],
+                };
+                (point, silent)
             })
             .collect();
-        list.sort_unstable();
+        list.sort_unstable_by_key(|&(_, silent)| silent);
         list
     }
 }
@@ -161,5 +209,50 @@ impl Open {
             self.answered = Some(step.at);
         }
         is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINT: PointId = PointId(0);
+
+    fn host(last: u8) -> IpAddr {
+        [10, 77, 0, last].into()
+    }
+
+    /// Requests of `asker` for `target`, as often as the kernel asks.
+    fn ask(searches: &mut Searches, asker: u8, target: u8) {
+        for second in 0..i64::from(GIVES_UP_AFTER) {
+            searches.take(&Neighbour {
+                at: Timestamp::from_nanos(second * 1_000_000_000),
+                number: 1,
+                point: POINT,
+                asker: host(asker),
+                target: host(target),
+                is_answer: false,
+            });
+        }
+    }
+
+    #[test]
+    fn among_several_askers_nobody_is_known_to_be_the_captures_own() {
+        let mut searches = Searches::default();
+        ask(&mut searches, 1, 2);
+        assert!(searches.is_only(POINT, host(1)));
+        ask(&mut searches, 3, 4);
+        assert!(!searches.is_only(POINT, host(1)));
+    }
+
+    #[test]
+    fn what_goes_to_all_tells_nobody() {
+        let mut heard = Heard::default();
+        heard.packet_to(POINT, host(255));
+        heard.packet_to(POINT, [224, 0, 0, 1].into());
+        assert!(!heard.is_told(POINT, host(255)));
+        heard.packet_to(POINT, host(1));
+        assert!(heard.is_told(POINT, host(1)));
+        assert!(!heard.is_told(PointId(1), host(1)));
     }
 }

@@ -38,7 +38,7 @@ impl super::Rule for Rule {
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
-        finding.summary = summary(&finding, held, case);
+        finding.summary = summary(&finding, held);
         finding.ruled_out = look_alikes(held, case);
         finding.overturned_by =
             "a small segment of this server leaving while an earlier small one is \
@@ -254,19 +254,14 @@ fn counter(case: &Case<'_>) -> Option<Evidence> {
     Some(Evidence::circumstance(EvidenceKind::Counter, text).count(count))
 }
 
-fn summary(finding: &Finding, held: &Held, case: &Case<'_>) -> String {
+fn summary(finding: &Finding, held: &Held) -> String {
     let typical = median(&held.tally.saved);
-    let whole = case
-        .ledger
-        .latency
-        .quantile(0.5)
-        .map(human)
-        .unwrap_or_default();
+    let whole = median(&held.tally.before);
     format!(
         "The server writes its response in small parts. Nagle's algorithm holds each until the \
          one before is acknowledged, and the client's kernel delays that acknowledgement, \
-         typically {}. It costs {typical} of the {whole} that a request takes (medians), {} of \
-         all request time.",
+         typically {}. It costs {typical} of the {whole} that such a request takes (medians), {} \
+         of all request time.",
         median(&held.ack_delay),
         percent(finding.share),
     )

@@ -83,8 +83,9 @@ impl Rule {
     }
 }
 
-/// A host that never told its hardware address: nothing can be sent to it.
-pub(crate) fn silent(case: &Case<'_>, host: &Silent) -> Finding {
+/// A host that never told its hardware address: nothing can be sent to it. `is_missed`:
+/// a connection to it was wanted.
+pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
     let mut finding = evidence::bare_finding("neighbour-resolution", Owner::Path, case);
     finding.service = host.target.to_string();
     let text = format!(
@@ -103,7 +104,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent) -> Finding {
             .count(host.requests.into())
             .packets(&[host.first_packet, host.last_packet]),
     );
-    finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), false);
+    finding.verdict = evidence::judge(&finding.evidence, host.requests.into(), !is_missed);
     finding.summary = format!(
         "Nobody on the link of {} answers for {}. The kernel gives up after three tries, a second \
          apart, and tells the program that the host is unreachable; no packet is ever sent.",

@@ -30,8 +30,12 @@ impl super::Rule for Rule {
         Features::wait(WaitKind::ServerPause).or(Features::wait(WaitKind::ResponseHeld));
 
     fn observe(&mut self, exchange: &Exchange) {
-        let all =
-            waited(exchange, WaitKind::ServerPause) + waited(exchange, WaitKind::ResponseHeld);
+        // Where nobody owes anything only the acknowledgement tells.
+        let held = match exchange.signs.is_unread {
+            true => Duration::ZERO,
+            false => waited(exchange, WaitKind::ResponseHeld),
+        };
+        let all = waited(exchange, WaitKind::ServerPause) + held;
         // Nothing followed what the server closed the connection after.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
         let held = exchange

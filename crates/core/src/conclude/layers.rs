@@ -1,11 +1,16 @@
 //! Layer by layer: what is cleared, what is accused, what was not looked at.
 
+use core::time::Duration;
+
 use super::Evidence;
+use crate::approach::Asked;
 use crate::cause::evidence::{human, median};
+use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
 use crate::facts::Facts;
 use crate::report::{Finding, Layer, LayerState};
 use crate::service::Ledger;
+use crate::wait::WaitKind;
 
 /// Counters whose rise accuses nobody by itself but clears their layer when
 /// they stay where they are.
@@ -15,6 +20,19 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDrop",
     "TcpExt:TCPReqQFullDoCookies",
 ];
+
+/// Of so many attempts to connect one may fail without a word.
+const MOST_FAILED: u64 = 200;
+/// Of so many data segments, or connections, one may be odd without a word.
+const MOST_ODD: u64 = 200;
+/// The ends of the earth are nearer than that.
+const FAR: Duration = Duration::from_millis(400);
+/// The server's own waits.
+const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
+/// A server's own time for a request that somebody may want to know of, if it is this
+/// share of all.
+const NOTABLE: Duration = Duration::from_millis(5);
+const MUCH: f64 = 0.3;
 
 /// One line for each layer that the run has anything to say about.
 /// `ledger` holds the subject's figures.
@@ -32,6 +50,9 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.extend(super::traced::path(facts));
         layers.push(firewall(facts));
         layers.push(backlog(facts));
+    }
+    if evidence.targets.is_empty() {
+        layers.extend(lookups(&evidence.asked));
     }
     layers.push(connection(evidence, ledger));
     layers.extend(super::secured::layers(facts, findings));
@@ -293,6 +314,22 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
             "packets and own sockets",
         );
     }
+    let refused = setups.outcomes.of(SetupOutcome::Refused);
+    let unanswered = setups.outcomes.of(SetupOutcome::Unanswered);
+    let has_none = load.connects == 0 && setups.outcomes.of(SetupOutcome::Established) == 0;
+    // A SYN that was just sent may still be answered, but not all of them.
+    if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
+        let line = format!(
+            "of {} attempts to connect, unanswered: {unanswered}, refused: {refused}",
+            setups.count
+        );
+        return layer("connection", LayerState::Suspected, line, "handshakes");
+    }
+    let typical = setups.latency.quantile(0.5).unwrap_or_default();
+    if typical >= FAR {
+        let line = format!("long handshakes: {} (median)", human(typical));
+        return layer("connection", LayerState::Suspected, line, "handshakes");
+    }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
         count => format!(
@@ -301,6 +338,32 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
         ),
     };
     layer("connection", LayerState::Cleared, line, "handshakes")
+}
+
+/// Lookups of a capture, where something is to be said of them.
+fn lookups(asked: &Asked) -> Option<Layer> {
+    let worst = asked
+        .unanswered
+        .iter()
+        .rev()
+        .max_by_key(|lost| lost.sends)?;
+    let line = format!(
+        "{} of {} lookups got no answer: {} was asked for {} {} times within {}",
+        asked.unanswered.len(),
+        asked.count,
+        worst.resolver,
+        worst.name,
+        worst.sends,
+        human(worst.took),
+    );
+    let because = "DNS messages in the capture";
+    Some(layer("name", LayerState::Suspected, line, because))
+}
+
+/// Whether so many odd ones of all are worth a word: one retransmission in a long download
+/// is not.
+fn is_more_than(odd: u64, all: u64) -> bool {
+    odd.saturating_mul(MOST_ODD) > all
 }
 
 fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
@@ -325,6 +388,20 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         };
         return layer("transport", state, line, because);
     }
+    let tallied = evidence.tallied;
+    if tallied.data_segments == 0 {
+        let line = "no data was seen".to_owned();
+        return layer("transport", LayerState::NotMeasured, line, "packets");
+    }
+    let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
+    if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
+        let line = format!(
+            "{} of {} data segments retransmitted or filling a gap, {repaired} losses repaired \
+             within exchanges, {} connections with a closed window",
+            tallied.repaired, tallied.data_segments, tallied.stopped
+        );
+        return layer("transport", LayerState::Suspected, line, "packets");
+    }
     let line = format!(
         "{} exchanges, {repaired} losses repaired within them",
         ledger.count
@@ -333,11 +410,42 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
 }
 
 fn server(ledger: &Ledger) -> Layer {
+    if ledger.count == 0 && ledger.broken_off.max().is_some_and(|most| most >= NOTABLE) {
+        let line = format!(
+            "the server thought for up to {} before a response that the capture cuts off",
+            human(ledger.broken_off.max().unwrap_or_default())
+        );
+        let because = "the waits of its exchanges";
+        return layer("server", LayerState::Suspected, line, because);
+    }
     if ledger.count == 0 {
         let line = "no whole response was seen".to_owned();
         return layer(
             "server",
             LayerState::NotMeasured,
+            line,
+            "the waits of its exchanges",
+        );
+    }
+    if ledger.unread * 2 > ledger.count {
+        let line = "its protocol is not read: who waits for whom is not known".to_owned();
+        let because = "the waits of its exchanges";
+        return layer("server", LayerState::NotMeasured, line, because);
+    }
+    let own: u64 = SERVERS
+        .iter()
+        .map(|kind| ledger.waits.of(*kind))
+        .fold(0, u64::saturating_add);
+    let mean = Duration::from_nanos(own / ledger.count);
+    if mean >= NOTABLE && own as f64 >= ledger.waits.total() as f64 * MUCH {
+        let line = format!(
+            "it takes {} of a request itself on average ({} % of the time), and no finding says why",
+            human(mean),
+            (own as f64 / ledger.waits.total() as f64 * 100.0).round()
+        );
+        return layer(
+            "server",
+            LayerState::Suspected,
             line,
             "the waits of its exchanges",
         );

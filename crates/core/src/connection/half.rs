@@ -7,7 +7,7 @@ use crate::connection::flight::Flight;
 use crate::connection::order::{Numbering, Order};
 use crate::connection::repeats::Repeats;
 use crate::connection::rtt::RoundTrip;
-use crate::connection::transit::Transit;
+use crate::connection::transit::{Reply, Transit};
 use crate::segment::{Segment, TcpFlags};
 use crate::time::Timestamp;
 
@@ -84,6 +84,10 @@ pub(crate) struct Half {
     pub(crate) repeats: Repeats,
     /// Whether any of its data was sent again.
     pub(crate) has_repeats: bool,
+    /// Data segments that were sent again, or came where one was missing.
+    pub(crate) repaired: u64,
+    /// Whether it closed its window.
+    pub(crate) had_no_window: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and
@@ -228,7 +232,8 @@ impl Half {
     /// Segments of this side that were lost on the way here just before this
     /// one, and whether it was sent after all that came before.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
-        self.numbering.place(segment, mss)
+        let is_past_hole = self.offset(segment.seq) > self.next;
+        self.numbering.place(segment, mss, is_past_hole)
     }
 
     /// Takes in a data segment: where its payload lies and how it relates.
@@ -245,6 +250,9 @@ impl Half {
             Arrival::Repeat if order == Order::Older => Arrival::Copy,
             arrival => arrival,
         };
+        // What comes late because others overtook it repairs nothing.
+        let is_fill = arrival == Arrival::Fill && order != Order::Older;
+        self.repaired += u64::from(is_fill || arrival == Arrival::Repeat);
         match arrival {
             Arrival::Repeat => {
                 let tsval = segment.options.timestamps.map(|(tsval, _)| tsval);
@@ -421,6 +429,12 @@ impl Half {
             self.to_peer.sample(took);
             self.reply = Some(took);
         }
+    }
+
+    /// What the latest acknowledgement of this side's data bounds.
+    pub(crate) fn latest_reply(&self) -> Option<Reply> {
+        let (took, least) = self.reply.zip(self.to_peer.floor())?;
+        Some(Reply { took, least })
     }
 
     /// Time from the SYN of this side to its answer.

@@ -33,7 +33,7 @@ impl Connection {
             Some(http::Role::Request) => segment.direction,
             Some(http::Role::Response) => segment.direction.reverse(),
             None if !is_first => return,
-            None => self.higher_port(segment),
+            None => self.guess_by_ports(segment),
         };
         if self.client == Some(client.reverse()) {
             self.pairing = Pairing::default();
@@ -43,10 +43,16 @@ impl Connection {
         self.is_client_guessed = told.is_none();
     }
 
-    fn higher_port(&self, segment: &Segment) -> Direction {
-        let source = self.flow.source(segment.direction);
-        let destination = self.flow.destination(segment.direction);
-        match source.port >= destination.port {
+    /// Where only ports tell: one that is known to serve is the server's, else the lower.
+    fn guess_by_ports(&self, segment: &Segment) -> Direction {
+        let source = self.flow.source(segment.direction).port;
+        let destination = self.flow.destination(segment.direction).port;
+        let is_from_client = match (serves(source), serves(destination)) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => source >= destination,
+        };
+        match is_from_client {
             true => segment.direction,
             false => segment.direction.reverse(),
         }
@@ -57,7 +63,7 @@ impl Connection {
         self.has_history = true;
         let half = self.half_mut(segment.direction);
         half.open(segment);
-        half.transit.queued(segment);
+        half.transit.queued(segment, None);
         if let Some(facts) = &mut self.facts {
             facts.open(segment);
         }
@@ -124,3 +130,18 @@ fn is_sure(payload: &[u8]) -> bool {
     let (line, rest) = (lines.next().unwrap_or_default(), lines.next());
     rest.is_none() || line.windows(7).any(|part| part == b"HTTP/1.")
 }
+
+/// Whether a port is one that servers listen on, and clients rarely begin from: some
+/// clients take low ports (NFS, rsh), and many services have high ones.
+fn serves(port: u16) -> bool {
+    SERVING.binary_search(&port).is_ok()
+}
+
+/// Ports of common services (IANA's registry and their documentation), in order.
+const SERVING: [u16; 86] = [
+    20, 21, 22, 23, 25, 43, 49, 53, 70, 79, 80, 88, 102, 110, 111, 113, 119, 135, 139, 143, 179,
+    389, 443, 445, 465, 502, 515, 548, 554, 587, 593, 631, 636, 646, 853, 873, 902, 989, 990, 993,
+    995, 1080, 1194, 1352, 1433, 1521, 1723, 1883, 2049, 2181, 2375, 2379, 2404, 3128, 3260, 3268,
+    3306, 3389, 3690, 4369, 5060, 5061, 5222, 5432, 5671, 5672, 5900, 5984, 5985, 6379, 6443, 6633,
+    6653, 8000, 8080, 8081, 8443, 8883, 9000, 9042, 9092, 9200, 9300, 11211, 20000, 27017,
+];

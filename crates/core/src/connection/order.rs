@@ -1,9 +1,23 @@
 //! The order in which a sender sent its segments, from what it numbers them by.
 
-use crate::segment::{Segment, TcpFlags};
+use core::time::Duration;
 
-/// Segments in a row with consecutive identifications before a gap means anything.
-const REGULAR: u8 = 3;
+use crate::segment::{Segment, TcpFlags};
+use crate::tile::LEAST_TIMEOUT;
+use crate::time::Timestamp;
+
+/// Steps of exactly one before a gap means anything: of who answered a SYN as Linux does,
+/// and of others …
+const REGULAR: u32 = 3;
+const REGULAR_OF_OTHERS: u32 = 5;
+/// … and so many for each gap that no loss explains: a counter that all connections of a
+/// host share has gaps wherever another one sends.
+const REGULAR_A_GAP: u32 = 4;
+/// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
+/// probe, two round trips later, all of it by a timer.
+const LEAST_REPAIR: Duration = Duration::from_millis(2);
+/// What Linux sends with at first (`ip_default_ttl`); others begin with more.
+const LINUX_TTL: u8 = 64;
 /// A jump over more than this is no count of lost segments.
 const MAX_SKIPPED: u16 = 64;
 
@@ -23,11 +37,22 @@ pub(crate) enum Order {
 /// by one for each segment of a connection (`ip_select_ident_segs()`), so a gap
 /// means segments that never came here; the latter never go back (RFC 7323
 /// §5.4).
+///
+/// Other systems number all that a host sends by one counter, by several or at
+/// random, and so do routers that translate addresses: whether this connection has
+/// a counter of its own is asked of each, and of each gap anew.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbering {
     expected: Option<u16>,
-    /// How many in a row came as expected.
-    regular: u8,
+    /// Steps of exactly one.
+    regular: u32,
+    /// Gaps behind which no byte was missing and that were long enough for a repair …
+    repairs: u32,
+    /// … and that were not.
+    riddles: u32,
+    /// It answered a SYN as Linux does.
+    is_linux: bool,
+    last: Option<Timestamp>,
     newest_tsval: Option<u32>,
 }
 
@@ -36,38 +61,65 @@ impl Numbering {
     /// `net/ipv4/ip_output.c`) and counts from the next segment on.
     pub(crate) fn meet(&mut self, syn: &Segment) {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
-            self.regular = REGULAR;
+            (self.regular, self.is_linux) = (REGULAR, true);
         }
     }
 
     /// Segments of this sender that were lost on the way here just before this
     /// one, as far as the identifications tell (0 where they do not), and
-    /// where it stands in the order they were sent.
-    pub(crate) fn place(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {
+    /// where it stands in the order they were sent. `is_past_hole`: bytes before
+    /// it are missing, so that a gap is no riddle.
+    pub(crate) fn place(
+        &mut self,
+        segment: &Segment,
+        mss: u32,
+        is_past_hole: bool,
+    ) -> (u16, Order) {
         let by_stamp = self.by_stamp(segment);
-        let Some(id) = segment.ip.id else {
+        // Zero in each stands for none (RFC 6864 §4.1).
+        let is_counted = |&id: &u16| id != 0 || self.expected == Some(0);
+        let counted = segment.ip.id.filter(is_counted);
+        let Some(id) = counted.filter(|_| may_be_linux(segment)) else {
             return (0, by_stamp);
         };
         let parts = match segment.payload_len > mss {
             true => u16::try_from(segment.payload_len.div_ceil(mss)).unwrap_or(1),
             false => 1,
         };
+        let since = self
+            .last
+            .replace(segment.at)
+            .map(|last| segment.at.since(last));
         let skipped = self
             .expected
             .map_or(0, |expected| id.wrapping_sub(expected));
-        let was_regular = self.regular >= REGULAR;
+        let is_told = self.is_own_counter();
         match skipped {
             0 => self.regular = self.regular.saturating_add(1),
-            1..=MAX_SKIPPED if was_regular => {}
             // Something older, late: nothing to learn from it.
-            _ if was_regular && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
+            _ if is_told && skipped > u16::MAX - MAX_SKIPPED => return (0, Order::Older),
+            1..=MAX_SKIPPED if is_past_hole => {}
+            1..=MAX_SKIPPED if is_repair(skipped, since.unwrap_or_default()) => {
+                self.repairs = self.repairs.saturating_add(1)
+            }
+            1..=MAX_SKIPPED => self.riddles = self.riddles.saturating_add(1),
             _ => self.regular = 0,
         }
         self.expected = Some(id.wrapping_add(parts));
-        match was_regular && skipped <= MAX_SKIPPED {
+        match is_told && skipped <= MAX_SKIPPED {
             true => (skipped, Order::Newer),
             false => (0, by_stamp),
         }
+    }
+
+    fn is_own_counter(&self) -> bool {
+        let (least, a_repair) = match self.is_linux {
+            true => (REGULAR, 1),
+            false => (REGULAR_OF_OTHERS, 2),
+        };
+        let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
+        let repairs = self.repairs.saturating_mul(a_repair);
+        self.regular >= least.max(riddles).max(repairs)
     }
 
     /// The same stamp as the newest one says nothing: it counts milliseconds.
@@ -87,13 +139,22 @@ impl Numbering {
     }
 }
 
+/// Whether so many lost segments can have come again after `since`.
+fn is_repair(skipped: u16, since: Duration) -> bool {
+    since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR)
+}
+
+/// Linux looks for the path's MTU, so it forbids fragments (`ip_no_pmtu_disc`).
+fn may_be_linux(segment: &Segment) -> bool {
+    segment.ip.dont_fragment && segment.ip.ttl <= LINUX_TTL
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::PointId;
     use crate::flow::{Endpoint, FlowKey, Transport};
     use crate::segment::{IpFacts, TcpOptions};
-    use crate::time::Timestamp;
 
     /// Where segments given as (identification, TSval) stand.
     fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
@@ -117,20 +178,21 @@ mod tests {
             },
             ip: IpFacts {
                 id,
+                dont_fragment: true,
                 ..IpFacts::default()
             },
         };
         numbers
             .iter()
-            .map(|numbers| numbering.place(&segment(numbers), 1448))
+            .map(|numbers| numbering.place(&segment(numbers), 1448, false))
             .collect()
     }
 
     #[test]
     fn identifications_tell_what_was_skipped_and_what_is_late() {
-        let ids = [5, 6, 7, 8, 9, 12, 10, 13];
+        let ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 13];
         let numbers = ids.map(|id| (Some(id), Some(1)));
-        let last: Vec<_> = placed(&numbers).split_off(4);
+        let last: Vec<_> = placed(&numbers).split_off(8);
         let expected = [
             (0, Order::Newer),
             (2, Order::Newer),
@@ -138,6 +200,70 @@ mod tests {
             (0, Order::Newer),
         ];
         assert_eq!(last, expected);
+    }
+
+    /// What is said to be skipped by segments given as (milliseconds, identification).
+    fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
+        let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
+        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
+        let mut numbering = Numbering::default();
+        let place = |&(ms, id): &(i64, u16)| {
+            let segment = Segment {
+                at: Timestamp::from_nanos(ms * 1_000_000),
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 0,
+                payload_len: 100,
+                options: TcpOptions::default(),
+                ip: IpFacts {
+                    id: Some(id),
+                    ttl: 64,
+                    dont_fragment: true,
+                    ..IpFacts::default()
+                },
+            };
+            numbering.place(&segment, 1448, false).0
+        };
+        stamps.iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_zero_in_each_is_no_counter() {
+        let zeros: Vec<_> = (0..20).map(|n| (n * 30, 0)).collect();
+        assert_eq!(skipped(&zeros), [0; 20]);
+        let numbers = [(Some(0), None); 12];
+        let orders = placed(&numbers).into_iter().map(|(_, order)| order);
+        assert!(orders.into_iter().all(|order| order == Order::Untold));
+    }
+
+    #[test]
+    fn a_counter_of_its_own_tells_what_was_lost() {
+        let steady = (0..8).map(|n| (n * 10, n as u16));
+        let script: Vec<_> = steady.chain([(300, 9), (310, 10)]).collect();
+        assert_eq!(skipped(&script)[7..], [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_counter_that_others_share_tells_nothing() {
+        // Other connections send about as much.
+        let others = [0, 1, 0, 2, 0, 0, 1, 3, 0, 1, 0, 5, 0, 2, 1, 0, 0, 4];
+        let mut id = 0;
+        let script: Vec<_> = (0..)
+            .zip(others)
+            .map(|(n, other)| {
+                id += 1 + other;
+                (n * 30, id)
+            })
+            .collect();
+        assert_eq!(skipped(&script), [0; 18]);
+        // Some count in twos.
+        let twos: Vec<_> = (0..20).map(|n| (n * 30, n as u16 * 2)).collect();
+        assert_eq!(skipped(&twos), [0; 20]);
     }
 
     #[test]

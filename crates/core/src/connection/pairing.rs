@@ -32,6 +32,9 @@ use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;
+/// A protocol that is read shows in so many bytes; fewer may be all that a capture kept
+/// of one.
+const LEAST_READ: usize = 8;
 /// Capture holes remembered.
 const MAX_TORN: usize = 64;
 
@@ -79,6 +82,12 @@ pub(crate) struct Pairing {
     is_orphaned: bool,
     /// What is spoken by turns.
     spoken: Option<Protocol>,
+    /// It goes by turns because its bytes were seen and are of no protocol that is
+    /// read: then nothing says who owes whom an answer.
+    is_unread: bool,
+    /// Under TLS, and of bytes that are not read: segments of this turn that went on
+    /// after a rest.
+    apart: u32,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,
     /// What its TLS has come to, where there is any.
@@ -121,6 +130,8 @@ impl Default for Pairing {
             left: None,
             is_orphaned: false,
             spoken: None,
+            is_unread: false,
+            apart: 0,
             multiplex: None,
             tls: None,
             handshake: None,
@@ -164,20 +175,24 @@ impl Pairing {
             }
             return;
         }
-        if self.mode == Mode::Undecided && !self.decide(mark.by, payload) {
+        if self.mode == Mode::Undecided && !self.decide(mark.by, data.span, payload) {
             return;
         }
         match self.mode {
             Mode::Http => self.message_data(mark, data, payload, view, scratch),
-            Mode::Http2 | Mode::Tls => self.framed_data(mark, data, payload, view, scratch),
-            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload),
+            Mode::Http2 => self.framed_data(mark, data, payload, view, scratch),
+            Mode::Tls => {
+                self.veiled_turn(mark, data, view);
+                self.framed_data(mark, data, payload, view, scratch);
+            }
+            Mode::Undecided | Mode::Turns => self.spoken_turn(mark, data, payload, view),
         }
     }
 
     /// Tells by its first bytes what a connection speaks; whether they are the
     /// client's, who asks.
     #[cold]
-    fn decide(&mut self, by: Side, payload: &[u8]) -> bool {
+    fn decide(&mut self, by: Side, span: Span, payload: &[u8]) -> bool {
         if by == Side::Server {
             if let Some(protocol) = Protocol::of_server(payload) {
                 (self.mode, self.spoken) = (Mode::Turns, Some(protocol));
@@ -193,7 +208,11 @@ impl Pairing {
                 self.requests.speak(protocol, Role::Request);
                 self.responses.speak(protocol, Role::Response);
             }
-            spoken => (self.mode, self.spoken) = (Mode::Turns, spoken),
+            spoken => {
+                (self.mode, self.spoken) = (Mode::Turns, spoken);
+                let is_whole = payload.len() as u64 == span.end - span.start;
+                self.is_unread = spoken.is_none() && (is_whole || payload.len() >= LEAST_READ);
+            }
         }
         true
     }
@@ -268,18 +287,44 @@ impl Pairing {
         }
     }
 
-    /// The capture ends. By turns a response is whole when its turn passes: of one that
-    /// the client has not even acknowledged nobody knows whether the server holds more.
-    /// A connection's only exchange is taken as it is.
+    /// The capture ends: of a response in progress it is known how it began.
+    ///
+    /// By turns a response is whole when its turn passes: of one that the client has not
+    /// even acknowledged nobody knows whether the server holds more. A connection's only
+    /// exchange is taken as it is.
     pub(crate) fn capture_ended(&mut self) {
-        let is_by_turns = matches!(self.mode, Mode::Turns | Mode::Tls);
-        if !is_by_turns || self.has_fin || self.left.is_some() {
+        if self.has_fin || self.left.is_some() {
             return;
         }
-        let acked = self.response_acked;
-        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
-        if let Some(draft) = last.filter(|draft| draft.ordinal > 0 && draft.response.end > acked) {
+        match self.mode {
+            Mode::Http => self.break_off(),
+            Mode::Turns | Mode::Tls => {
+                let acked = self.response_acked;
+                let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+                let is_in_doubt = |draft: &Draft| draft.ordinal > 0 && draft.response.end > acked;
+                if let Some(draft) = last.filter(|draft| is_in_doubt(draft)) {
+                    draft.cut();
+                }
+            }
+            Mode::Undecided | Mode::Http2 => {}
+        }
+    }
+
+    /// Ends the response in progress with the last segment.
+    fn break_off(&mut self) {
+        let position = self.responses.position();
+        let last = self
+            .marks
+            .as_slice()
+            .last()
+            .map(|mark| (mark.at, mark.number));
+        let draft = self.open.iter_mut().find(|draft| draft.is_awaited());
+        if let Some((draft, (at, number))) = draft.zip(last)
+            && draft.signs.has_response
+        {
+            draft.complete(position, at, number);
             draft.cut();
+            draft.is_broken_off = true;
         }
     }
 
@@ -295,8 +340,10 @@ impl Pairing {
             Some((_, _, true)) => ending,
             _ => left.or(ending),
         };
+        let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
-            draft.give_up(ending);
+            // Nobody knows that it wanted an answer.
+            draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
         }
         self.response_acked = u64::MAX;
     }

@@ -4,6 +4,10 @@
 //! clock (RFC 7323 §3); how much later than that it arrives, beyond the least
 //! such lag seen, is time spent in queues. What the sender's program does
 //! before it sends has no part in it.
+//!
+//! Clocks drift, are set, and tick at rates of their own. An acknowledgement
+//! tells: it was on its way for no longer than since what it acknowledges passed
+//! here. A lag beyond that is the clock's.
 
 use core::time::Duration;
 
@@ -24,9 +28,23 @@ const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 const MISFITS: u8 = 3;
 /// No queue drains so fast: the clock ticks faster (microseconds are 1,000).
 const FASTEST: f64 = 5.0;
-/// The ticks of older kernels' clocks, in milliseconds: 250 and 100 Hz, and the
-/// 10 Hz of some others.
-const COARSE: [i64; 3] = [4, 10, 100];
+/// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
+/// of some others.
+const COARSE_NS: [i64; 6] = [
+    3_333_333,
+    4_000_000,
+    10_000_000,
+    20_000_000,
+    100_000_000,
+    500_000_000,
+];
+/// Of so long a tick one alone explains any queue.
+const LONG_TICK_NS: i64 = 500_000_000;
+const SECOND_NS: i128 = 1_000_000_000;
+/// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
+const MOST_DRIFT: i64 = 430_000_000;
+/// Replies stray by less; a clock that is further off after this long drifts.
+const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,11 +56,32 @@ pub(crate) struct Transit {
     /// The last segment's.
     last: Option<(Timestamp, u32)>,
     least_lag_ns: i64,
+    /// When that was seen, or shown to be too little.
+    least_lag_at: Option<Timestamp>,
+    /// How fast the sender's clock falls behind the one here, in nanoseconds a
+    /// second: as much as acknowledgements have shown.
+    drift: i64,
+    /// What the latest of them showed.
+    hint: i64,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
     /// the sign: a path that holds everything back for a moment has the clock
     /// seem slow in one and fast in the next.
     misfits: i8,
+}
+
+/// What an acknowledgement bounds: how long ago passed here what it acknowledges, and
+/// the least such time on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) took: Duration,
+    pub(crate) least: Duration,
+}
+
+/// How much passes in `since_ns` at so many nanoseconds a second.
+fn at_rate(rate: i64, since_ns: i64) -> i64 {
+    let passed = i128::from(rate) * i128::from(since_ns) / SECOND_NS;
+    i64::try_from(passed).unwrap_or(i64::MAX)
 }
 
 /// What is known of the unit that a sender counts its stamps in.
@@ -94,10 +133,14 @@ impl Transit {
     }
 
     /// How much longer than the quickest one this segment was on its way.
-    pub(crate) fn queued(&mut self, segment: &Segment) -> Queued {
+    pub(crate) fn queued(&mut self, segment: &Segment, reply: Option<Reply>) -> Queued {
         let Some((tsval, _)) = segment.options.timestamps else {
             return Queued::default();
         };
+        if self.first.is_some_and(|(begin, _)| segment.at < begin) {
+            // The clock here was set, or the first stamp was wrong.
+            *self = Self::default();
+        }
         let (begin, base) = *self.first.get_or_insert((segment.at, tsval));
         self.last = Some((segment.at, tsval));
         if self.is_tick_due(segment.at) {
@@ -105,10 +148,8 @@ impl Transit {
         }
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32) * TICK_NS;
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
-        self.least_lag_ns = self.least_lag_ns.min(lag_ns);
-        let beyond = lag_ns
-            .saturating_sub(self.least_lag_ns)
-            .saturating_sub(TICK_NS);
+        let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
+        let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(TICK_NS);
         if beyond <= 0 {
             return Queued::default();
         }
@@ -119,6 +160,62 @@ impl Transit {
             Tick::Other => return Queued::default(),
         };
         Queued { nanos, is_known }
+    }
+
+    /// The lag that a segment would have now that did not queue.
+    #[inline]
+    fn least_lag(&mut self, at: Timestamp, lag_ns: i64, reply: Option<Reply>) -> i64 {
+        let since_ns = self.least_lag_at.map_or(0, |then| at.signed_since(then));
+        let drifted_ns = match self.drift {
+            0 => 0,
+            drift => at_rate(drift, since_ns),
+        };
+        let expected = self.least_lag_ns.saturating_add(drifted_ns);
+        if lag_ns <= expected {
+            self.set_least_lag(lag_ns, at);
+            return lag_ns;
+        }
+        let Some(reply) = reply else {
+            return expected;
+        };
+        let beyond = |most: Duration| {
+            let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
+            lag_ns.saturating_sub(most_ns).saturating_sub(TICK_NS)
+        };
+        // The least reply may have queued itself, but of a clock that drifts nothing
+        // else is known.
+        let shown = match self.drift {
+            0 => beyond(reply.took),
+            _ => beyond(reply.took.saturating_sub(reply.least)),
+        };
+        if shown <= expected {
+            return expected;
+        }
+        self.learn_drift(shown.saturating_sub(self.least_lag_ns), since_ns);
+        self.set_least_lag(shown, at);
+        shown
+    }
+
+    #[inline]
+    fn set_least_lag(&mut self, lag_ns: i64, at: Timestamp) {
+        self.least_lag_ns = lag_ns;
+        self.least_lag_at = Some(at);
+    }
+
+    /// The least lag grew by this much in this time, and no queue did it: a clock that
+    /// drifts does so again and alike, one that was set does not.
+    #[cold]
+    fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {
+        let is_long = Duration::from_nanos(since_ns.max(0).unsigned_abs()) >= DRIFT_AFTER;
+        if !is_long || grew_ns <= 2 * TICK_NS {
+            return;
+        }
+        let seen = i128::from(grew_ns) * SECOND_NS / i128::from(since_ns);
+        let seen = i64::try_from(seen).unwrap_or(i64::MAX).min(MOST_DRIFT);
+        let before = core::mem::replace(&mut self.hint, seen);
+        if before > 0 && seen / 2 <= before && before / 2 <= seen {
+            self.drift = self.drift.max(seen.min(before));
+        }
     }
 
     #[inline]
@@ -140,7 +237,7 @@ impl Transit {
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
         self.misfits = match ALIKE.contains(&pace) {
             true => 0,
-            false if self.misfits * sign > 0 => self.misfits.saturating_add(sign),
+            false if self.misfits.signum() == sign => self.misfits.saturating_add(sign),
             false => sign,
         };
         self.tick = match self.misfits.unsigned_abs() {
@@ -161,9 +258,12 @@ fn is_alike(passed: Duration, ticks: u32) -> bool {
 /// milliseconds, is not the time that passed here; only then a queue is in
 /// doubt.
 fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
-    COARSE.iter().any(|&tick| {
-        let off = passed_ns.saturating_sub(sent_ns.saturating_mul(tick));
-        let slack = TICK_NS * tick * 3 / 2 + passed_ns / 20;
+    COARSE_NS.iter().any(|&tick_ns| {
+        if tick_ns >= LONG_TICK_NS && sent_ns < 2 * TICK_NS {
+            return false;
+        }
+        let off = passed_ns.saturating_sub((sent_ns / TICK_NS).saturating_mul(tick_ns));
+        let slack = tick_ns * 3 / 2 + passed_ns / 20;
         off.saturating_abs() <= slack
     })
 }
@@ -177,10 +277,16 @@ mod tests {
 
     /// Queueing of segments given as (milliseconds here, TSval).
     fn queued(stamps: &[(i64, u32)]) -> Vec<u128> {
+        let alone = |&(at, tsval): &(i64, u32)| (at, tsval, None);
+        answered(&stamps.iter().map(alone).collect::<Vec<_>>())
+    }
+
+    /// The same of segments that acknowledge what passed so many milliseconds before.
+    fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
         let mut transit = Transit::default();
-        let segment = |&(ms, tsval): &(i64, u32)| Segment {
+        let segment = |ms: i64, tsval: u32| Segment {
             at: Timestamp::from_nanos(ms * 1_000_000),
             number: 1,
             point: PointId(0),
@@ -199,7 +305,14 @@ mod tests {
         };
         stamps
             .iter()
-            .map(|stamp| transit.queued(&segment(stamp)).known().as_millis())
+            .map(|&(ms, tsval, at_most)| {
+                let reply = at_most.map(|ms| Reply {
+                    took: Duration::from_millis(ms),
+                    least: Duration::ZERO,
+                });
+                let queued = transit.queued(&segment(ms, tsval), reply);
+                queued.known().as_millis()
+            })
             .collect()
     }
 
@@ -215,6 +328,27 @@ mod tests {
     fn a_path_that_holds_its_breath_is_no_other_tick() {
         let spike = [(0, 0), (600, 600), (1200, 700), (1210, 1210), (1800, 1300)];
         assert_eq!(queued(&spike), [0, 0, 499, 0, 499]);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_no_queue() {
+        // 920 Hz, answered after 5 ms each time; then a word without an answer.
+        let drifting = (0..20).map(|n| (n * 300, 7 + n as u32 * 276, Some(5)));
+        let script: Vec<_> = drifting.chain([(6300, 7 + 5796, None)]).collect();
+        let most = answered(&script).into_iter().max();
+        assert!(most <= Some(5), "{:?}", answered(&script));
+    }
+
+    #[test]
+    fn what_an_answer_can_have_queued_for_is_kept() {
+        let script = [(0, 7, None), (600, 607, Some(80)), (900, 807, Some(180))];
+        assert_eq!(answered(&script), [0, 0, 99]);
+    }
+
+    #[test]
+    fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
+        let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
+        assert_eq!(queued(&script), [0, 0, 0, 99]);
     }
 
     #[test]

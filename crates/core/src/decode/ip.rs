@@ -103,6 +103,7 @@ fn read_v4(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
         facts: IpFacts {
             ttl,
             id: half(4),
+            dont_fragment: part & 0x4000 != 0,
             congestion_marked: service & 3 == 3,
             is_own: false,
         },
@@ -130,6 +131,7 @@ fn read_v6(bytes: &[u8], wire_len: u32) -> Option<Datagram<'_>> {
             ttl: *hop_limit,
             // The lower half of what the fragment header says.
             id: chain.fragment.map(|fragment| fragment.id as u16),
+            dont_fragment: false,
             congestion_marked: (class >> 4) & 3 == 3,
             is_own: false,
         },

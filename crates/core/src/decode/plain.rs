@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 const PLAIN_V4: u8 = 0x45;
 /// What of the flags and the offset says that it is a fragment.
 const FRAGMENT: u16 = 0x3fff;
+/// The flag in the upper byte of both.
+const DONT_FRAGMENT: u8 = 0x40;
 
 /// TCP in IPv4 without options and no fragment, its headers captured whole.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +88,7 @@ impl<'a> Plain<'a> {
         point: PointId,
     ) -> Segment {
         #[rustfmt::skip]
-        let [_, service, _, _, i0, i1, _, _, ttl, _, _, _,
+        let [_, service, _, _, i0, i1, f0, _, ttl, _, _, _,
             s0, s1, s2, s3, d0, d1, d2, d3] = *self.ip;
         #[rustfmt::skip]
         let [p0, p1, q0, q1, n0, n1, n2, n3, a0, a1, a2, a3,
@@ -111,6 +113,7 @@ impl<'a> Plain<'a> {
             ip: IpFacts {
                 ttl,
                 id: Some(u16::from_be_bytes([i0, i1])),
+                dont_fragment: f0 & DONT_FRAGMENT != 0,
                 congestion_marked: service & 3 == 3,
                 is_own: false,
             },

@@ -7,6 +7,8 @@
 
 use crate::flow::Direction;
 use crate::segment::{Segment, TcpFlags};
+use crate::tile::LEAST_TIMEOUT;
+use crate::time::Timestamp;
 
 /// Segments among which a copy is looked for: those of several devices follow
 /// each other at once.
@@ -20,6 +22,8 @@ const MANY: usize = 256;
 pub(super) struct Copies {
     recent: [u32; RECENT],
     next: usize,
+    /// When the last segment came.
+    last: Option<Timestamp>,
     many: Option<Box<[u32; MANY]>>,
 }
 
@@ -27,6 +31,13 @@ impl Copies {
     /// Whether the segment is a copy of one that was seen a moment ago.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
+        let last = self.last.replace(segment.at);
+        let is_long = |last: Timestamp| segment.at.since(last) >= LEAST_TIMEOUT;
+        // A timestamp tells a repetition, and files of two ends lie further apart.
+        let may_be_repeated = segment.options.timestamps.is_none() && self.many.is_none();
+        if may_be_repeated && last.is_some_and(is_long) {
+            self.recent = [0; RECENT];
+        }
         let Some(print) = fingerprint(segment) else {
             return false;
         };
@@ -102,7 +113,6 @@ mod tests {
     use crate::event::PointId;
     use crate::flow::{Endpoint, FlowKey, Transport};
     use crate::segment::{IpFacts, TcpOptions};
-    use crate::time::Timestamp;
 
     fn segment(seq: u32, len: u32, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
@@ -142,6 +152,24 @@ mod tests {
             copies(&[first, first, again, again]),
             [false, true, false, true]
         );
+    }
+
+    #[test]
+    fn what_comes_after_a_timeout_was_sent_again() {
+        let first = segment(1, 100, Some(5), None);
+        let at = |ms: i64| Segment {
+            at: Timestamp::from_nanos(ms * 1_000_000),
+            ..first
+        };
+        assert_eq!(copies(&[at(0), at(40)]), [false, true]);
+        assert_eq!(copies(&[at(0), at(230)]), [false, false]);
+        // Files of two ends that were merged lie further apart.
+        assert_eq!(copies(&[at(0), at(0), at(230)]), [false, true, true]);
+        let stamped = |ms| Segment {
+            options: segment(1, 100, Some(5), Some(9)).options,
+            ..at(ms)
+        };
+        assert_eq!(copies(&[stamped(0), stamped(230)]), [false, true]);
     }
 
     #[test]

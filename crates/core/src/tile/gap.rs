@@ -81,6 +81,11 @@ pub(super) fn name(
                     false => Gap::named(WaitKind::Unknown, Owner::Unknown),
                 };
             }
+            let is_whole = second.arrival == Arrival::InOrder;
+            if is_whole && mark.skipped > 0 && gap > LEAST_RECOVERY && !is_repair(trace, mark, gap)
+            {
+                return Gap::named(WaitKind::Unknown, Owner::Unknown);
+            }
             if mark.skipped > 0 && gap > LEAST_RECOVERY {
                 // Beside its sender nothing is lost but by the capture.
                 return match trace.is_near(sender) {
@@ -98,6 +103,16 @@ pub(super) fn name(
 fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     let travel = trace.round_trip(sender).floor().unwrap_or_default();
     gap < travel * 7 / 8
+}
+
+/// Whether what is missing just before `mark`, behind which no byte is missing, can
+/// have come again with it after `gap`. The end of a flight is repeated as a probe
+/// after two round trips; all of it, or what was lost twice, waits for the timer
+/// (RFC 8985 §7.2). Anything sooner was something else that its sender numbered.
+fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {
+    let is_by_timer = gap >= LEAST_TIMEOUT;
+    // Paths get a little quicker than the least round trip seen.
+    is_by_timer || (mark.skipped == 1 && gap >= trace.whole_trip() * 2 * 7 / 8)
 }
 
 /// What waited for a receiver that had no room.
@@ -277,8 +292,10 @@ fn held_by(sender: Side) -> (WaitKind, Owner) {
     }
 }
 
-pub(super) fn paused(sender: Side) -> (WaitKind, Owner) {
+pub(super) fn paused(trace: &Trace<'_>, sender: Side) -> (WaitKind, Owner) {
     match sender {
+        // Nobody knows that it owed anything.
+        _ if trace.is_unread => (WaitKind::Unknown, Owner::Unknown),
         Side::Client => (WaitKind::RequestPause, Owner::Client),
         Side::Server => (WaitKind::ServerPause, Owner::Server),
     }

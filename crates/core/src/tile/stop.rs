@@ -50,7 +50,7 @@ pub(super) fn name(
 ) -> (Named, Option<Stop>) {
     let sender = mark.by;
     let (Some(first), Some(second)) = (before.data, mark.data) else {
-        return (super::gap::paused(sender), None);
+        return (super::gap::paused(trace, sender), None);
     };
     let gap = mark.at.since(before.at);
     let mut stop = stop(trace, (before, mark), index, first);
@@ -72,7 +72,7 @@ pub(super) fn name(
                 ((super::gap::transfer(sender), Owner::Path), Some(stop))
             }
             // An ACK that it meets is chance.
-            Keeper::Program => (super::gap::paused(sender), Some(stop)),
+            Keeper::Program => (super::gap::paused(trace, sender), Some(stop)),
             Keeper::Untold => ((super::gap::transfer(sender), Owner::Path), None),
         };
     }
@@ -103,7 +103,7 @@ pub(super) fn name(
         // and whether its sender waited for that or for itself does not show.
         return ((WaitKind::Unknown, Owner::Unknown), None);
     }
-    (super::gap::paused(sender), Some(stop))
+    (super::gap::paused(trace, sender), Some(stop))
 }
 
 /// A segment sent again to a receiver that has no room.

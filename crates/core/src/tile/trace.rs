@@ -42,6 +42,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) before: Before,
     /// Whether the SYN/ACK was sent again before the handshake was done.
     pub(crate) is_answer_repeated: bool,
+    /// Its bytes are of no protocol that is read: both sides may speak when they like.
+    pub(crate) is_unread: bool,
 }
 
 impl Trace<'_> {

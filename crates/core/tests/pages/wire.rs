@@ -444,6 +444,7 @@ fn segment(run: &Run, sent: &Sent, ack: u32, number: u64) -> Segment {
         ip: IpFacts {
             ttl: line.ttl,
             id: line.has_id.then_some(sent.id),
+            dont_fragment: true,
             congestion_marked: false,
             is_own: false,
         },

@@ -10,6 +10,8 @@ use super::{quantity, words};
 const FEW: u64 = 1_000;
 /// Part of the time that may stay unexplained without a word.
 const UNEXPLAINED: f64 = 0.01;
+/// From here on it is what the page is about.
+const MUCH: f64 = 0.1;
 
 /// Writes what was looked at, and what was not.
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -23,6 +25,14 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         (0, _) => (
             Tone::Bad,
             "No request succeeded, and no cause was found for that.",
+        ),
+        (_, 0) if unexplained(exchanges) > MUCH => (
+            Tone::Caution,
+            "No cause was found, and much of the time could not be explained.",
+        ),
+        (_, 0) if has_suspects(report) => (
+            Tone::Caution,
+            "No cause was found, and not every layer could be cleared.",
         ),
         (_, 0) => (
             Tone::Good,
@@ -41,6 +51,18 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
     }
+}
+
+/// The share of the time that no wait explains.
+fn unexplained(exchanges: &Exchanges) -> f64 {
+    let unknown = exchanges.waits.iter();
+    let unknown = unknown.filter(|wait| wait.kind == WaitKind::Unknown);
+    unknown.map(|wait| wait.share).sum()
+}
+
+fn has_suspects(report: &Report) -> bool {
+    let mut layers = report.layers.iter();
+    layers.any(|layer| layer.state == LayerState::Suspected)
 }
 
 fn figures(exchanges: &Exchanges, failed: u64) -> String {
@@ -79,6 +101,14 @@ fn layers(page: &mut Page, report: &Report) {
             &format!("Cleared: {}.", words::list(&cleared)),
         );
     }
+    let suspected = of(LayerState::Suspected);
+    if !suspected.is_empty() {
+        let text = format!(
+            "Not cleared: {}. See \"Layer by layer\" below.",
+            words::list(&suspected)
+        );
+        page.spans(2, &[(Tone::Caution, &text)]);
+    }
     let open = of(LayerState::NotMeasured);
     if !open.is_empty() {
         let text = format!(
@@ -99,12 +129,7 @@ fn limits(report: &Report) -> Vec<String> {
             quantity::counted(exchanges.count, "request", "requests")
         ));
     }
-    let unknown: f64 = exchanges
-        .waits
-        .iter()
-        .filter(|wait| wait.kind == WaitKind::Unknown)
-        .map(|wait| wait.share)
-        .sum();
+    let unknown = unexplained(exchanges);
     if unknown > UNEXPLAINED {
         limits.push(format!(
             "{} of the time could not be explained.",

@@ -38,6 +38,7 @@ fn mark(state: LayerState) -> (&'static str, Tone) {
     match state {
         LayerState::Cleared => ("✓", Tone::Good),
         LayerState::Accused => ("✗", Tone::Bad),
+        LayerState::Suspected => ("?", Tone::Caution),
         LayerState::NotMeasured => ("–", Tone::Caution),
     }
 }

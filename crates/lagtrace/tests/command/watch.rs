@@ -77,7 +77,13 @@ fn exchanges_are_lines_as_they_close() {
         assert_eq!(named.count(), whole.len());
         let watched = lines.iter().find(|line| line["type"] == "watch").unwrap();
         let looked_at = watched["services"][0]["turns"].as_u64().unwrap();
-        assert!(looked_at.abs_diff(whole.len() as u64) <= 20, "{watched:#}");
+        // The kernel times every request; its segments are shown while a look at them lasts,
+        // which a machine that stands still for a moment may cut short.
+        let whole = whole.len() as u64;
+        assert!(
+            whole <= looked_at + 20 && whole * 4 >= looked_at * 3,
+            "{whole}: {watched:#}"
+        );
         assert_eq!(left.len(), 5);
         assert!(
             left.iter().all(|line| line["type"] == "exchange"),

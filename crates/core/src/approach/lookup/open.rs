@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use super::{Lookup, Lost, Place};
+use super::{Lookup, Lost, Place, Unanswered};
 use crate::approach::Search;
 use crate::dns::{Kind, MAX_ADDRESSES, Message};
 use crate::event::PointId;
@@ -70,6 +70,24 @@ struct Query {
 }
 
 impl Open {
+    /// The question that was sent most often, if none of its lookup's was answered.
+    pub(super) fn unanswered(&self) -> Option<Unanswered> {
+        let queries = || self.steps.iter().flat_map(|step| &step.queries);
+        if queries().any(|query| query.answered.is_some() || query.truncated.is_some()) {
+            return None;
+        }
+        let worst = queries().max_by_key(|query| query.sends)?;
+        let name = &self.steps.last()?.name;
+        (worst.sends > 1).then(|| Unanswered {
+            point: self.point,
+            client: self.client,
+            name: name.clone(),
+            resolver: self.resolver,
+            sends: worst.sends,
+            took: worst.last.since(worst.first),
+        })
+    }
+
     pub(super) fn new(message: &Message, place: Place, searched: Option<Search>) -> Self {
         Self {
             point: place.point,

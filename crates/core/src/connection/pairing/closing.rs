@@ -10,6 +10,7 @@ use crate::handshake::Handshake;
 use crate::mark::{Mark, Pace};
 use crate::tile::{Before, Spare, Tiling, Trace, tile};
 use crate::time::Timestamp;
+use crate::wait::WaitKind;
 
 impl Pairing {
     /// Whether an exchange is over that was not handed out.
@@ -36,6 +37,7 @@ impl Pairing {
                 behind: self.last_end.filter(|_| draft.was_behind),
                 before,
                 request_acked: self.request_acked,
+                is_unread: self.is_unread,
             };
             let spare = &mut closed.scratch.spare;
             let exchange = draft.close(around, setup, self.handshake.take(), spare);
@@ -149,7 +151,13 @@ impl Draft {
         let marks = around.marks_from(self.begin);
         self.extend_by_repeats(view, marks);
         let trace = self.trace(&around, marks, setup);
+        let mut thought = None;
         let mut tiling = match outcome {
+            Outcome::Cut if self.is_broken_off => {
+                let tiling = tile(&trace, spare);
+                thought = Some(tiling.took(WaitKind::ServerThink));
+                Tiling::default()
+            }
             Outcome::Cut => Tiling::default(),
             _ => tile(&trace, spare),
         };
@@ -190,6 +198,8 @@ impl Draft {
             signs: Signs {
                 idle: around.before.ended.map(|end| trace.begin.since(end)),
                 is_request_acked: around.request_acked >= self.request.end,
+                thought,
+                is_unread: around.is_unread,
                 ..self.signs
             },
             particulars: Particulars {
@@ -221,6 +231,7 @@ impl Draft {
             pipes: around.view.pipes(),
             before: around.before,
             is_answer_repeated: setup.answer_retransmissions > 0,
+            is_unread: around.is_unread,
         }
     }
 }
@@ -236,6 +247,8 @@ pub(super) struct Around<'a> {
     pub(super) before: Before,
     /// How far the server acknowledged the client's bytes.
     pub(super) request_acked: u64,
+    /// Nothing says who owes whom an answer.
+    pub(super) is_unread: bool,
 }
 
 impl<'a> Around<'a> {

@@ -31,6 +31,8 @@ pub(super) struct Draft {
     pub(super) is_request_torn: bool,
     /// The response says that the request failed.
     pub(super) is_error: bool,
+    /// The capture ended within its response.
+    pub(super) is_broken_off: bool,
     /// Its part in HTTP/2, if it is such.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
     pub(super) signs: Signs,
@@ -81,6 +83,7 @@ impl Draft {
             was_behind,
             is_request_torn: false,
             is_error: false,
+            is_broken_off: false,
             multiplexed: None,
             signs: Signs::default(),
             expects_at: None,
@@ -122,6 +125,15 @@ impl Draft {
     /// A status that sends the client elsewhere (RFC 9110 §15.4).
     pub(super) fn is_redirect(&self) -> bool {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
+    }
+
+    /// Begins with these bytes, and not before.
+    pub(super) fn begin_again(&mut self, offset: u64, at: Timestamp, number: u64) {
+        let end = offset.max(self.request.end);
+        self.request = Span { start: offset, end };
+        (self.begin, self.end) = (at, at);
+        (self.first_number, self.last_number) = (number, number);
+        self.signs.request_repeats = 0;
     }
 
     /// Whether response bytes were seen (by turns).

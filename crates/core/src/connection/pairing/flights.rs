@@ -256,6 +256,7 @@ impl Tiled<'_> {
             pipes: self.view.pipes(),
             before: Before::default(),
             is_answer_repeated: false,
+            is_unread: false,
         };
         tile(&trace, &mut Spare::default())
     }

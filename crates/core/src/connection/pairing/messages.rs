@@ -77,8 +77,8 @@ impl Pairing {
         let is_lost = has_lost(steps);
         let is_cut = (payload.len() as u64) < data.span.end - data.span.start;
         if is_lost && is_cut {
-            self.fall_back_to_turns();
-            self.spoken_turn(mark, data, payload);
+            self.fall_back_to_turns(!payload.is_empty());
+            self.spoken_turn(mark, data, payload, view);
             return false;
         }
         let is_answer = by == Side::Server && self.mode == Mode::Http;
@@ -95,10 +95,11 @@ impl Pairing {
         true
     }
 
-    /// By turns from here on; of HTTP what a head's first bytes say is read still.
-    fn fall_back_to_turns(&mut self) {
+    /// By turns from here on; of HTTP, if anything was read of it, what a head's first
+    /// bytes say is read still.
+    fn fall_back_to_turns(&mut self, was_read: bool) {
         let is_http = matches!(self.requests.messages, Parser::Http(_));
-        if is_http && self.mode == Mode::Http {
+        if is_http && was_read && self.mode == Mode::Http {
             self.spoken = Some(Protocol::Http);
         }
         self.mode = Mode::Turns;

@@ -1,10 +1,20 @@
 //! Messages by turns: a run of client bytes, then the run of server bytes that
 //! follows.
 
-use super::{Draft, Pairing};
-use crate::connection::is_progress;
+use core::time::Duration;
+
+use super::{Draft, LEAST_READ, Pairing};
+use crate::connection::half::Arrival;
+use crate::connection::{View, is_progress};
 use crate::exchange::Side;
+use crate::http::{self, Role};
 use crate::mark::{Brief, Data};
+use crate::protocol::Protocol;
+
+/// A program or a kernel that waited for something goes on sooner.
+const LULL: Duration = Duration::from_millis(3);
+/// A message has no more parts after rests than this; more are messages of their own.
+const MOST_PARTS: u32 = 8;
 
 impl Pairing {
     /// By turns a response is whole when the next turn begins.
@@ -15,9 +25,20 @@ impl Pairing {
     }
 
     /// By turns, with what their first bytes say where the protocol is known.
-    pub(super) fn spoken_turn(&mut self, mark: &Brief, data: Data, payload: &[u8]) {
+    pub(super) fn spoken_turn(
+        &mut self,
+        mark: &Brief,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+    ) {
+        if self.is_unread {
+            self.read_late(mark.by, payload);
+        }
+        let is_apart = self.spoken.is_none() && is_apart(mark, data, view);
         let Some(protocol) = self.spoken else {
-            return self.turn_data(mark, data);
+            self.count_apart(mark.by, is_apart);
+            return self.turn_data(mark, data, is_apart && self.is_unread);
         };
         let begins = self.open.back().is_none_or(Draft::has_response);
         let line = protocol.asks(payload);
@@ -25,7 +46,7 @@ impl Pairing {
         if mark.by == Side::Client && begins && is_silent {
             return self.finish_turn();
         }
-        self.turn_data(mark, data);
+        self.turn_data(mark, data, false);
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
@@ -39,21 +60,67 @@ impl Pairing {
         }
     }
 
-    pub(super) fn turn_data(&mut self, mark: &Brief, data: Data) {
+    /// HTTP in the midst of which the capture began shows by its next head.
+    fn read_late(&mut self, by: Side, payload: &[u8]) {
+        let role = match by {
+            Side::Client => Role::Request,
+            Side::Server => Role::Response,
+        };
+        if payload.len() >= LEAST_READ && http::begins_message(role, payload) {
+            (self.spoken, self.is_unread) = (Some(Protocol::Http), false);
+        }
+    }
+
+    /// Under TLS what is spoken shows by its turns alone.
+    pub(super) fn veiled_turn(&mut self, mark: &Brief, data: Data, view: &View<'_>) {
         if !is_progress(data.arrival) {
             return;
         }
+        let is_apart = is_apart(mark, data, view);
+        self.count_apart(mark.by, is_apart);
+        let has_response = self.open.back().is_some_and(Draft::has_response);
+        if self.is_unread && is_apart && mark.by == Side::Server && has_response {
+            self.finish_turn();
+        }
+    }
+
+    /// Where no bytes can be read, one who goes on after a rest again and again before
+    /// the other one speaks streams: nobody owes anything there either.
+    fn count_apart(&mut self, by: Side, is_apart: bool) {
+        let has_response = self.open.back().is_none_or(Draft::has_response);
+        match (by, has_response) {
+            (Side::Client, true) => self.apart = 0,
+            (Side::Client, false) | (Side::Server, true) => {
+                self.apart = self.apart.saturating_add(u32::from(is_apart));
+            }
+            // An answer may take its time.
+            (Side::Server, false) => {}
+        }
+        self.is_unread |= self.apart >= MOST_PARTS;
+    }
+
+    /// Data by turns; `is_apart`: it belongs to nothing before it. Of a message that
+    /// got no answer nobody knows that it wanted one, and what follows an answer after
+    /// a rest answers nothing.
+    fn turn_data(&mut self, mark: &Brief, data: Data, is_apart: bool) {
+        if !is_progress(data.arrival) {
+            return;
+        }
+        let has_response = self.open.back().is_none_or(Draft::has_response);
         match mark.by {
             Side::Client => {
-                let is_new_turn = self.open.back().is_none_or(Draft::has_response);
-                if is_new_turn {
+                if has_response {
                     self.finish_turn();
                     self.begin(data.span.start, mark.at, mark.number);
                 }
                 if let Some(draft) = self.open.back_mut() {
+                    if is_apart && !has_response {
+                        draft.begin_again(data.span.start, mark.at, mark.number);
+                    }
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
             }
+            Side::Server if is_apart && has_response => self.finish_turn(),
             Side::Server => {
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
                     draft.extend_turn(data.span, mark.at, mark.number);
@@ -61,4 +128,13 @@ impl Pairing {
             }
         }
     }
+}
+
+/// Whether `mark` follows what passed before after so long that nothing which it may
+/// have waited for released it: an acknowledgement or a window would have passed here
+/// a round trip before at most. What repairs a loss has waited for that.
+fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
+    let trips = [view.to_client().floor(), view.to_server().floor()];
+    let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;
+    data.arrival == Arrival::InOrder && !mark.is_after_gap && mark.idle > limit
 }
