@@ -1,6 +1,9 @@
 //! What the end of a capture cuts off, where nothing but turns tells messages apart.
 
+use core::time::Duration;
+
 use super::*;
+use crate::report::LayerState;
 
 const QUESTION: (bool, usize) = (true, 40);
 const PART: (bool, usize) = (false, 200);
@@ -36,4 +39,81 @@ fn one_that_was_acknowledged_had_no_reason_to_wait() {
 #[test]
 fn the_only_one_is_taken_as_it_is() {
     assert_eq!(counts(&[QUESTION, PART]), (1, 0));
+}
+
+/// The state of a report's layer.
+fn state(report: &Report, name: &str) -> Option<LayerState> {
+    let layer = report.layers.iter().find(|layer| layer.layer == name);
+    layer.map(|layer| layer.state)
+}
+
+/// A SYN that comes last, from a port of its own.
+fn last_syn(traffic: &[(Segment, &'static [u8])]) -> Segment {
+    let (first, _) = traffic[0];
+    let ends =
+        [(1, 50_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
+    let (flow, direction) = FlowKey::new(Transport::Tcp, ends[0], ends[1]);
+    Segment {
+        at: traffic[traffic.len() - 1].0.at,
+        number: traffic.len() as u64 + 1,
+        flow,
+        direction,
+        ..first
+    }
+}
+
+#[test]
+fn a_syn_in_flight_at_the_end_is_nobodys_fault() {
+    let traffic = traffic(3);
+    let mut analyzer = Analyzer::new(Options::default());
+    for (segment, payload) in &traffic {
+        analyzer.segment(segment, payload);
+    }
+    analyzer.segment(&last_syn(&traffic), b"");
+    let report = analyzer.finish();
+    assert_eq!(state(&report, "connection"), Some(LayerState::Cleared));
+    let mut alone = Analyzer::new(Options::default());
+    alone.segment(&last_syn(&traffic), b"");
+    let report = alone.finish();
+    assert_eq!(state(&report, "connection"), Some(LayerState::Suspected));
+    assert_eq!(state(&report, "transport"), Some(LayerState::NotMeasured));
+}
+
+#[test]
+fn a_response_that_is_broken_off_tells_how_long_the_server_thought() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\nok";
+    let ends =
+        [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
+    let script = [(true, REQUEST), (false, b"".as_slice()), (false, HEAD)];
+    let lengths = script.map(|(by_client, payload)| (by_client, payload.len()));
+    let mut analyzer = Analyzer::new(Options::default());
+    for (segment, (_, payload)) in conversation(ends, lengths).zip(script) {
+        analyzer.segment(&segment, payload);
+    }
+    let report = analyzer.finish();
+    assert_eq!((report.exchanges.count, report.exchanges.cut), (0, 1));
+    assert_eq!(state(&report, "server"), Some(LayerState::Suspected));
+}
+
+#[test]
+fn one_retransmission_in_many_segments_clears_the_transport() {
+    let ends =
+        [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
+    for (asked, expected) in [(5, LayerState::Suspected), (300, LayerState::Cleared)] {
+        let script = std::iter::repeat_n([QUESTION, PART], asked).flatten();
+        let mut analyzer = Analyzer::new(Options::default());
+        let mut last = None;
+        for segment in conversation(ends, script) {
+            analyzer.segment(&segment, b"");
+            last = Some(segment);
+        }
+        let last = last.expect("some were asked");
+        let again = Segment {
+            at: last.at + Duration::from_millis(250),
+            number: last.number + 1,
+            ..last
+        };
+        analyzer.segment(&again, b"");
+        assert_eq!(state(&analyzer.finish(), "transport"), Some(expected));
+    }
 }
