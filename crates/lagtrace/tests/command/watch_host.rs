@@ -129,8 +129,8 @@ fn a_download_waits_only_behind_itself(lab: &Lab) {
     let server = lab.namespace("server");
     let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
     let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
-    let _load = Load::begin(lab, "8081", &["-c", "1", "--rate", "1"]);
     // It takes four seconds.
+    let _load = Load::begin(lab, "8081", &["-c", "1", "--timeout", "20s"]);
     let is_whole = |line: &str| line.contains(r#""status":200"#);
     watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));
     watching.interrupt();
