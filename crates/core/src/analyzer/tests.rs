@@ -1,6 +1,7 @@
 mod ended;
 mod guessed;
 mod served;
+mod unanswered;
 mod watched;
 
 use std::sync::{Arc, Mutex};

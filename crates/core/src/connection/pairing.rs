@@ -234,8 +234,7 @@ impl Pairing {
         match self.mode {
             Mode::Http => {}
             Mode::Undecided => return,
-            // Where the turn ended, or whether another began, is not known.
-            Mode::Turns => return self.cut_awaited(),
+            Mode::Turns => return self.turn_torn(by, span),
             Mode::Http2 => return self.http2_torn(by, span),
             Mode::Tls => return self.tls_torn(by, span),
         }

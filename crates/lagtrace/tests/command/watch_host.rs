@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::lab::{Lab, Load, until, verdict};
 use super::program::{findings, has_root, has_tool, lagtrace, program, run};
+use super::streamed::Streamed;
 
 /// Judges what watching a scenario's server for two seconds shows of its service
 /// under load.
@@ -124,16 +125,17 @@ fn answers_in_the_queue_of_the_servers_device_are_told_from_work() {
     });
 }
 
-/// It takes four seconds, and the kernel's turn of it is there when they are over.
 fn a_download_waits_only_behind_itself(lab: &Lab) {
     let server = lab.namespace("server");
+    let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "60s"];
+    let mut watching = Streamed::start(watch.iter().chain(&["--format", "ndjson"]));
+    // It takes four seconds.
     let _load = Load::begin(lab, "8081", &["-c", "1", "--timeout", "20s"]);
-    let watch = ["watch", "-p", "8081", "--netns", &server, "-d", "10s"];
-    let run = lagtrace(watch.iter().chain(&["--format", "json"])).expect(0);
-    let report = run.json();
-    let turns = &report["watch"]["services"][0]["turns"];
-    assert!(turns.as_u64() > Some(0), "{report:#}");
-    assert!(!findings(&report).contains(&"qdisc-dwell"), "{report:#}");
+    let is_whole = |line: &str| line.contains(r#""status":200"#);
+    watching.until(|line| line.contains(r#""type":"exchange""#) && is_whole(line));
+    watching.interrupt();
+    let lines = watching.end().stdout;
+    assert!(!lines.contains("qdisc-dwell"), "{lines}");
 }
 
 /// The same uploads into buffers that were small from the beginning on are held

@@ -117,3 +117,28 @@ fn one_retransmission_in_many_segments_clears_the_transport() {
         assert_eq!(state(&analyzer.finish(), "transport"), Some(expected));
     }
 }
+
+/// Counts exchanges, and those cut, where the capture missed the segment at `index`.
+fn counts_without(script: &[(bool, usize)], index: usize) -> (u64, u64) {
+    let ends =
+        [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
+    let mut analyzer = Analyzer::new(Options::default());
+    for (at, segment) in conversation(ends, script.iter().copied()).enumerate() {
+        if at != index {
+            analyzer.segment(&segment, b"");
+        }
+    }
+    let exchanges = analyzer.finish().exchanges;
+    (exchanges.count, exchanges.cut)
+}
+
+#[test]
+fn a_hole_within_an_answer_hides_no_request() {
+    let answer = [QUESTION, PART, PART, ACKNOWLEDGED, PART, ACKNOWLEDGED];
+    let script = [answer, answer].concat();
+    assert_eq!(counts_without(&script, 2), (2, 0));
+    // Its end may be in the hole.
+    assert_eq!(counts_without(&script, 4), (1, 1));
+    // So may a question, and whose answer then came is not known.
+    assert_eq!(counts_without(&script, 6), (0, 1));
+}

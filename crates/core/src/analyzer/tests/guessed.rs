@@ -2,9 +2,18 @@
 
 use super::*;
 
-/// One whose server has the higher port, with as much of each payload as the
-/// source handed up: by the client or not, payload, bytes of it.
+/// Port and request of each exchange of a connection whose server has the higher port,
+/// with as much of each payload as the source handed up: by the client or not, payload,
+/// bytes of it.
 fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(u16, String)> {
+    exchanges_between([30_000, 40_000], script, options)
+}
+
+fn exchanges_between(
+    ports: [u16; 2],
+    script: &[(bool, &'static [u8], usize)],
+    options: Options,
+) -> Vec<(u16, String)> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let mut analyzer = Analyzer::new(options).with_sink(Box::new(move |exchange| {
@@ -12,7 +21,7 @@ fn exchanges(script: &[(bool, &'static [u8], usize)], options: Options) -> Vec<(
         let mut told = sink.lock().expect("whole");
         told.push((exchange.server.port, request));
     }));
-    let ends = [30_000, 40_000].map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
+    let ends = ports.map(|port| Endpoint::new([10, 0, 0, 1].into(), port));
     let lengths = script
         .iter()
         .map(|&(by_client, payload, _)| (by_client, payload.len()));
@@ -63,6 +72,29 @@ fn a_line_without_a_version_is_none() {
     let answer: (bool, &[u8], usize) = (false, b"a value that is asked", 0);
     let told = exchanges(&[answer, line, answer, line], Options::default());
     assert!(told.iter().all(|(server, _)| *server == 30_000), "{told:?}");
+}
+
+#[test]
+fn a_common_services_port_is_the_servers_though_it_is_higher() {
+    let call: (bool, &[u8], usize) = (true, b"\x80\0\0\x0ca call of NFS", 16);
+    let reply: (bool, &[u8], usize) = (false, b"\x80\0\0\x0cwhat it told", 16);
+    let script = [call, reply, call, reply];
+    let told = exchanges_between([697, 2049], &script, Options::default());
+    assert!(told.iter().all(|(server, _)| *server == 2049), "{told:?}");
+    assert_eq!(told.len(), 2);
+}
+
+#[test]
+fn http_shows_in_the_midst_of_a_connection_by_its_next_head() {
+    let rest: (bool, &[u8], usize) = (true, b"the rest of an upload", 21);
+    let script = [rest, TOLD, ASKED, TOLD];
+    let told = exchanges_between([30_000, 80], &script, Options::default());
+    assert_eq!(told.last(), Some(&(80, "GET /".to_owned())));
+    // One key of a person who types is no head.
+    let key: (bool, &[u8], usize) = (true, b"G", 1);
+    let script = [rest, key, ASKED, TOLD];
+    let told = exchanges_between([30_000, 80], &script, Options::default());
+    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 #[test]

@@ -31,6 +31,9 @@ pub(super) struct Draft {
     pub(super) is_request_torn: bool,
     /// The response says that the request failed.
     pub(super) is_error: bool,
+    /// The end of bytes of its response that the capture missed, until later ones come
+    /// (by turns).
+    pub(super) torn_until: Option<u64>,
     /// The capture ended within its response.
     pub(super) is_broken_off: bool,
     /// Its part in HTTP/2, if it is such.
@@ -83,6 +86,7 @@ impl Draft {
             was_behind,
             is_request_torn: false,
             is_error: false,
+            torn_until: None,
             is_broken_off: false,
             multiplexed: None,
             signs: Signs::default(),
@@ -157,6 +161,7 @@ impl Draft {
         self.signs.has_response = true;
         self.response.start = self.response.start.min(span.start);
         self.response.end = self.response.end.max(span.end);
+        self.torn_until = self.torn_until.filter(|&until| span.end <= until);
         self.end = at;
         self.last_number = number;
     }
@@ -166,7 +171,10 @@ impl Draft {
         if let Some((span, at, number)) = self.aside.filter(|_| !self.has_response()) {
             self.extend_turn(span, at, number);
         }
-        if self.response.end > self.response.start {
+        if self.torn_until.is_some() {
+            // Its end was missed.
+            self.cut();
+        } else if self.response.end > self.response.start {
             self.outcome = Some(Outcome::Complete(self.status));
         }
     }

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::{Draft, LEAST_READ, Pairing};
-use crate::connection::half::Arrival;
+use crate::connection::half::{Arrival, Span};
 use crate::connection::{View, is_progress};
 use crate::exchange::Side;
 use crate::http::{self, Role};
@@ -57,6 +57,16 @@ impl Pairing {
                 draft.status = draft.status.or(protocol.status(payload));
             }
             _ => {}
+        }
+    }
+
+    /// The capture missed these bytes. Whether a request was among the client's is not
+    /// known; within an answer the client, whose bytes are all there, asked for nothing.
+    pub(super) fn turn_torn(&mut self, by: Side, span: Span) {
+        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+        match last.filter(|draft| by == Side::Server && draft.has_response()) {
+            Some(draft) => draft.torn_until = Some(span.end),
+            None => self.cut_awaited(),
         }
     }
 

@@ -1,0 +1,93 @@
+//! Lookups that nobody answered, of captures with and without connections.
+
+use core::time::Duration;
+
+use super::*;
+use crate::datagram::Datagram;
+use crate::report::LayerState;
+
+/// A query for the address of `name`, or the answer that there is no such name.
+fn message(id: u16, name: &str, is_answer: bool) -> Vec<u8> {
+    let flags: u16 = if is_answer { 0x8183 } else { 0x0100 };
+    let mut bytes = [id, flags, 1, 0, 0, 0].map(u16::to_be_bytes).concat();
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.extend([0, 0, 1, 0, 1]);
+    bytes
+}
+
+/// Hands a message to `analyzer` at so many milliseconds.
+fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
+    let client = Endpoint::new([10, 0, 0, 1].into(), 40_000);
+    let resolver = Endpoint::new([10, 0, 0, 53].into(), 53);
+    let (from, to) = match is_answer {
+        true => (resolver, client),
+        false => (client, resolver),
+    };
+    let (flow, direction) = FlowKey::new(Transport::Udp, from, to);
+    let datagram = Datagram {
+        at: Timestamp::from_nanos(1_700_000_000_000_000_000) + Duration::from_millis(ms),
+        number: 1,
+        point: PointId(0),
+        flow,
+        direction,
+        payload_len: payload.len() as u16,
+    };
+    analyzer.datagram(&datagram, payload);
+}
+
+/// The layer of names, if there is anything to say of it.
+fn names(analyzer: Analyzer) -> Option<(LayerState, String)> {
+    let mut layers = analyzer.finish().layers.into_iter();
+    let layer = layers.find(|layer| layer.layer == "name");
+    layer.map(|layer| (layer.state, layer.line))
+}
+
+#[test]
+fn a_lookup_that_is_never_answered_is_told_among_many_that_are() {
+    let mut analyzer = Analyzer::new(Options::default());
+    for again in 0..3 {
+        pass(
+            &mut analyzer,
+            again * 5_000,
+            &message(7, "db.test", false),
+            false,
+        );
+    }
+    for other in 0..40 {
+        let name = format!("n{other}.test");
+        let at = 20_000 + u64::from(other) * 100;
+        pass(
+            &mut analyzer,
+            at,
+            &message(100 + other, &name, false),
+            false,
+        );
+        pass(
+            &mut analyzer,
+            at + 5,
+            &message(100 + other, &name, true),
+            true,
+        );
+    }
+    let (state, line) = names(analyzer).expect("one was not answered");
+    assert_eq!(state, LayerState::Suspected);
+    assert!(line.starts_with("1 of 41 lookups got no answer"), "{line}");
+    assert!(line.contains("db.test 3 times within 10.0 s"), "{line}");
+}
+
+#[test]
+fn where_no_answer_would_be_seen_none_is_missed() {
+    let mut analyzer = Analyzer::new(Options::default());
+    for again in 0..3 {
+        pass(
+            &mut analyzer,
+            again * 5_000,
+            &message(7, "db.test", false),
+            false,
+        );
+    }
+    assert_eq!(names(analyzer), None);
+}
