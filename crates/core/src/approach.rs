@@ -95,8 +95,8 @@ impl Approaches {
         None
     }
 
-    /// The hosts that were searched for and never told their address, as far as the
-    /// capture would show it: an answer goes to the asker alone.
+    /// The hosts that were searched for and never told their address. Only searches whose
+    /// answer the capture would show count: it goes to the asker alone.
     pub(crate) fn silent(&self) -> Vec<Silent> {
         let mut list = self.searches.silent();
         list.retain(|&(point, silent)| {
@@ -105,7 +105,7 @@ impl Approaches {
         list.into_iter().map(|(_, silent)| silent).collect()
     }
 
-    /// What was asked of resolvers, with a connection after it or without.
+    /// Lookups in all, with a connection after them or without, and the unanswered.
     pub(crate) fn asked(&self) -> Asked {
         let mut asked = self.lookups.asked();
         asked

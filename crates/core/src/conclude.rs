@@ -336,7 +336,8 @@ const BLOCKING: [&str; 4] = [
     "host-unreachable",
     "port-exhaustion",
 ];
-/// A few attempts among so many times as many requests are a stranger's.
+/// Attempts to connect that count as a stranger's: fewer than [`FEW_ATTEMPTS`], and fewer
+/// than one in this many requests.
 const STRANGERS: u64 = 100;
 const FEW_ATTEMPTS: u64 = 10;
 /// A path that loses packets comes before what rests on it, if it costs this

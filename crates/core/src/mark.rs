@@ -65,7 +65,7 @@ pub(crate) struct Brief {
     /// The time since the connection's segment before it, of either side, less what
     /// this one is known to have queued for.
     pub(crate) idle: Duration,
-    /// Whether segments of its sender were lost just before it.
+    /// True if segments of its sender were lost just before it.
     pub(crate) is_after_gap: bool,
     /// The position of the payload's first byte.
     pub(crate) start: u64,

@@ -66,7 +66,7 @@ pub(crate) struct Ledger {
     pub(crate) cut: u64,
     /// Exchanges of a protocol that is not read.
     pub(crate) unread: u64,
-    /// How long the server thought before responses that the capture broke off.
+    /// Times the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
     /// Least round trip to the client plus that to the server.
@@ -92,7 +92,7 @@ pub(crate) struct Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetupLedger {
     pub(crate) count: u64,
-    /// Those whose SYN was sent again and never answered.
+    /// Attempts whose SYN was retransmitted and never answered.
     pub(crate) unheard: u64,
     pub(crate) outcomes: Counts<SetupOutcome>,
     pub(crate) latency: Distribution,

@@ -78,8 +78,11 @@ pub(crate) struct Tallied {
     pub(crate) copies: u64,
     /// Segments with payload.
     pub(crate) data_segments: u64,
-    /// Of those, sent again, or come where one was missing.
+    /// Data segments that were retransmitted or filled a gap.
     pub(crate) repaired: u64,
+    /// Bytes of payload that were seen, and that were only acknowledged.
+    pub(crate) bytes: u64,
+    pub(crate) unseen_bytes: u64,
     /// Connections on which a window was closed.
     pub(crate) stopped: u64,
 }
@@ -118,6 +121,8 @@ impl Tallied {
         self.copies += other.copies;
         self.data_segments += other.data_segments;
         self.repaired += other.repaired;
+        self.bytes += other.bytes;
+        self.unseen_bytes += other.unseen_bytes;
         self.stopped += other.stopped;
     }
 
@@ -128,6 +133,8 @@ impl Tallied {
         let halves = open.connection.halves();
         self.data_segments += halves.map(|half| half.data_segments).iter().sum::<u64>();
         self.repaired += halves.map(|half| half.repaired).iter().sum::<u64>();
+        self.bytes += halves.map(|half| half.seen_bytes()).iter().sum::<u64>();
+        self.unseen_bytes += halves.map(|half| half.unseen_bytes).iter().sum::<u64>();
         self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
     }
 }

@@ -21,7 +21,7 @@ const MAX_LOOKUPS: usize = 4096;
 const MAX_OF_CLIENT: usize = 32;
 /// Lookups that named one address; the oldest are no longer tied to it.
 const MAX_OF_ADDRESS: usize = 16;
-/// Unanswered lookups that are told of, besides those remembered.
+/// Most unanswered lookups kept after they were forgotten as lookups.
 const MAX_GIVEN_UP: usize = 64;
 /// Resolvers whose distance is remembered.
 const MAX_RESOLVERS: usize = 256;
@@ -83,19 +83,18 @@ pub(crate) enum Lost {
     Something,
 }
 
-/// What was asked of resolvers in all.
+/// Lookups of a capture, with a connection after them or without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Lookups.
+    /// The number of lookups.
     pub(crate) count: u64,
-    /// Whether any resolver's answer was seen: then the capture would show the others.
+    /// True if any answer was seen: then the capture would show the missing ones.
     pub(crate) is_answered: bool,
-    /// Those of which a question was sent again and never answered, in the order in
-    /// which they began.
+    /// Lookups whose question was sent again and never answered, oldest first.
     pub(crate) unanswered: Vec<Unanswered>,
 }
 
-/// A question that got no answer.
+/// A lookup that got no answer, with its most repeated question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     pub(crate) point: PointId,
@@ -103,7 +102,7 @@ pub(crate) struct Unanswered {
     pub(crate) name: String,
     pub(crate) resolver: IpAddr,
     pub(crate) sends: u32,
-    /// From the first to the last.
+    /// Time from the first sending to the last.
     pub(crate) took: Duration,
 }
 
@@ -126,7 +125,7 @@ pub(super) struct Lookups {
     of_client: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     of_address: BTreeMap<(PointId, IpAddr), VecDeque<u64>>,
     next: u64,
-    /// Unanswered ones that are no longer in the list.
+    /// Unanswered lookups that are no longer in the list.
     given_up: Vec<Unanswered>,
     /// The least time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
@@ -187,7 +186,7 @@ impl Lookups {
         }
     }
 
-    /// What was asked so far.
+    /// Sums up the lookups so far.
     pub(super) fn asked(&self) -> Asked {
         let open = self.list.values().filter_map(Open::unanswered);
         Asked {

@@ -63,18 +63,18 @@ pub(crate) struct Searches {
     answered: BTreeMap<(PointId, IpAddr), IpAddr>,
 }
 
-/// The hosts to which packets pass a point, to one host and not to all.
+/// Hosts that unicast packets were seen to reach, by observation point.
 ///
-/// Requests are broadcast, and reach every point of a link; what answers them does not.
+/// ARP requests are broadcast and reach every point of a link; the replies do not.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     hosts: BTreeSet<(PointId, IpAddr)>,
-    /// The last two: most packets go to and fro between two hosts.
+    /// The latest two entries: most packets go to and fro between two hosts.
     last: [Option<(PointId, IpAddr)>; 2],
 }
 
 impl Heard {
-    /// Notes a packet to a host.
+    /// Notes a packet to `host`.
     pub(crate) fn packet_to(&mut self, point: PointId, host: IpAddr) {
         if self.last.contains(&Some((point, host))) {
             return;
@@ -90,8 +90,8 @@ impl Heard {
     }
 }
 
-/// Whether it may be the address of all hosts of a link: the mask is not known, and
-/// nearly all end at an octet.
+/// Returns true if `to` may be a broadcast or multicast address. The netmask is not
+/// known; nearly all end at an octet.
 fn is_many(to: IpAddr) -> bool {
     let is_broadcast = |v4: core::net::Ipv4Addr| v4.octets()[3] == 255;
     to.is_multicast() || matches!(to, IpAddr::V4(v4) if is_broadcast(v4))
@@ -137,7 +137,8 @@ impl Searches {
         })
     }
 
-    /// Whether nobody else searches at this point: then it is likely its own.
+    /// Returns true if `asker` is the only host that searches at this point: then the
+    /// point is likely its own.
     pub(crate) fn is_only(&self, point: PointId, asker: IpAddr) -> bool {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let most = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));

@@ -48,14 +48,15 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let spared = self.spared(case);
         let is_common = self.tally.affected as f64 >= case.ledger.whole() as f64 * SHARE;
-        let is_repeated = self.tally.affected >= evidence::REPEATS;
+        let is_repeated = spared > 0 && self.tally.affected >= evidence::REPEATS;
         // Who reuses connections that are dead is not told to reuse them.
         let is_forced = case.ledger.stale * 2 >= self.tally.affected;
         if !is_common || !is_repeated || is_forced || !self.is_material(case) {
             return Conclusion::Nothing;
         }
-        Conclusion::Finding(Box::new(self.finding(case)))
+        Conclusion::Finding(Box::new(self.finding(case, spared)))
     }
 }
 
@@ -90,27 +91,30 @@ impl Rule {
         }
     }
 
-    /// Whoever reuses connections needs as many as it has requests open at once,
-    /// and pays for these.
-    fn leave_pool(&self, case: &Case<'_>, finding: &mut Finding) {
-        let all = self.tally.affected.max(1);
+    /// Connections that a client which reuses them would not make: it needs as many as
+    /// it has requests open at once, and pays for these.
+    fn spared(&self, case: &Case<'_>) -> u64 {
         let setup = self.tally.saved.quantile(0.5).unwrap_or_default();
         let pool = most_at_once(&case.rhythm.moments, setup);
-        let spared = all.saturating_sub(pool);
+        self.tally.affected.saturating_sub(pool)
+    }
+
+    fn leave_pool(&self, spared: u64, finding: &mut Finding) {
+        let all = self.tally.affected.max(1);
         let part = |cost: u64| (u128::from(cost) * u128::from(spared) / u128::from(all)) as u64;
         finding.cost_ns = part(finding.cost_ns);
         finding.cost_low_ns = part(finding.cost_low_ns);
         finding.affected.exchanges = part(finding.affected.exchanges);
     }
 
-    fn finding(&self, case: &Case<'_>) -> Finding {
+    fn finding(&self, case: &Case<'_>, spared: u64) -> Finding {
         let culprit = self.culprit();
         let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
-        self.leave_pool(case, &mut finding);
+        self.leave_pool(spared, &mut finding);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
             .unwrap_or(u64::MAX)
             .max(1);
-        finding.share = self.tally.cost.likely as f64 / total as f64;
+        finding.share = finding.cost_ns as f64 / total as f64;
         let setup = human(self.tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} exchanges followed a handshake of their own ({setup}, median); the client \
@@ -126,9 +130,22 @@ impl Rule {
                 .median(&self.tally.saved),
         );
         finding.verdict = evidence::judge(&finding.evidence, self.tally.affected, false);
+        let whole = case.ledger.whole();
+        let [who, pays] = match self.tally.affected == whole {
+            true => [
+                "Each request opens a connection of its own".to_owned(),
+                "pays".to_owned(),
+            ],
+            false => [
+                format!(
+                    "{} of {whole} requests open a connection of their own",
+                    self.tally.affected
+                ),
+                "pay".to_owned(),
+            ],
+        };
         finding.summary = format!(
-            "Each request opens a connection of its own and pays {setup} (median) for it, {} of \
-             the time including it.",
+            "{who} and {pays} {setup} (median) for it, {} of the time including it.",
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(

@@ -21,16 +21,20 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDoCookies",
 ];
 
-/// Of so many attempts to connect one may fail without a word.
+/// What most layers of a capture rest on.
+const SEEN: &str = "seen in the packets";
+/// Attempts to connect of which one may fail without making the layer suspect.
 const MOST_FAILED: u64 = 200;
-/// Of so many data segments, or connections, one may be odd without a word.
+/// Data segments, or connections, of which one may be odd without making the layer
+/// suspect.
 const MOST_ODD: u64 = 200;
-/// The ends of the earth are nearer than that.
+/// A handshake that takes this long is no matter of distance: the longest cables take
+/// some 300 ms there and back.
 const FAR: Duration = Duration::from_millis(400);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// A server's own time for a request that somebody may want to know of, if it is this
-/// share of all.
+/// The mean time of its own for a request, and its share of all time, from which on a
+/// server is not cleared.
 const NOTABLE: Duration = Duration::from_millis(5);
 const MUCH: f64 = 0.3;
 
@@ -317,18 +321,27 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let refused = setups.outcomes.of(SetupOutcome::Refused);
     let unanswered = setups.outcomes.of(SetupOutcome::Unanswered);
     let has_none = load.connects == 0 && setups.outcomes.of(SetupOutcome::Established) == 0;
+    let tallied = evidence.tallied;
+    if has_none && tallied.one_sided * 2 >= tallied.connections && tallied.one_sided > 0 {
+        let line = "most connections were seen in one direction only".to_owned();
+        return layer("connection", LayerState::NotMeasured, line, SEEN);
+    }
     // A SYN that was just sent may still be answered, but not all of them.
     if (setups.unheard + refused) * MOST_FAILED > setups.count || (has_none && unanswered > 0) {
         let line = format!(
             "of {} attempts to connect, unanswered: {unanswered}, refused: {refused}",
             setups.count
         );
-        return layer("connection", LayerState::Suspected, line, "handshakes");
+        return layer("connection", LayerState::Suspected, line, SEEN);
+    }
+    if has_none {
+        let line = "no handshake was seen from its beginning to its end".to_owned();
+        return layer("connection", LayerState::NotMeasured, line, SEEN);
     }
     let typical = setups.latency.quantile(0.5).unwrap_or_default();
     if typical >= FAR {
         let line = format!("long handshakes: {} (median)", human(typical));
-        return layer("connection", LayerState::Suspected, line, "handshakes");
+        return layer("connection", LayerState::Suspected, line, SEEN);
     }
     let line = match setups.count {
         0 => format!("{} connections made", load.connects),
@@ -340,7 +353,7 @@ fn connection(evidence: &Evidence, ledger: &Ledger) -> Layer {
     layer("connection", LayerState::Cleared, line, "handshakes")
 }
 
-/// Lookups of a capture, where something is to be said of them.
+/// The layer of names from a capture's DNS messages, if a lookup got no answer.
 fn lookups(asked: &Asked) -> Option<Layer> {
     let worst = asked
         .unanswered
@@ -360,8 +373,8 @@ fn lookups(asked: &Asked) -> Option<Layer> {
     Some(layer("name", LayerState::Suspected, line, because))
 }
 
-/// Whether so many odd ones of all are worth a word: one retransmission in a long download
-/// is not.
+/// Returns true if the odd ones are too many to clear a layer: one retransmission in a
+/// long download is not.
 fn is_more_than(odd: u64, all: u64) -> bool {
     odd.saturating_mul(MOST_ODD) > all
 }
@@ -391,7 +404,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     let tallied = evidence.tallied;
     if tallied.data_segments == 0 {
         let line = "no data was seen".to_owned();
-        return layer("transport", LayerState::NotMeasured, line, "packets");
+        return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let is_lossy = is_more_than(tallied.repaired, tallied.data_segments);
     if is_lossy || is_more_than(tallied.stopped, tallied.connections) {
@@ -400,7 +413,16 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
              within exchanges, {} connections with a closed window",
             tallied.repaired, tallied.data_segments, tallied.stopped
         );
-        return layer("transport", LayerState::Suspected, line, "packets");
+        return layer("transport", LayerState::Suspected, line, SEEN);
+    }
+    // A watched server's segments are shown now and then.
+    let is_whole = tallied.unseen_bytes.saturating_mul(MOST_ODD) <= tallied.bytes;
+    if !is_whole && !super::is_only_watched(evidence) {
+        let line = format!(
+            "the capture misses {} bytes of data that were acknowledged",
+            tallied.unseen_bytes
+        );
+        return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
     let line = format!(
         "{} exchanges, {repaired} losses repaired within them",
@@ -415,8 +437,7 @@ fn server(ledger: &Ledger) -> Layer {
             "the server thought for up to {} before a response that the capture cuts off",
             human(ledger.broken_off.max().unwrap_or_default())
         );
-        let because = "the waits of its exchanges";
-        return layer("server", LayerState::Suspected, line, because);
+        return layer("server", LayerState::Suspected, line, SEEN);
     }
     if ledger.count == 0 {
         let line = "no whole response was seen".to_owned();
@@ -429,8 +450,7 @@ fn server(ledger: &Ledger) -> Layer {
     }
     if ledger.unread * 2 > ledger.count {
         let line = "its protocol is not read: who waits for whom is not known".to_owned();
-        let because = "the waits of its exchanges";
-        return layer("server", LayerState::NotMeasured, line, because);
+        return layer("server", LayerState::NotMeasured, line, SEEN);
     }
     let own: u64 = SERVERS
         .iter()

@@ -84,9 +84,9 @@ pub(crate) struct Half {
     pub(crate) repeats: Repeats,
     /// Whether any of its data was sent again.
     pub(crate) has_repeats: bool,
-    /// Data segments that were sent again, or came where one was missing.
+    /// Data segments that were retransmitted, or filled a gap out of order.
     pub(crate) repaired: u64,
-    /// Whether it closed its window.
+    /// True if it ever advertised a window of zero.
     pub(crate) had_no_window: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
@@ -431,7 +431,12 @@ impl Half {
         }
     }
 
-    /// What the latest acknowledgement of this side's data bounds.
+    /// Bytes of payload that were seen.
+    pub(crate) fn seen_bytes(&self) -> u64 {
+        self.next.saturating_sub(self.unseen_bytes)
+    }
+
+    /// The reply time of the latest acknowledgement of this side's data, beside the least.
     pub(crate) fn latest_reply(&self) -> Option<Reply> {
         let (took, least) = self.reply.zip(self.to_peer.floor())?;
         Some(Reply { took, least })

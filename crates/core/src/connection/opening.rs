@@ -43,7 +43,8 @@ impl Connection {
         self.is_client_guessed = told.is_none();
     }
 
-    /// Where only ports tell: one that is known to serve is the server's, else the lower.
+    /// Guesses the client by ports: a common service's port is the server's, else the
+    /// lower one.
     fn guess_by_ports(&self, segment: &Segment) -> Direction {
         let source = self.flow.source(segment.direction).port;
         let destination = self.flow.destination(segment.direction).port;
@@ -131,7 +132,7 @@ fn is_sure(payload: &[u8]) -> bool {
     rest.is_none() || line.windows(7).any(|part| part == b"HTTP/1.")
 }
 
-/// Whether a port is one that servers listen on, and clients rarely begin from: some
+/// Returns true for ports that servers listen on and clients rarely begin from. Some
 /// clients take low ports (NFS, rsh), and many services have high ones.
 fn serves(port: u16) -> bool {
     SERVING.binary_search(&port).is_ok()

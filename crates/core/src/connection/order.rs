@@ -6,8 +6,8 @@ use crate::segment::{Segment, TcpFlags};
 use crate::tile::LEAST_TIMEOUT;
 use crate::time::Timestamp;
 
-/// Steps of exactly one before a gap means anything: of who answered a SYN as Linux does,
-/// and of others …
+/// Steps of exactly one before a gap means anything: for hosts that answered a SYN as
+/// Linux does, and for others …
 const REGULAR: u32 = 3;
 const REGULAR_OF_OTHERS: u32 = 5;
 /// … and so many for each gap that no loss explains: a counter that all connections of a
@@ -16,7 +16,7 @@ const REGULAR_A_GAP: u32 = 4;
 /// Behind a gap that losses explain, what was lost comes again: the end of a flight by a
 /// probe, two round trips later, all of it by a timer.
 const LEAST_REPAIR: Duration = Duration::from_millis(2);
-/// What Linux sends with at first (`ip_default_ttl`); others begin with more.
+/// Initial TTL of Linux (`ip_default_ttl`); other systems begin with more.
 const LINUX_TTL: u8 = 64;
 /// A jump over more than this is no count of lost segments.
 const MAX_SKIPPED: u16 = 64;
@@ -50,7 +50,7 @@ pub(crate) struct Numbering {
     repairs: u32,
     /// … and that were not.
     riddles: u32,
-    /// It answered a SYN as Linux does.
+    /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
     last: Option<Timestamp>,
     newest_tsval: Option<u32>,
@@ -139,7 +139,7 @@ impl Numbering {
     }
 }
 
-/// Whether so many lost segments can have come again after `since`.
+/// Returns true if so many lost segments can have been retransmitted within `since`.
 fn is_repair(skipped: u16, since: Duration) -> bool {
     since >= LEAST_TIMEOUT || (skipped == 1 && since >= LEAST_REPAIR)
 }
@@ -156,13 +156,12 @@ mod tests {
     use crate::flow::{Endpoint, FlowKey, Transport};
     use crate::segment::{IpFacts, TcpOptions};
 
-    /// Where segments given as (identification, TSval) stand.
-    fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
+    /// A segment at so many milliseconds, with this identification and TSval.
+    fn segment(ms: i64, id: Option<u16>, tsval: Option<u32>) -> Segment {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
-        let mut numbering = Numbering::default();
-        let segment = |&(id, tsval): &(Option<u16>, Option<u32>)| Segment {
-            at: Timestamp::from_nanos(0),
+        Segment {
+            at: Timestamp::from_nanos(ms * 1_000_000),
             number: 1,
             point: PointId(0),
             flow,
@@ -178,14 +177,18 @@ mod tests {
             },
             ip: IpFacts {
                 id,
+                ttl: 64,
                 dont_fragment: true,
                 ..IpFacts::default()
             },
-        };
-        numbers
-            .iter()
-            .map(|numbers| numbering.place(&segment(numbers), 1448, false))
-            .collect()
+        }
+    }
+
+    /// Segments lost before each of these (identification, TSval), and its order.
+    fn placed(numbers: &[(Option<u16>, Option<u32>)]) -> Vec<(u16, Order)> {
+        let mut numbering = Numbering::default();
+        let place = |&(id, tsval)| numbering.place(&segment(0, id, tsval), 1448, false);
+        numbers.iter().map(place).collect()
     }
 
     #[test]
@@ -202,43 +205,25 @@ mod tests {
         assert_eq!(last, expected);
     }
 
-    /// What is said to be skipped by segments given as (milliseconds, identification).
+    /// Segments said to be lost before each of these (milliseconds, identification).
     fn skipped(stamps: &[(i64, u16)]) -> Vec<u16> {
-        let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
-        let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
         let mut numbering = Numbering::default();
-        let place = |&(ms, id): &(i64, u16)| {
-            let segment = Segment {
-                at: Timestamp::from_nanos(ms * 1_000_000),
-                number: 1,
-                point: PointId(0),
-                flow,
-                direction,
-                seq: 0,
-                ack: 0,
-                flags: TcpFlags::ACK,
-                window: 0,
-                payload_len: 100,
-                options: TcpOptions::default(),
-                ip: IpFacts {
-                    id: Some(id),
-                    ttl: 64,
-                    dont_fragment: true,
-                    ..IpFacts::default()
-                },
-            };
-            numbering.place(&segment, 1448, false).0
-        };
+        let place = |&(ms, id)| numbering.place(&segment(ms, Some(id), None), 1448, false).0;
         stamps.iter().map(place).collect()
     }
 
     #[test]
     fn a_zero_in_each_is_no_counter() {
-        let zeros: Vec<_> = (0..20).map(|n| (n * 30, 0)).collect();
-        assert_eq!(skipped(&zeros), [0; 20]);
-        let numbers = [(Some(0), None); 12];
-        let orders = placed(&numbers).into_iter().map(|(_, order)| order);
-        assert!(orders.into_iter().all(|order| order == Order::Untold));
+        let mut numbering = Numbering::default();
+        let answer = Segment {
+            flags: TcpFlags::SYN.with(TcpFlags::ACK),
+            ..segment(0, Some(0), None)
+        };
+        numbering.meet(&answer);
+        for ms in 1..20 {
+            let placed = numbering.place(&segment(ms * 30, Some(0), None), 1448, false);
+            assert_eq!(placed, (0, Order::Untold));
+        }
     }
 
     #[test]

@@ -82,8 +82,8 @@ pub(crate) struct Pairing {
     is_orphaned: bool,
     /// What is spoken by turns.
     spoken: Option<Protocol>,
-    /// It goes by turns because its bytes were seen and are of no protocol that is
-    /// read: then nothing says who owes whom an answer.
+    /// True if its protocol is not known although its bytes were seen, or it streams:
+    /// then nothing says who owes whom an answer.
     is_unread: bool,
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
     /// after a rest.

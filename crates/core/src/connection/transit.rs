@@ -38,7 +38,7 @@ const COARSE_NS: [i64; 6] = [
     100_000_000,
     500_000_000,
 ];
-/// Of so long a tick one alone explains any queue.
+/// Tick of which one alone would explain any queue.
 const LONG_TICK_NS: i64 = 500_000_000;
 const SECOND_NS: i128 = 1_000_000_000;
 /// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
@@ -58,10 +58,10 @@ pub(crate) struct Transit {
     least_lag_ns: i64,
     /// When that was seen, or shown to be too little.
     least_lag_at: Option<Timestamp>,
-    /// How fast the sender's clock falls behind the one here, in nanoseconds a
-    /// second: as much as acknowledgements have shown.
+    /// Rate at which the sender's clock falls behind the one here, in nanoseconds a
+    /// second, as acknowledgements have shown it.
     drift: i64,
-    /// What the latest of them showed.
+    /// The rate that the latest of them showed.
     hint: i64,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
@@ -70,15 +70,15 @@ pub(crate) struct Transit {
     misfits: i8,
 }
 
-/// What an acknowledgement bounds: how long ago passed here what it acknowledges, and
-/// the least such time on its connection.
+/// An acknowledgement's reply time: since what it acknowledges passed here, and the least
+/// such time on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) took: Duration,
     pub(crate) least: Duration,
 }
 
-/// How much passes in `since_ns` at so many nanoseconds a second.
+/// Nanoseconds that a clock with this drift falls behind in `since_ns`.
 fn at_rate(rate: i64, since_ns: i64) -> i64 {
     let passed = i128::from(rate) * i128::from(since_ns) / SECOND_NS;
     i64::try_from(passed).unwrap_or(i64::MAX)
@@ -281,7 +281,7 @@ mod tests {
         answered(&stamps.iter().map(alone).collect::<Vec<_>>())
     }
 
-    /// The same of segments that acknowledge what passed so many milliseconds before.
+    /// Queueing of segments that acknowledge what passed so many milliseconds before.
     fn answered(stamps: &[(i64, u32, Option<u64>)]) -> Vec<u128> {
         let end = |last| Endpoint::new([10, 0, 0, last].into(), 80);
         let (flow, direction) = FlowKey::new(Transport::Tcp, end(1), end(2));
@@ -349,6 +349,9 @@ mod tests {
     fn a_first_stamp_that_is_off_by_years_spoils_nothing() {
         let script = [(1_000_000_000, 7), (0, 8), (600, 608), (900, 808)];
         assert_eq!(queued(&script), [0, 0, 0, 99]);
+        // Behind it a clock of 300 Hz is still told from a queue.
+        let script = [(1_000_000_000, 7), (0, 8), (50, 23), (100, 38), (300, 98)];
+        assert_eq!(queued(&script), [0; 5]);
     }
 
     #[test]

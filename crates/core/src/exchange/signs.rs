@@ -21,9 +21,9 @@ pub(crate) struct Signs {
     pub(crate) was_closing: bool,
     /// Who reset or closed the connection.
     pub(crate) ended_by: Option<Side>,
-    /// How long the server had thought, where the capture ended within the response.
+    /// Time the server thought, where the capture ended within the response.
     pub(crate) thought: Option<Duration>,
-    /// The messages are of no protocol that is read.
+    /// True if the messages are of no protocol that is read.
     pub(crate) is_unread: bool,
 }
 

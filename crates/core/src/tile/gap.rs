@@ -105,8 +105,8 @@ fn is_too_soon(trace: &Trace<'_>, sender: Side, gap: Duration) -> bool {
     gap < travel * 7 / 8
 }
 
-/// Whether what is missing just before `mark`, behind which no byte is missing, can
-/// have come again with it after `gap`. The end of a flight is repeated as a probe
+/// Returns true if segments lost just before `mark`, behind which no byte is missing, can
+/// have been retransmitted by it after `gap`. The end of a flight is repeated as a probe
 /// after two round trips; all of it, or what was lost twice, waits for the timer
 /// (RFC 8985 §7.2). Anything sooner was something else that its sender numbered.
 fn is_repair(trace: &Trace<'_>, mark: &Mark, gap: Duration) -> bool {

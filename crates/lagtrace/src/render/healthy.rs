@@ -125,8 +125,8 @@ fn limits(report: &Report) -> Vec<String> {
     let mut limits = Vec::new();
     if (1..FEW).contains(&exchanges.count) {
         limits.push(format!(
-            "{} are too few to know the slow tail.",
-            quantity::counted(exchanges.count, "request", "requests")
+            "{} too few to know the slow tail.",
+            quantity::counted(exchanges.count, "request is", "requests are")
         ));
     }
     let unknown = unexplained(exchanges);

@@ -63,8 +63,8 @@ fn diagnose_solves_it_with_jumbo_frames() {
     );
 }
 
-/// Of a report by `watch` or `analyze`: the case comes first, this sure, in at least nine of
-/// ten requests that were not the first of their connection.
+/// Asserts that a report of `watch` or `analyze` has the case first, with this verdict, in at
+/// least nine of ten requests that were not the first of their connection.
 fn names_the_case(report: &Value, sureness: &str, connections: u64) {
     let finding = &report["findings"][0];
     assert_eq!(finding["cause"], "nagle-delayed-ack", "{report:#}");
@@ -100,7 +100,7 @@ fn watch_and_analyze_name_it_on_loopback() {
     });
 }
 
-/// What `watch` says of a load, and what `analyze` says of a capture of it.
+/// Runs `watch` and a capture beside a load, and returns the reports of `watch` and `analyze`.
 fn seen(lab: &Lab, port: &str, connections: u64, folder: &Path) -> (Value, Value) {
     let on_host = |program: &str| {
         let mut command = Command::new("ip");

@@ -1,4 +1,4 @@
-//! What the end of a capture cuts off, where nothing but turns tells messages apart.
+//! Exchanges and layers at the end of a capture, and around holes in it.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ const QUESTION: (bool, usize) = (true, 40);
 const PART: (bool, usize) = (false, 200);
 const ACKNOWLEDGED: (bool, usize) = (true, 0);
 
-/// How many exchanges are counted, and how many were cut.
+/// Counts whole exchanges and those that were cut.
 fn counts(script: &[(bool, usize)]) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
@@ -41,7 +41,7 @@ fn the_only_one_is_taken_as_it_is() {
     assert_eq!(counts(&[QUESTION, PART]), (1, 0));
 }
 
-/// The state of a report's layer.
+/// The state of the report's layer `name`.
 fn state(report: &Report, name: &str) -> Option<LayerState> {
     let layer = report.layers.iter().find(|layer| layer.layer == name);
     layer.map(|layer| layer.state)
@@ -118,7 +118,7 @@ fn one_retransmission_in_many_segments_clears_the_transport() {
     }
 }
 
-/// Counts exchanges, and those cut, where the capture missed the segment at `index`.
+/// Counts the same where the capture missed the segment at `index`.
 fn counts_without(script: &[(bool, usize)], index: usize) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));

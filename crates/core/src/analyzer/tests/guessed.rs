@@ -90,11 +90,6 @@ fn http_shows_in_the_midst_of_a_connection_by_its_next_head() {
     let script = [rest, TOLD, ASKED, TOLD];
     let told = exchanges_between([30_000, 80], &script, Options::default());
     assert_eq!(told.last(), Some(&(80, "GET /".to_owned())));
-    // One key of a person who types is no head.
-    let key: (bool, &[u8], usize) = (true, b"G", 1);
-    let script = [rest, key, ASKED, TOLD];
-    let told = exchanges_between([30_000, 80], &script, Options::default());
-    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 #[test]

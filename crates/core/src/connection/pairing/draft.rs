@@ -34,7 +34,7 @@ pub(super) struct Draft {
     /// The end of bytes of its response that the capture missed, until later ones come
     /// (by turns).
     pub(super) torn_until: Option<u64>,
-    /// The capture ended within its response.
+    /// True if the capture ended within its response.
     pub(super) is_broken_off: bool,
     /// Its part in HTTP/2, if it is such.
     pub(super) multiplexed: Option<Box<Multiplexed>>,
@@ -131,7 +131,7 @@ impl Draft {
         matches!(self.status, Some(301 | 302 | 303 | 307 | 308))
     }
 
-    /// Begins with these bytes, and not before.
+    /// Starts the request over at these bytes.
     pub(super) fn begin_again(&mut self, offset: u64, at: Timestamp, number: u64) {
         let end = offset.max(self.request.end);
         self.request = Span { start: offset, end };

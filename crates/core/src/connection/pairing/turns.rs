@@ -11,9 +11,9 @@ use crate::http::{self, Role};
 use crate::mark::{Brief, Data};
 use crate::protocol::Protocol;
 
-/// A program or a kernel that waited for something goes on sooner.
+/// Longest time in which a program or a kernel goes on once it is released.
 const LULL: Duration = Duration::from_millis(3);
-/// A message has no more parts after rests than this; more are messages of their own.
+/// Most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
 impl Pairing {
@@ -60,8 +60,8 @@ impl Pairing {
         }
     }
 
-    /// The capture missed these bytes. Whether a request was among the client's is not
-    /// known; within an answer the client, whose bytes are all there, asked for nothing.
+    /// Notes a hole in the capture. A request may be among the client's bytes; a hole
+    /// within an answer hides none, as the client's bytes are all there.
     pub(super) fn turn_torn(&mut self, by: Side, span: Span) {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         match last.filter(|draft| by == Side::Server && draft.has_response()) {
@@ -70,7 +70,7 @@ impl Pairing {
         }
     }
 
-    /// HTTP in the midst of which the capture began shows by its next head.
+    /// Recognizes HTTP by a later head, where the capture began in the middle.
     fn read_late(&mut self, by: Side, payload: &[u8]) {
         let role = match by {
             Side::Client => Role::Request,
@@ -81,7 +81,7 @@ impl Pairing {
         }
     }
 
-    /// Under TLS what is spoken shows by its turns alone.
+    /// Follows turns under TLS, where nothing else shows what is spoken.
     pub(super) fn veiled_turn(&mut self, mark: &Brief, data: Data, view: &View<'_>) {
         if !is_progress(data.arrival) {
             return;
@@ -94,8 +94,9 @@ impl Pairing {
         }
     }
 
-    /// Where no bytes can be read, one who goes on after a rest again and again before
-    /// the other one speaks streams: nobody owes anything there either.
+    /// Counts segments after rests, where no bytes can be read: a side that goes on after
+    /// one again and again before the other side speaks is streaming, and nobody owes
+    /// anything there either.
     fn count_apart(&mut self, by: Side, is_apart: bool) {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match (by, has_response) {
@@ -140,9 +141,9 @@ impl Pairing {
     }
 }
 
-/// Whether `mark` follows what passed before after so long that nothing which it may
-/// have waited for released it: an acknowledgement or a window would have passed here
-/// a round trip before at most. What repairs a loss has waited for that.
+/// Returns true if `mark` comes so long after the segment before it that nothing released
+/// it: an acknowledgement or a window update would have passed here at most a round trip
+/// earlier. A segment that repairs a loss has waited for that.
 fn is_apart(mark: &Brief, data: Data, view: &View<'_>) -> bool {
     let trips = [view.to_client().floor(), view.to_server().floor()];
     let limit = LULL + trips.into_iter().flatten().sum::<Duration>() * 2;
