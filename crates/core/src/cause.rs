@@ -11,7 +11,7 @@ mod autocorking;
 mod bandwidth_limit;
 mod bounded;
 mod byte_rate;
-mod candidates;
+pub(crate) mod candidates;
 mod chatty_round_trips;
 mod client_queue;
 mod client_think;

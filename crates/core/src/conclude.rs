@@ -1,5 +1,6 @@
 //! Turns what was folded into the report.
 
+mod account;
 mod calls;
 mod connection;
 mod consequence;
@@ -30,6 +31,7 @@ use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion, Gathered};
+use account::Booked;
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::exchange::Outcome;
@@ -39,7 +41,7 @@ use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
-    Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
+    Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
     Setups, StatusCount,
 };
 use crate::served::Waiting;
@@ -76,10 +78,13 @@ pub(crate) struct Evidence {
 /// Concludes.
 pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
-    let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
+    let scene = Scene::new(&evidence, &is_from_packets);
+    let (mut findings, mut notes) = weigh_all(&scene);
     findings.extend(silent(&evidence));
     consequence::fold(&mut findings);
     rank(&mut findings, &evidence);
+    let account = keep_account(&scene, &mut findings);
+    findings.truncate(MAX_FINDINGS);
     let is_watched = is_only_watched(&evidence);
     if evidence.capture.is_some() && !is_watched {
         for finding in &mut findings {
@@ -126,6 +131,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
         experiments: tables::experiments(facts),
         layers: layers::layers(&evidence, &subject, &findings),
         details: Some(details(&subject, facts)),
+        account,
         capture: evidence.capture.clone(),
         connections: evidence.connections.take(),
         findings,
@@ -203,44 +209,94 @@ fn complete_targets(evidence: &mut Evidence) -> Vec<Endpoint> {
     from_packets
 }
 
-fn weigh_all(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, Vec<Remark>) {
-    let (mut findings, mut notes) = (Vec::new(), Vec::new());
-    let mut fetches = Stretches::default();
-    for service in evidence.services.values() {
-        fetches.merge(service.ledger.fetches.clone());
+/// All services beside each other: what the case of each rests on.
+struct Scene<'a> {
+    evidence: &'a Evidence,
+    from_packets: &'a [Endpoint],
+    fetches: Stretches,
+    rhythms: BTreeMap<Endpoint, Rhythm>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(evidence: &'a Evidence, from_packets: &'a [Endpoint]) -> Self {
+        let mut fetches = Stretches::default();
+        for service in evidence.services.values() {
+            fetches.merge(service.ledger.fetches.clone());
+        }
+        let services = evidence.services.iter();
+        Self {
+            evidence,
+            from_packets,
+            fetches,
+            rhythms: services
+                .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
+                .collect(),
+        }
     }
-    let rhythms: BTreeMap<Endpoint, Rhythm> = evidence
-        .services
-        .iter()
-        .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
-        .collect();
-    for (&endpoint, service) in &evidence.services {
-        let target = evidence
-            .targets
-            .iter()
-            .find(|(_, e)| *e == endpoint)
-            .map(|&(t, _)| t);
-        let Some(rhythm) = rhythms.get(&endpoint) else {
-            continue;
-        };
-        let upstream = Upstream::of(endpoint, &rhythms);
-        let case = Case {
-            rhythm,
-            upstream: upstream.as_ref(),
+
+    fn case(
+        &'a self,
+        endpoint: Endpoint,
+        service: &'a Service,
+        upstream: Option<&'a Upstream>,
+    ) -> Option<Case<'a>> {
+        let mut targets = self.evidence.targets.iter();
+        let target = targets.find(|(_, at)| *at == endpoint).map(|&(id, _)| id);
+        let has_packets = self.from_packets.contains(&endpoint);
+        Some(Case {
+            rhythm: self.rhythms.get(&endpoint)?,
+            upstream,
             endpoint,
             target,
             ledger: &service.ledger,
             latency: Measures::of(&service.ledger.latency),
             gathered: &service.rules.gathered,
-            fetches: &fetches,
-            facts: &evidence.facts,
-            has_packets: from_packets.contains(&endpoint),
-            weight: weight(
-                evidence,
-                target,
-                &service.ledger,
-                from_packets.contains(&endpoint),
-            ),
+            fetches: &self.fetches,
+            facts: &self.evidence.facts,
+            has_packets,
+            weight: weight(self.evidence, target, &service.ledger, has_packets),
+        })
+    }
+}
+
+/// Books the time of all services but the twin's, lets the findings claim theirs, and
+/// appends a finding for each place with unclaimed time that matters.
+fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> {
+    let evidence = scene.evidence;
+    let cases = evidence.services.iter().filter_map(|(&endpoint, service)| {
+        let case = scene.case(endpoint, service, None)?;
+        (case.target != Some(TargetId::Twin)).then_some((case, service))
+    });
+    let cases: Vec<_> = cases.collect();
+    let mut booked: Vec<Booked<'_>> = cases
+        .iter()
+        .map(|(case, service)| Booked::new(case.endpoint, service, case.weight))
+        .collect();
+    let certainty = |finding: &Finding| {
+        let case = cases.iter().find(|(case, _)| case.endpoint.to_string() == finding.service);
+        let is_from_packets = case.is_some_and(|(case, _)| case.has_packets);
+        let service = case.map(|(_, service)| *service);
+        account::certainty(finding, service, &evidence.facts, is_from_packets)
+    };
+    account::settle(&mut booked, findings, certainty);
+    let whole = account::whole(&booked);
+    let mut places = Vec::new();
+    for ((case, _), booked) in cases.iter().zip(&booked) {
+        places.extend(account::locate(case, booked, whole, certainty));
+    }
+    places.sort_by_key(|place| core::cmp::Reverse(place.cost_ns));
+    findings.extend(places);
+    let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
+    with_time.map(|booked| booked.account).collect()
+}
+
+fn weigh_all(scene: &Scene<'_>) -> (Vec<Finding>, Vec<Remark>) {
+    let evidence = scene.evidence;
+    let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    for (&endpoint, service) in &evidence.services {
+        let upstream = Upstream::of(endpoint, &scene.rhythms);
+        let Some(case) = scene.case(endpoint, service, upstream.as_ref()) else {
+            continue;
         };
         notes.extend(served::remarks(&case, &service.served));
         for conclusion in service.rules.conclude(&case) {
@@ -255,7 +311,7 @@ fn weigh_all(evidence: &Evidence, from_packets: &[Endpoint]) -> (Vec<Finding>, V
                     weighed.map_err(|remark| notes.push(remark)).ok()
                 }
             };
-            match target {
+            match case.target {
                 Some(TargetId::Twin) => notes.extend(finding.as_ref().map(twin_remark)),
                 _ => findings.extend(finding),
             }
@@ -385,7 +441,6 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     });
     particular::put_first(findings);
     put_ground_first(findings);
-    findings.truncate(MAX_FINDINGS);
 }
 
 fn is_strangers(attempts: u64, requests: u64) -> bool {

@@ -3,6 +3,11 @@
 //! Durations are integer nanoseconds with `_ns` in the name. The order of all
 //! lists is fixed, so equal input gives equal bytes. Adding a field keeps
 //! [`SCHEMA`]; changing a field's meaning raises it.
+//!
+//! What schema 2 changed: `findings` ends with places of time that no cause explains
+//! (`locates`), which accuse nobody and leave the exit code at 0; a finding's `location`
+//! says where its time is and how sure that is, and `verdict` only how sure the cause is;
+//! `account` books all time; a layer is `cleared` by its own account only.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +16,7 @@ use crate::experiment::Experiment;
 use crate::histogram::Distribution;
 use crate::wait::{Owner, WaitKind};
 
+mod account;
 mod calls;
 mod connection;
 mod figures;
@@ -23,6 +29,7 @@ mod route;
 mod sweep;
 mod watch;
 
+pub use account::{Account, Booking, Claim, Location, Shape};
 pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -44,7 +51,19 @@ pub use watch::{
 };
 
 /// Version of the report's stable part.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+impl Report {
+    /// The findings that name a cause, places of unexplained time aside.
+    pub fn causes(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| !finding.locates)
+    }
+
+    /// The places of time that no cause explains.
+    pub fn places(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.locates)
+    }
+}
 
 /// A finished diagnosis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,10 +126,14 @@ pub struct Report {
     pub configuration: Vec<Setting>,
     /// Interventions and what they did.
     pub experiments: Vec<ExperimentOutcome>,
-    /// Layer by layer: cleared, accused, not measured.
+    /// Layer by layer: cleared, accused, suspected, not measured.
     pub layers: Vec<Layer>,
-    /// What is wrong, root cause first, then by cost.
+    /// Causes, root cause first, then by cost; behind them places of time that no cause
+    /// explains ([`Finding::locates`]).
     pub findings: Vec<Finding>,
+    /// The time of each service: what is inherent, claimed by a finding, unclaimed.
+    #[serde(default)]
+    pub account: Vec<Account>,
     /// What a reader should know besides.
     pub notes: Vec<Remark>,
     /// Bulk for comparing runs and for close looks.
@@ -585,6 +608,16 @@ pub struct Finding {
     pub predicted: Option<Prediction>,
     /// The exchanges that show it best.
     pub exemplars: Vec<Exemplar>,
+    /// True for a place of time that no cause explains: nobody is accused of it.
+    #[serde(default)]
+    pub locates: bool,
+    /// The place of its time and how sure that is; `None` where it has no time of its own,
+    /// and in reports of schema 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+    /// The measurement that would tell more, as a command; empty for a cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<Fix>,
 }
 
 /// How many exchanges a cause touched.

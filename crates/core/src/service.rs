@@ -1,6 +1,7 @@
 //! What all exchanges with one server amount to.
 
 mod counts;
+mod places;
 mod stretches;
 
 use core::time::Duration;
@@ -16,7 +17,9 @@ use crate::modes::Bands;
 use crate::served::Served;
 use crate::time::Timestamp;
 use crate::timeline::Timeline;
+use crate::wait::{Owner, WaitKind};
 pub(crate) use counts::{Counts, Shares};
+pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
 
 /// Figures and rules of one server's address and port.
@@ -72,6 +75,11 @@ pub(crate) struct Ledger {
     /// Least round trip to the client plus that to the server.
     pub(crate) round_trip: Option<Duration>,
     pub(crate) waits: Shares,
+    pub(crate) places: Places,
+    /// The waits of TLS handshakes.
+    pub(crate) secured: Shares,
+    /// Lookups that connections followed.
+    pub(crate) resolving: Shares,
     pub(crate) slowest: Worst,
     pub(crate) bands: Bands,
     /// How exchanges ended, those cut by the capture aside.
@@ -104,6 +112,9 @@ impl Ledger {
     fn take(&mut self, exchange: &Exchange) {
         let outcome = exchange.outcome;
         self.setups.handshakes.take_exchange(exchange);
+        if let Some(handshake) = &exchange.handshake {
+            self.secured.add(&handshake.waits);
+        }
         self.stale += u64::from(exchange.is_stale());
         if outcome == Outcome::Cut {
             self.cut += 1;
@@ -134,6 +145,7 @@ impl Ledger {
         self.latency.record(latency);
         self.bands.take(exchange);
         self.waits.add(&exchange.waits);
+        self.places.take(&exchange.waits);
         self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
             self.recoveries.add(recovery.sender, 1);
@@ -163,6 +175,10 @@ impl Ledger {
             self.round_trip = self.round_trip.into_iter().chain(clean).min();
         }
         self.setups.waits.add(&setup.waits);
+        if let Some(lookup) = setup.lookup() {
+            let key = (WaitKind::Resolve, Owner::Resolver);
+            self.resolving.count(key, nanos(lookup.took));
+        }
         self.setups.handshakes.take(setup);
     }
 
@@ -183,6 +199,9 @@ impl Ledger {
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
+        self.places.merge(other.places);
+        self.secured.merge(&other.secured);
+        self.resolving.merge(&other.resolving);
         self.slowest.merge(other.slowest);
         self.bands.merge(other.bands);
         self.outcomes.merge(&other.outcomes);

@@ -75,6 +75,32 @@ pub enum WaitKind {
     Unknown,
 }
 
+impl WaitKind {
+    /// Its name within a sentence.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolving the name",
+            Self::Connect => "connecting",
+            Self::RequestTransfer => "sending the request",
+            Self::RequestPause => "pause within the request",
+            Self::RequestHeld => "request held for an ACK (Nagle)",
+            Self::RoundTrip => "travel",
+            Self::ServerThink => "thinking before the response",
+            Self::ResponseTransfer => "sending the response",
+            Self::ServerPause => "pause within the response",
+            Self::ResponseHeld => "response held for an ACK (Nagle)",
+            Self::WindowFull => "receiver's window full",
+            Self::CongestionWindow => "congestion window full",
+            Self::SendBuffer => "send buffer full",
+            Self::Paced => "paced by its sender",
+            Self::FlowControl => "HTTP/2's flow-control window full",
+            Self::Recovery => "sending lost segments again",
+            Self::Behind => "behind another request",
+            Self::Unknown => "not explained",
+        }
+    }
+}
+
 /// How well a wait's ends are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {

@@ -42,6 +42,9 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
     Ok(outcome(&comparison))
 }
 
+/// The oldest schema whose reports still mean the same in all that is compared.
+const OLDEST: u32 = 1;
+
 /// Reads a JSON report.
 pub(crate) fn read(path: &Path) -> Result<Report> {
     let name = path.display();
@@ -51,11 +54,11 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
             .during(format!("{name} is no report of lagtrace"))
             .hint("reports are made with `lagtrace diagnose URL --format json -o FILE`")
     })?;
-    if report.schema == SCHEMA {
+    if (OLDEST..=SCHEMA).contains(&report.schema) {
         return Ok(report);
     }
     let told = format!(
-        "{name} is a report of schema {}, not {SCHEMA}",
+        "{name} is a report of schema {}; this version reads {OLDEST} to {SCHEMA}",
         report.schema
     );
     Err(Failure::new(told).hint("make it again with this version of lagtrace"))

@@ -34,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(3);
 const UNREAD: &str = "socket-queue-dwell";
 
 /// Candidates for the time of a server before or within its answers.
-pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
+pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     let clear: Vec<Moment> = case
         .rhythm
         .moments

@@ -104,6 +104,9 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         fix: Vec::new(),
         predicted: prediction(case, &predicted),
         exemplars: tally.exemplars(),
+        locates: false,
+        location: None,
+        next: Vec::new(),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) const NOTABLE: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rhythm {
     /// In the order they began.
-    pub(super) moments: Vec<Moment>,
+    pub(crate) moments: Vec<Moment>,
     /// How many exchanges each stands for.
     pub(super) weight: f64,
     pub(super) nature: Option<Nature>,

@@ -75,13 +75,12 @@ pub(super) fn trace(before: &Report, after: &Report) -> Vec<FindingChange> {
     let matches = |one: &Finding, other: &Finding| {
         one.cause == other.cause && (!is_same_subject || one.service == other.service)
     };
-    let old = before.findings.iter().map(|finding| {
+    let old = before.causes().map(|finding| {
         let now = after.findings.iter().find(|other| matches(finding, other));
         follow(finding, now, before, after)
     });
     let new = after
-        .findings
-        .iter()
+        .causes()
         .filter(|finding| !before.findings.iter().any(|other| matches(finding, other)))
         .map(appeared);
     old.chain(new).collect()

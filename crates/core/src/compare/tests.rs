@@ -365,6 +365,9 @@ fn nagle() -> Finding {
             closed_loop_rate: Some((40_000.0, 90_000.0)),
         }),
         exemplars: Vec::new(),
+        locates: false,
+        location: None,
+        next: Vec::new(),
     }
 }
 

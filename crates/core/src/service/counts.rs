@@ -79,11 +79,19 @@ impl Shares {
         }
     }
 
-    fn count(&mut self, key: (WaitKind, Owner), time: u64) {
+    /// Adds `time` nanoseconds.
+    pub(crate) fn count(&mut self, key: (WaitKind, Owner), time: u64) {
         match self.sums.iter_mut().find(|(of, _)| *of == key) {
             Some((_, sum)) => *sum = sum.saturating_add(time),
             None => self.sums.push((key, time)),
         }
+    }
+
+    /// Each kind and owner with its time in nanoseconds, in the order of the kinds.
+    pub(crate) fn sorted(&self) -> Vec<((WaitKind, Owner), u64)> {
+        let mut sorted = self.sums.clone();
+        sorted.sort_unstable();
+        sorted
     }
 
     /// Each with its part in the whole, most first.

@@ -61,7 +61,7 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
             }
         }
     }
-    for finding in &report.findings {
+    for finding in report.causes() {
         let is_expected = truth
             .expected
             .iter()

@@ -77,7 +77,7 @@ impl Expectation {
                 .filter(|id| !has_note(id))
                 .map(|id| format!("no note `{id}`")),
         );
-        let found: Vec<&str> = report.findings.iter().map(|f| f.cause.as_str()).collect();
+        let found: Vec<&str> = report.causes().map(|f| f.cause.as_str()).collect();
         wrong.extend(
             self.excluded
                 .iter()
@@ -85,7 +85,8 @@ impl Expectation {
                 .map(|id| format!("`{id}` must not be found: {}", told(&report.findings))),
         );
         if !self.is_open() {
-            wrong.extend(self.compare(run, &report.findings));
+            let causes: Vec<Finding> = report.causes().cloned().collect();
+            wrong.extend(self.compare(run, &causes));
         }
         wrong
     }

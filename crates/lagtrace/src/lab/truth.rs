@@ -10,18 +10,18 @@ use crate::words;
 /// that this program has no rule for cannot be missed.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
-    let mut rest = report.findings.iter();
+    let mut rest = report.causes();
     for expectation in truth.expected.iter().filter(|e| has_rule(e)) {
         // The largest comes first: each is looked for behind the one before it.
         if !rest.any(|finding| fulfils(finding, expectation)) {
-            let order = report.findings.iter().any(|f| fulfils(f, expectation));
+            let order = report.causes().any(|f| fulfils(f, expectation));
             let what = expected(expectation);
             misses.push(if order {
                 format!("found too early: {what}")
             } else {
                 format!("not found: {what}")
             });
-            rest = report.findings.iter();
+            rest = report.causes();
         }
     }
     for cause in accused(truth, report) {
@@ -36,7 +36,7 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
 
 /// The causes that the report names and the truth does not admit.
 pub(super) fn accused<'a>(truth: &Truth, report: &'a Report) -> Vec<&'a str> {
-    let findings = report.findings.iter().map(|finding| &*finding.cause);
+    let findings = report.causes().map(|finding| &*finding.cause);
     findings.filter(|cause| !truth.admits(cause)).collect()
 }
 
@@ -49,7 +49,7 @@ pub(super) fn of_expected<'a>(
         let mut expected = truth.expected.iter();
         expected.any(|expectation| expectation.cause.contains(&finding.cause))
     };
-    report.findings.iter().filter(is_expected)
+    report.causes().filter(is_expected)
 }
 
 /// The expected causes that this program has no rule for.

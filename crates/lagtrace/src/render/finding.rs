@@ -1,6 +1,8 @@
 //! Each finding in full: what shows it, what does not, what to do.
 
-use lagtrace_core::report::{Evidence, Exchanges, Finding, Prediction, Report};
+use lagtrace_core::report::{
+    Candidate, Evidence, Exchanges, Finding, Prediction, Report, Verdict,
+};
 
 use super::page::{Page, Tone};
 use super::{quantity, words};
@@ -12,23 +14,69 @@ const PACKETS: usize = 8;
 
 /// Writes the findings' particulars.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let shown = if page.is_verbose() {
-        report.findings.len()
-    } else {
-        IN_FULL
-    };
-    let several = report.findings.len() > 1;
-    for (at, finding) in report.findings.iter().take(shown).enumerate() {
+    let causes = report.causes().count();
+    let shown = if page.is_verbose() { causes } else { IN_FULL };
+    let several = causes > 1;
+    for (at, finding) in report.causes().take(shown).enumerate() {
         if several {
             page.heading(&format!("{}. {}", at + 1, finding.title));
         }
         particulars(page, finding, &report.exchanges);
     }
-    let hidden = report.findings.len().saturating_sub(shown);
+    let hidden = causes.saturating_sub(shown);
     if hidden > 0 {
         page.blank();
         let text = format!("{hidden} more in brief above; --verbose tells them in full.");
         page.paragraph(0, Tone::Dim, &text);
+    }
+    for place in report.places() {
+        page.heading(&place.title);
+        unexplained(page, place);
+    }
+}
+
+/// Writes what is known of time that no cause explains, and what would tell more.
+fn unexplained(page: &mut Page, place: &Finding) {
+    for piece in &place.evidence {
+        page.item(2, "•", Tone::Dim, &[(Tone::Plain, &words::sentence(&piece.text))]);
+    }
+    if let Some(location) = place.location.as_ref() {
+        let sure = match location.certainty {
+            Verdict::Proven => "The place is proven",
+            Verdict::Strong => "The place is well shown",
+            Verdict::Possible => "The place is not certain",
+        };
+        let text = format!("{sure}: {}.", location.because);
+        page.item(2, "•", Tone::Dim, &[(Tone::Plain, &text)]);
+    }
+    candidates(page, &place.candidates);
+    if !place.next.is_empty() {
+        page.heading("What to measure next");
+    }
+    for next in &place.next {
+        let at = format!("{}:", next.r#where);
+        page.item(2, "→", Tone::Good, &[(Tone::Strong, &at), (Tone::Plain, &next.change)]);
+    }
+}
+
+fn candidates(page: &mut Page, candidates: &[Candidate]) {
+    if candidates.is_empty() {
+        return;
+    }
+    page.heading("What it may have been, and what decides");
+    for candidate in candidates {
+        let cause = format!("{}:", candidate.cause);
+        let text = format!(
+            "{}. {}",
+            candidate.because,
+            words::sentence(&candidate.decided_by)
+        );
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Strong, &cause), (Tone::Plain, &text)],
+        );
     }
 }
 
@@ -55,23 +103,7 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
             );
         }
     }
-    if !finding.candidates.is_empty() {
-        page.heading("What it may have been, and what decides");
-        for candidate in &finding.candidates {
-            let cause = format!("{}:", candidate.cause);
-            let text = format!(
-                "{}. {}",
-                candidate.because,
-                words::sentence(&candidate.decided_by)
-            );
-            page.item(
-                2,
-                "•",
-                Tone::Dim,
-                &[(Tone::Strong, &cause), (Tone::Plain, &text)],
-            );
-        }
-    }
+    candidates(page, &finding.candidates);
     if !finding.overturned_by.is_empty() {
         page.heading("What would overturn this");
         page.paragraph(2, Tone::Plain, &words::sentence(&finding.overturned_by));

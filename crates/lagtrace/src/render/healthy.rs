@@ -1,10 +1,10 @@
 //! The opening when nothing was found: claims no more than was measured.
 
-use lagtrace_core::report::{Exchanges, LayerState, Report};
-use lagtrace_core::wait::WaitKind;
+use lagtrace_core::report::{Exchanges, Finding, LayerState, Report, Shape};
+use lagtrace_core::wait::{Owner, WaitKind};
 
 use super::page::{Page, Tone};
-use super::{quantity, words};
+use super::{quantity, verdict, words};
 
 /// Requests below which the tail is not known.
 const FEW: u64 = 1_000;
@@ -30,6 +30,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             Tone::Caution,
             "No cause was found, and much of the time could not be explained.",
         ),
+        (_, 0) if report.places().next().is_some() => located(report),
         (_, 0) if has_suspects(report) => (
             Tone::Caution,
             "No cause was found, and not every layer could be cleared.",
@@ -47,10 +48,51 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if exchanges.count > 0 || failed > 0 {
         page.paragraph(2, Tone::Plain, &figures(exchanges, failed));
     }
+    verdict::places(page, report);
     layers(page, report);
     for limit in limits(report) {
         page.paragraph(2, Tone::Plain, &limit);
     }
+}
+
+/// The opening where time has a place and no cause.
+fn located(report: &Report) -> (Tone, &'static str) {
+    let mut places = report.places();
+    let is_own_work = |place: &Finding| {
+        let shape = place.location.as_ref().and_then(|location| location.shape);
+        place.culprit == Owner::Server && shape == Some(Shape::Constant)
+    };
+    if places.all(is_own_work) {
+        (
+            Tone::Good,
+            "No fault was found: most of the time is the server's own, about as much in each request.",
+        )
+    } else {
+        (
+            Tone::Caution,
+            "No cause was found, only where time goes that nothing explains.",
+        )
+    }
+}
+
+/// The time that nothing explains: at most so much of each request could be gained.
+fn at_most(report: &Report) -> Option<String> {
+    let bookings = report.account.iter().flat_map(|account| &account.exchanges);
+    let (mut unclaimed, mut booked) = (0_u64, 0_u64);
+    for booking in bookings {
+        unclaimed = unclaimed.saturating_add(booking.unclaimed_ns);
+        booked = booked.saturating_add(booking.booked_ns);
+    }
+    let count = report.exchanges.waits_of;
+    if booked == 0 || count == 0 || report.places().next().is_some() {
+        return None;
+    }
+    Some(format!(
+        "At most {} of each request could be gained on average, {} of the time: the rest is travel \
+         and transmission.",
+        quantity::duration(unclaimed / count),
+        quantity::share(unclaimed as f64 / booked as f64),
+    ))
 }
 
 /// The share of the time that no wait explains.
@@ -122,7 +164,7 @@ fn layers(page: &mut Page, report: &Report) {
 /// What else narrows the claim.
 fn limits(report: &Report) -> Vec<String> {
     let exchanges = &report.exchanges;
-    let mut limits = Vec::new();
+    let mut limits: Vec<String> = at_most(report).into_iter().collect();
     if (1..FEW).contains(&exchanges.count) {
         limits.push(format!(
             "{} too few to know the slow tail.",

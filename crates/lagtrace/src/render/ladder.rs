@@ -32,7 +32,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("One request, step by step");
-    let shows = finding.filter(|_| report.findings.len() > 1);
+    let shows = finding.filter(|_| report.causes().nth(1).is_some());
     page.paragraph(2, Tone::Dim, &title(exemplar, shows));
     page.table(2, &ladder(exemplar, finding));
     if let Some(line) = at_host(exemplar) {

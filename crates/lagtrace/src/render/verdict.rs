@@ -15,7 +15,8 @@ const BESIDES: f64 = 1.05;
 
 /// Writes the verdict, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    match report.findings.as_slice() {
+    let causes: Vec<&Finding> = report.causes().collect();
+    match causes.as_slice() {
         [] => healthy::write(page, report),
         [only] => {
             page.spans(0, &headline(only, &title(only)));
@@ -34,8 +35,21 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             }
         }
     }
+    if !causes.is_empty() {
+        places(page, report);
+    }
     page.blank();
     page.paragraph(0, Tone::Dim, &subject(report));
+}
+
+/// Writes a line for each place of time that no cause explains.
+pub(super) fn places(page: &mut Page, report: &Report) {
+    for place in report.places() {
+        page.spans(
+            2,
+            &[(Tone::Caution, "Unexplained:"), (Tone::Plain, &place.summary)],
+        );
+    }
 }
 
 fn title(finding: &Finding) -> String {
@@ -52,6 +66,10 @@ fn say(page: &mut Page, indent: usize, finding: &Finding, exchanges: &Exchanges)
         page.paragraph(indent, Tone::Strong, &cost);
     }
     let text = format!("{} {}", blame(finding), certainty(finding));
+    let text = match whereabouts(finding) {
+        Some(place) => format!("{text} {place}"),
+        None => text,
+    };
     page.paragraph(indent, Tone::Plain, &text);
 }
 
@@ -121,6 +139,17 @@ fn blame(finding: &Finding) -> String {
     } else {
         format!("{whose}, seen at {}.", finding.service)
     }
+}
+
+/// How sure the place is, where that is surer than the cause.
+fn whereabouts(finding: &Finding) -> Option<String> {
+    let location = finding.location.as_ref()?;
+    let because = &location.because;
+    let is_surer = location.certainty > finding.verdict && finding.cost_ns > 0;
+    is_surer.then(|| match location.certainty {
+        Verdict::Proven => format!("That the time is there is proven: {because}."),
+        _ => format!("That the time is there is well shown: {because}."),
+    })
 }
 
 fn certainty(finding: &Finding) -> String {

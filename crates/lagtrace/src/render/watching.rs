@@ -61,10 +61,10 @@ pub(super) fn write(page: &mut Page, watching: &Watching<'_>) {
         page.blank();
         page.table(0, &worst);
     }
-    if !report.findings.is_empty() {
+    if report.causes().next().is_some() {
         page.blank();
     }
-    for finding in report.findings.iter().take(FINDINGS) {
+    for finding in report.causes().take(FINDINGS) {
         say(page, finding);
     }
 }

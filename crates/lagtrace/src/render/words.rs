@@ -19,26 +19,7 @@ pub(super) fn owner(owner: Owner) -> &'static str {
 
 /// What was waited for.
 pub(super) fn wait(kind: WaitKind) -> &'static str {
-    match kind {
-        WaitKind::Resolve => "resolving the name",
-        WaitKind::Connect => "connecting",
-        WaitKind::RequestTransfer => "sending the request",
-        WaitKind::RequestPause => "pause within the request",
-        WaitKind::RequestHeld => "request held for an ACK (Nagle)",
-        WaitKind::RoundTrip => "travel",
-        WaitKind::ServerThink => "thinking before the response",
-        WaitKind::ResponseTransfer => "sending the response",
-        WaitKind::ServerPause => "pause within the response",
-        WaitKind::ResponseHeld => "response held for an ACK (Nagle)",
-        WaitKind::WindowFull => "receiver's window full",
-        WaitKind::CongestionWindow => "congestion window full",
-        WaitKind::SendBuffer => "send buffer full",
-        WaitKind::Paced => "paced by its sender",
-        WaitKind::FlowControl => "HTTP/2's flow-control window full",
-        WaitKind::Recovery => "sending lost segments again",
-        WaitKind::Behind => "behind another request",
-        WaitKind::Unknown => "not explained",
-    }
+    kind.in_words()
 }
 
 /// How sure a finding is, as the word that opens its headline.

@@ -297,7 +297,7 @@ fn every_report_of_a_route_is_as_its_schema_describes() {
     if !has_root(test) || !has_tool(test, "ip") {
         return;
     }
-    let schema = include_str!("../../../../schema/report-1.json");
+    let schema = include_str!("../../../../schema/report-2.json");
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     let chain = Chain::new(2);
     chain.serve(80);

@@ -185,7 +185,7 @@ impl Case {
             end,
             kind,
             expected: expected.expected.iter().map(|e| e.cause.clone()).collect(),
-            found: report.findings.iter().map(Found::from).collect(),
+            found: report.causes().map(Found::from).collect(),
             verdict: verdict(kind, truth, report, !accused.is_empty()),
             misses: truth::misses(truth, report),
             accused,
@@ -233,7 +233,7 @@ impl From<&Finding> for Found {
 
 fn verdict(kind: Kind, truth: &Truth, report: &Report, is_accused: bool) -> Verdict {
     let expected = truth.expected.first().filter(|_| kind == Kind::Known);
-    match (expected, report.findings.first()) {
+    match (expected, report.causes().next()) {
         (None, _) if is_accused => Verdict::Accused,
         (None, _) => Verdict::LeftAlone,
         (Some(_), None) => Verdict::Missed,
@@ -260,7 +260,7 @@ fn unknown_share(report: &Report) -> Option<f64> {
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
     let mut expected = truth.expected.iter().filter(|_| kind.is_to_be_left_alone());
     let causes = &expected.next()?.cause;
-    let candidates = &report.findings.first()?.candidates;
+    let candidates = &report.causes().next()?.candidates;
     let rank = candidates
         .iter()
         .position(|one| causes.contains(&one.cause));

@@ -1,0 +1,219 @@
+//! The account of time: books it, lets findings claim it, and locates what is left.
+//!
+//! Each nanosecond of the exchanges, handshakes and lookups of a service is in one
+//! booking. A finding claims up to its cost from the bookings of the waits that it
+//! lengthens; what several findings count, the first of them has. Of the rest, what no
+//! change removes is inherent, and what remains nobody explains: where that matters, a
+//! finding of its own says where it is.
+
+mod certainty;
+mod locate;
+mod shape;
+
+use crate::flow::Endpoint;
+use crate::report::{Account, Booking, Claim, Finding, Location};
+use crate::service::{Service, Shares};
+use crate::wait::{Owner, WaitKind};
+
+pub(super) use certainty::certainty;
+pub(super) use locate::locate;
+
+/// One service with its account.
+pub(super) struct Booked<'a> {
+    pub(super) service: &'a Service,
+    /// The requests that each exchange of the ledger stands for.
+    pub(super) weight: f64,
+    pub(super) account: Account,
+}
+
+impl<'a> Booked<'a> {
+    /// Books the time of `service`, unclaimed as yet.
+    pub(super) fn new(endpoint: Endpoint, service: &'a Service, weight: f64) -> Self {
+        let ledger = &service.ledger;
+        let mut setups = ledger.setups.waits.clone();
+        setups.merge(&ledger.secured);
+        setups.merge(&ledger.resolving);
+        let account = Account {
+            service: endpoint.to_string(),
+            exchanges: bookings(&ledger.waits, weight),
+            setups: bookings(&setups, weight),
+        };
+        Self {
+            service,
+            weight,
+            account,
+        }
+    }
+
+    /// All the time booked, in nanoseconds.
+    pub(super) fn total(&self) -> u64 {
+        sum(self.bookings(), |booking| booking.booked_ns)
+    }
+
+    pub(super) fn bookings(&self) -> impl Iterator<Item = &Booking> {
+        self.account.exchanges.iter().chain(&self.account.setups)
+    }
+
+    /// Lets the findings of this service claim their cost, in their order, and returns
+    /// what each got.
+    fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
+        let name = self.account.service.clone();
+        let claims = findings.iter().map(|finding| {
+            if finding.service == name {
+                self.claim(finding)
+            } else {
+                0
+            }
+        });
+        let claims = claims.collect();
+        self.set_inherent_aside();
+        claims
+    }
+
+    fn claim(&mut self, finding: &Finding) -> u64 {
+        let mut want = finding.cost_ns;
+        let is_of_setups = finding.waits.is_empty();
+        let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
+        let mut got = take(&mut self.account.exchanges, finding, &mut want, lengthened);
+        if is_of_setups {
+            // An attempt that failed is lost whole, though no request is the dearer for it.
+            if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
+                want = u64::MAX;
+            }
+            got += take(&mut self.account.setups, finding, &mut want, |_| true);
+            if finding.cost_ns > 0 {
+                let of_culprit = |booking: &Booking| booking.owner == finding.culprit;
+                got += take(&mut self.account.exchanges, finding, &mut want, of_culprit);
+            }
+        }
+        got
+    }
+
+    /// Moves what no change removes from unclaimed to inherent.
+    fn set_inherent_aside(&mut self) {
+        let trips = self.least_trips();
+        let handshakes = self.scaled(self.service.ledger.setups.latency.count())
+            .saturating_mul(nanos(self.service.ledger.round_trip));
+        for booking in &mut self.account.exchanges {
+            let inherent = match booking.kind {
+                WaitKind::RequestTransfer | WaitKind::ResponseTransfer => u64::MAX,
+                WaitKind::RoundTrip => trips,
+                _ => 0,
+            };
+            set_aside(booking, inherent);
+        }
+        for booking in &mut self.account.setups {
+            let inherent = match booking.kind {
+                WaitKind::RequestTransfer | WaitKind::ResponseTransfer | WaitKind::RoundTrip => {
+                    u64::MAX
+                }
+                WaitKind::Connect => handshakes,
+                _ => 0,
+            };
+            set_aside(booking, inherent);
+        }
+    }
+
+    /// The least travel of all exchanges: one round trip each.
+    fn least_trips(&self) -> u64 {
+        let ledger = &self.service.ledger;
+        self.scaled(ledger.latency.count())
+            .saturating_mul(nanos(locate::least_trip(ledger)))
+    }
+
+    fn scaled(&self, count: u64) -> u64 {
+        (count as f64 * self.weight).round() as u64
+    }
+}
+
+fn nanos(duration: Option<core::time::Duration>) -> u64 {
+    crate::cause::tally::nanos(duration.unwrap_or_default())
+}
+
+fn bookings(shares: &Shares, weight: f64) -> Vec<Booking> {
+    let booking = |((kind, owner), time): ((WaitKind, Owner), u64)| {
+        let booked_ns = (time as f64 * weight).round() as u64;
+        // Where nothing is scaled no digit is lost to it.
+        let booked_ns = if weight == 1.0 { time } else { booked_ns };
+        Booking {
+            kind,
+            owner,
+            booked_ns,
+            inherent_ns: 0,
+            claimed_ns: 0,
+            unclaimed_ns: booked_ns,
+            claims: Vec::new(),
+        }
+    };
+    shares.sorted().into_iter().map(booking).collect()
+}
+
+/// Takes up to `want` of what `is_meant` and unclaimed, and returns how much it was.
+fn take(
+    bookings: &mut [Booking],
+    finding: &Finding,
+    want: &mut u64,
+    is_meant: impl Fn(&Booking) -> bool,
+) -> u64 {
+    let mut got = 0_u64;
+    for booking in bookings.iter_mut().filter(|booking| is_meant(booking)) {
+        let claimed_ns = booking.unclaimed_ns.min(*want);
+        if claimed_ns == 0 {
+            continue;
+        }
+        *want -= claimed_ns;
+        got = got.saturating_add(claimed_ns);
+        booking.unclaimed_ns -= claimed_ns;
+        booking.claimed_ns += claimed_ns;
+        booking.claims.push(Claim {
+            cause: finding.cause.clone(),
+            claimed_ns,
+        });
+    }
+    got
+}
+
+fn set_aside(booking: &mut Booking, at_most: u64) {
+    let inherent = booking.unclaimed_ns.min(at_most);
+    booking.inherent_ns += inherent;
+    booking.unclaimed_ns -= inherent;
+}
+
+/// A sum over bookings, in nanoseconds.
+pub(super) fn sum<'a>(
+    bookings: impl Iterator<Item = &'a Booking>,
+    of: impl Fn(&Booking) -> u64,
+) -> u64 {
+    bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
+}
+
+/// Lets all findings claim their time, and notes for each where that is and how sure.
+pub(super) fn settle(
+    booked: &mut [Booked<'_>],
+    findings: &mut [Finding],
+    certainty: impl Fn(&Finding) -> (crate::report::Verdict, String),
+) {
+    let whole = whole(booked);
+    let mut claims = vec![0_u64; findings.len()];
+    for service in booked.iter_mut() {
+        for (sum, got) in claims.iter_mut().zip(service.allocate(findings)) {
+            *sum = sum.saturating_add(got);
+        }
+    }
+    for (finding, claimed_ns) in findings.iter_mut().zip(claims) {
+        let (sure, because) = certainty(finding);
+        finding.location = Some(Location {
+            certainty: sure,
+            because,
+            claimed_ns,
+            share: claimed_ns as f64 / whole.max(1) as f64,
+            shape: None,
+        });
+    }
+}
+
+/// The time of all services.
+pub(super) fn whole(booked: &[Booked<'_>]) -> u64 {
+    let totals = booked.iter().map(Booked::total);
+    totals.fold(0, u64::saturating_add)
+}

@@ -1,0 +1,67 @@
+//! How sure it is whose time a finding speaks of, whatever its cause.
+
+use crate::event::TargetId;
+use crate::facts::Facts;
+use crate::report::{EvidenceKind, Finding, Verdict};
+use crate::service::Service;
+use crate::wait::Owner;
+
+/// The part of what packets show that a host's own kernel must have timed to be its
+/// witness.
+const WITNESSED: f64 = 0.8;
+
+/// How sure the place of `finding` is, and the best witness of it.
+pub(crate) fn certainty(
+    finding: &Finding,
+    service: Option<&Service>,
+    facts: &Facts,
+    is_from_packets: bool,
+) -> (Verdict, String) {
+    let (sure, because) = witness(finding, service, facts, is_from_packets);
+    // Who shows the cause shows the place with it.
+    if finding.verdict > sure {
+        return (finding.verdict, "the evidence of its cause".to_owned());
+    }
+    (sure, because)
+}
+
+fn witness(
+    finding: &Finding,
+    service: Option<&Service>,
+    facts: &Facts,
+    is_from_packets: bool,
+) -> (Verdict, String) {
+    let Some(service) = service else {
+        return (Verdict::Possible, "no exchange was seen".to_owned());
+    };
+    if finding.culprit == Owner::Server && is_timed_by_host(finding, service) {
+        let because = "the server's own kernel timed it".to_owned();
+        return (Verdict::Proven, because);
+    }
+    if finding.evidence.iter().any(|e| e.kind == EvidenceKind::Intervention) {
+        let because = "it changed with an experiment".to_owned();
+        return (Verdict::Proven, because);
+    }
+    match (is_from_packets, service.ledger.round_trip) {
+        (true, Some(_)) => (
+            Verdict::Strong,
+            "packets, with the round trip known from handshakes".to_owned(),
+        ),
+        (true, None) => (
+            Verdict::Possible,
+            "packets, without a handshake that bounds the round trip".to_owned(),
+        ),
+        (false, _) if facts.round_trip(TargetId::Subject).is_some() => (
+            Verdict::Strong,
+            "the requests' own stamps, with the round trip known from probes".to_owned(),
+        ),
+        (false, _) => (Verdict::Possible, "the requests' own stamps".to_owned()),
+    }
+}
+
+fn is_timed_by_host(finding: &Finding, service: &Service) -> bool {
+    let mut splits = service.served.splits();
+    splits.any(|(kind, split)| {
+        finding.waits.contains(&kind) && split.host_share() >= WITNESSED
+    })
+}

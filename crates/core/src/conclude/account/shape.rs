@@ -1,0 +1,169 @@
+//! The shape of time that no cause explains: how it is spread over requests.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::cause::Case;
+use crate::histogram::Distribution;
+use crate::report::Shape;
+use crate::service::{Ledger, Place};
+use crate::timeline::Moment;
+
+/// Requests below which no shape is told.
+const LEAST: usize = 8;
+/// Times of which the tenth percentile reaches this part of the 90th are constant.
+const CONSTANT: f64 = 0.6;
+/// Time that lies to this part in …
+const MOST: f64 = 0.8;
+/// … this part of the requests is rare, or theirs.
+const FEW: f64 = 0.2;
+/// Requests whose median grows this much from the first third to the last one.
+const GROWTH: f64 = 2.0;
+/// Distances in time that differ by this part from their median at most are even.
+const EVEN: f64 = 0.15;
+/// Distances that make a period.
+const PERIODS: usize = 4;
+
+/// The shape of this place's time; `None` for few requests.
+pub(super) fn shape(case: &Case<'_>, ledger: &Ledger, place: Place) -> Option<Shape> {
+    let count = ledger.latency.count();
+    if count < LEAST as u64 {
+        return None;
+    }
+    let times = ledger.places.of(place);
+    if is_constant(times, count) {
+        return Some(Shape::Constant);
+    }
+    let seen: Vec<(&Moment, Duration)> = case
+        .rhythm
+        .moments
+        .iter()
+        .map(|moment| (moment, time_of(moment, place)))
+        .collect();
+    let of_moments = if seen.len() >= LEAST {
+        special(&seen)
+    } else {
+        None
+    };
+    of_moments.or_else(|| Some(rare_or_spread(times, count)))
+}
+
+/// The words for it at the end of a clause.
+pub(super) fn words(shape: Shape) -> String {
+    let words = match shape {
+        Shape::Constant => "about as much in each",
+        Shape::Spread => "little in some, much in others",
+        Shape::Rare => "nearly all of it in a few of them",
+        Shape::Growing => "more and more as time went on",
+        Shape::Periodic => "at even distances in time",
+        Shape::ByRequest => "mostly in requests for a few of the targets",
+        Shape::ByConnection => "mostly on a few of the connections",
+    };
+    format!(", {words}")
+}
+
+/// The time that the place had of a moment: the server's thinking, or what is left of
+/// the latency without it.
+fn time_of(moment: &Moment, place: Place) -> Duration {
+    match place {
+        Place::Server => moment.think(),
+        _ => moment.latency().saturating_sub(moment.think()),
+    }
+}
+
+fn is_constant(times: &Distribution, count: u64) -> bool {
+    let at = |share| times.quantile(share).unwrap_or_default().as_secs_f64();
+    times.count() * 10 >= count * 9 && at(0.1) >= at(0.9) * CONSTANT
+}
+
+fn rare_or_spread(times: &Distribution, count: u64) -> Shape {
+    let few = (count as f64 * FEW) as u64;
+    let all = times.sum_ns() as f64;
+    let (mut taken, mut sum) = (0_u64, 0.0);
+    for (time, of) in times.buckets().into_iter().rev() {
+        let of = of.min(few.saturating_sub(taken));
+        taken += of;
+        sum += time as f64 * of as f64;
+    }
+    if sum >= all * MOST {
+        Shape::Rare
+    } else {
+        Shape::Spread
+    }
+}
+
+/// A shape in time, or by what the requests have in common.
+fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
+    if is_growing(seen) {
+        return Some(Shape::Growing);
+    }
+    if is_periodic(seen) {
+        return Some(Shape::Periodic);
+    }
+    if is_of_few(seen, |moment| moment.target) {
+        return Some(Shape::ByRequest);
+    }
+    is_of_few(seen, |moment| moment.client).then_some(Shape::ByConnection)
+}
+
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut sorted: Vec<Duration> = times.collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+fn is_growing(seen: &[(&Moment, Duration)]) -> bool {
+    let third = seen.len() / 3;
+    let part = |from: usize| {
+        let part = seen.get(from..from + third).unwrap_or_default();
+        median(part.iter().map(|(_, time)| *time)).as_secs_f64()
+    };
+    let [first, middle, last] = [part(0), part(third), part(seen.len() - third)];
+    first > 0.0 && middle >= first && last >= middle && last >= first * GROWTH
+}
+
+/// Returns true if the long ones begin at even distances, and are few enough to.
+fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
+    let longest = seen.iter().map(|(_, time)| *time).max().unwrap_or_default();
+    let late: Vec<&Moment> = seen
+        .iter()
+        .filter(|(_, time)| *time >= longest / 2)
+        .map(|(moment, _)| *moment)
+        .collect();
+    if late.len() <= PERIODS || late.len() as f64 > seen.len() as f64 * FEW {
+        return false;
+    }
+    let gaps = late.windows(2).filter_map(|pair| match pair {
+        [a, b] => Some(b.begin.since(a.begin)),
+        _ => None,
+    });
+    // Several that met the same stall begin close together.
+    let gaps: Vec<Duration> = gaps.filter(|gap| *gap > longest).collect();
+    let typical = median(gaps.iter().copied()).as_secs_f64();
+    let is_near = |gap: &&Duration| (gap.as_secs_f64() - typical).abs() <= typical * EVEN;
+    gaps.len() >= PERIODS && gaps.iter().filter(is_near).count() * 10 >= gaps.len() * 9
+}
+
+/// Returns true if most of the time is with a few of what `key` tells apart.
+fn is_of_few<K: Ord>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
+    let mut by: BTreeMap<K, (usize, f64)> = BTreeMap::new();
+    for (moment, time) in seen {
+        let of = by.entry(key(moment)).or_default();
+        of.0 += 1;
+        of.1 += time.as_secs_f64();
+    }
+    let all: f64 = by.values().map(|(_, time)| time).sum();
+    let mut each: Vec<(usize, f64)> = by.into_values().collect();
+    let rate = |(count, time): &(usize, f64)| time / (*count).max(1) as f64;
+    each.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let (mut count, mut time) = (0, 0.0);
+    for of in &each {
+        if count + of.0 > (seen.len() as f64 * FEW) as usize {
+            break;
+        }
+        count += of.0;
+        time += of.1;
+    }
+    // One request alone is no kind of request.
+    count >= 3 && each.len() >= 3 && time >= all * MOST
+}

@@ -1,0 +1,85 @@
+//! The account of time: what is inherent, what a finding claims, what is left.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Verdict;
+use crate::wait::{Owner, WaitKind};
+
+/// The time of one service, each nanosecond of it booked once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Account {
+    /// The server's address and port.
+    pub service: String,
+    /// The time of requests and responses.
+    pub exchanges: Vec<Booking>,
+    /// The time that connections took to make: lookups, TCP and TLS handshakes, attempts
+    /// that failed.
+    pub setups: Vec<Booking>,
+}
+
+/// One kind of wait of one owner: `booked_ns` is the sum of `inherent_ns`, `claimed_ns`
+/// and `unclaimed_ns`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Booking {
+    /// The kind of wait.
+    pub kind: WaitKind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The time in all.
+    pub booked_ns: u64,
+    /// The part that no change at its owner removes: the least round trip, transmission.
+    pub inherent_ns: u64,
+    /// The part that findings of a cause claim.
+    pub claimed_ns: u64,
+    /// The part that nothing explains.
+    pub unclaimed_ns: u64,
+    /// The findings that claim it, by cause, in the order of the report.
+    pub claims: Vec<Claim>,
+}
+
+/// The part of a booking that one finding claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// The finding's cause.
+    pub cause: String,
+    /// The time.
+    pub claimed_ns: u64,
+}
+
+/// The place of a finding's time, apart from the reason for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Location {
+    /// How sure it is that the time passed with the culprit, whatever the cause.
+    pub certainty: Verdict,
+    /// The best witness of that.
+    pub because: String,
+    /// The time in the account that is this finding's alone. Less than its cost where
+    /// others claim the same time.
+    pub claimed_ns: u64,
+    /// Its part of the time of all services, connections' making included, 0 to 1.
+    pub share: f64,
+    /// How the time is spread over requests; `None` for a cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+}
+
+/// How time that no cause explains is spread over requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// About as much in each request.
+    Constant,
+    /// Some requests with little of it, others with much.
+    Spread,
+    /// Nearly all of it in a few requests.
+    Rare,
+    /// More and more as time goes on.
+    Growing,
+    /// At even distances in time.
+    Periodic,
+    /// Mostly in requests for some of the targets.
+    ByRequest,
+    /// Mostly on some of the connections.
+    ByConnection,
+}
