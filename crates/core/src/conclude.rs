@@ -31,7 +31,6 @@ use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
 use crate::cause::{self, Case, Conclusion, Gathered};
-use account::Booked;
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::exchange::Outcome;
@@ -41,13 +40,14 @@ use crate::flow::Endpoint;
 use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
-    Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA, SetupOutcome as SetupCount,
-    Setups, StatusCount,
+    Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
+    SetupOutcome as SetupCount, Setups, StatusCount,
 };
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::table::Tallied;
 use crate::wait::WaitKind;
+use account::Booked;
 
 /// Shorter waits are not worth an experiment.
 const WORTH_TRYING: Duration = Duration::from_millis(5);
@@ -273,7 +273,9 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
         .map(|(case, service)| Booked::new(case.endpoint, service, case.weight))
         .collect();
     let certainty = |finding: &Finding| {
-        let case = cases.iter().find(|(case, _)| case.endpoint.to_string() == finding.service);
+        let case = cases
+            .iter()
+            .find(|(case, _)| case.endpoint.to_string() == finding.service);
         let is_from_packets = case.is_some_and(|(case, _)| case.has_packets);
         let service = case.map(|(_, service)| *service);
         account::certainty(finding, service, &evidence.facts, is_from_packets)
@@ -283,6 +285,12 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {
         places.extend(account::locate(case, booked, whole, certainty));
+    }
+    if let Some((case, _)) = cases.iter().find(|(case, _)| case.target.is_some()) {
+        let experiments = tables::experiments(&evidence.facts);
+        let service = case.endpoint.to_string();
+        let bare = || account::unknown(case);
+        account::tried(&experiments, &service, findings, &mut places, bare);
     }
     places.sort_by_key(|place| core::cmp::Reverse(place.cost_ns));
     findings.extend(places);

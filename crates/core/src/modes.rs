@@ -172,7 +172,11 @@ fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
             of_wait || (finding.waits.is_empty() && (is_inside || is_only))
         };
         let mut causes: Vec<String> = Vec::new();
-        for finding in findings.iter().filter(|finding| !finding.locates).filter(is_made_by) {
+        for finding in findings
+            .iter()
+            .filter(|finding| !finding.locates)
+            .filter(is_made_by)
+        {
             if !causes.contains(&finding.cause) {
                 causes.push(finding.cause.clone());
             }

@@ -76,6 +76,8 @@ pub(crate) struct Ledger {
     pub(crate) round_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) places: Places,
+    /// What slow start takes of messages that stood still, whatever their sender does.
+    pub(crate) slow_start: Duration,
     /// The waits of TLS handshakes.
     pub(crate) secured: Shares,
     /// Lookups that connections followed.
@@ -146,6 +148,9 @@ impl Ledger {
         self.bands.take(exchange);
         self.waits.add(&exchange.waits);
         self.places.take(&exchange.waits);
+        for delivery in &exchange.deliveries {
+            self.slow_start = self.slow_start.saturating_add(delivery.spared);
+        }
         self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
             self.recoveries.add(recovery.sender, 1);
@@ -200,6 +205,7 @@ impl Ledger {
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
         self.places.merge(other.places);
+        self.slow_start = self.slow_start.saturating_add(other.slow_start);
         self.secured.merge(&other.secured);
         self.resolving.merge(&other.resolving);
         self.slowest.merge(other.slowest);

@@ -2,11 +2,14 @@
 //! the report depends on nothing but the input.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
+#[path = "corpus/books.rs"]
+mod books;
 #[path = "corpus/reading.rs"]
 mod reading;
 
 use core::net::IpAddr;
 
+use books::account_fault;
 use lagtrace_core::event::PointId;
 use lagtrace_core::flow::{Direction, Endpoint, FlowKey, Transport};
 use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
@@ -224,6 +227,9 @@ fn check(segments: &[Captured]) -> Result<(), TestCaseError> {
         for hold in &exchange.holds {
             prop_assert!(hold.held <= exchange.latency(), "{hold:?}");
         }
+    }
+    if let Some(fault) = account_fault(&first.report) {
+        return Err(TestCaseError::fail(fault));
     }
     let second = analyse_seeded(segments, 2);
     let bytes = |report| serde_json::to_string(report).expect("a report is JSON");

@@ -161,6 +161,8 @@ fn lengthened(id: &str) -> Vec<WaitKind> {
         }
         "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
         "http2-flow-control" => vec![WaitKind::FlowControl],
+        // Waited for in vain.
+        "no-response" => vec![WaitKind::ServerThink, WaitKind::Unknown],
         _ => Vec::new(),
     }
 }

@@ -9,14 +9,16 @@
 mod certainty;
 mod locate;
 mod shape;
+mod tried;
 
 use crate::flow::Endpoint;
 use crate::report::{Account, Booking, Claim, Finding, Location};
-use crate::service::{Service, Shares};
+use crate::service::{Place, Service, Shares};
 use crate::wait::{Owner, WaitKind};
 
 pub(super) use certainty::certainty;
-pub(super) use locate::locate;
+pub(super) use locate::{locate, unknown};
+pub(super) use tried::tried;
 
 /// One service with its account.
 pub(super) struct Booked<'a> {
@@ -33,8 +35,11 @@ impl<'a> Booked<'a> {
         let mut setups = ledger.setups.waits.clone();
         setups.merge(&ledger.secured);
         setups.merge(&ledger.resolving);
+        let scaled = |count: u64| (count as f64 * weight).round() as u64;
         let account = Account {
             service: endpoint.to_string(),
+            requests: scaled(ledger.latency.count()),
+            connections: scaled(ledger.setups.count),
             exchanges: bookings(&ledger.waits, weight),
             setups: bookings(&setups, weight),
         };
@@ -70,37 +75,54 @@ impl<'a> Booked<'a> {
         claims
     }
 
+    /// Claims the cost of `finding`: first from the waits that it lengthens, then from
+    /// what is nearest to them, for one delay may show in several kinds of wait.
     fn claim(&mut self, finding: &Finding) -> u64 {
         let mut want = finding.cost_ns;
-        let is_of_setups = finding.waits.is_empty();
+        let account = &mut self.account;
+        let exchanges = &mut account.exchanges;
         let lengthened = |booking: &Booking| finding.waits.contains(&booking.kind);
-        let mut got = take(&mut self.account.exchanges, finding, &mut want, lengthened);
-        if is_of_setups {
+        let mut got = take(exchanges, finding, &mut want, lengthened);
+        if finding.waits.is_empty() {
             // An attempt that failed is lost whole, though no request is the dearer for it.
             if finding.cost_ns == 0 && finding.affected.exchanges > 0 {
                 want = u64::MAX;
             }
-            got += take(&mut self.account.setups, finding, &mut want, |_| true);
-            if finding.cost_ns > 0 {
-                let of_culprit = |booking: &Booking| booking.owner == finding.culprit;
-                got += take(&mut self.account.exchanges, finding, &mut want, of_culprit);
+            got += take(&mut account.setups, finding, &mut want, |_| true);
+            if finding.cost_ns == 0 {
+                return got;
             }
         }
-        got
+        let place = Place::of(WaitKind::Unknown, finding.culprit);
+        let is_near = |booking: &Booking| Place::of(booking.kind, booking.owner) == place;
+        got += take(exchanges, finding, &mut want, is_near);
+        let is_unknown = |booking: &Booking| booking.owner == Owner::Unknown;
+        got += take(exchanges, finding, &mut want, is_unknown);
+        got += take(&mut account.setups, finding, &mut want, |_| true);
+        got + take(exchanges, finding, &mut want, |_| true)
     }
 
     /// Moves what no change removes from unclaimed to inherent.
     fn set_inherent_aside(&mut self) {
         let trips = self.least_trips();
-        let handshakes = self.scaled(self.service.ledger.setups.latency.count())
+        let handshakes = self
+            .scaled(self.service.ledger.setups.latency.count())
             .saturating_mul(nanos(self.service.ledger.round_trip));
+        let mut slow_start = self.scaled(nanos(Some(self.service.ledger.slow_start)));
         for booking in &mut self.account.exchanges {
             let inherent = match booking.kind {
                 WaitKind::RequestTransfer | WaitKind::ResponseTransfer => u64::MAX,
                 WaitKind::RoundTrip => trips,
+                WaitKind::CongestionWindow | WaitKind::WindowFull => slow_start,
                 _ => 0,
             };
-            set_aside(booking, inherent);
+            let set = set_aside(booking, inherent);
+            if matches!(
+                booking.kind,
+                WaitKind::CongestionWindow | WaitKind::WindowFull
+            ) {
+                slow_start -= set;
+            }
         }
         for booking in &mut self.account.setups {
             let inherent = match booking.kind {
@@ -173,10 +195,11 @@ fn take(
     got
 }
 
-fn set_aside(booking: &mut Booking, at_most: u64) {
+fn set_aside(booking: &mut Booking, at_most: u64) -> u64 {
     let inherent = booking.unclaimed_ns.min(at_most);
     booking.inherent_ns += inherent;
     booking.unclaimed_ns -= inherent;
+    inherent
 }
 
 /// A sum over bookings, in nanoseconds.

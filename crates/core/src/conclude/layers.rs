@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Evidence;
 use crate::approach::Asked;
-use crate::cause::evidence::{human, median};
+use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
 use crate::facts::Facts;
@@ -33,10 +33,18 @@ const MOST_ODD: u64 = 200;
 const FAR: Duration = Duration::from_millis(400);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
-/// The mean time of its own for a request, and its share of all time, from which on a
-/// server is not cleared.
+/// The time that a server may think before responses that the capture cuts off.
 const NOTABLE: Duration = Duration::from_millis(5);
-const MUCH: f64 = 0.3;
+/// The waits of the transport: for windows, acknowledgements and repetitions.
+const TRANSPORTS: [WaitKind; 7] = [
+    WaitKind::RequestHeld,
+    WaitKind::ResponseHeld,
+    WaitKind::WindowFull,
+    WaitKind::CongestionWindow,
+    WaitKind::SendBuffer,
+    WaitKind::Paced,
+    WaitKind::Recovery,
+];
 
 /// One line for each layer that the run has anything to say about.
 /// `ledger` holds the subject's figures.
@@ -65,6 +73,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
     if !evidence.targets.is_empty() {
         layers.push(configuration(facts, findings));
     }
+    suspect(&mut layers, findings);
     for layer in &mut layers {
         accuse(layer, findings);
     }
@@ -138,7 +147,7 @@ pub(super) fn layer_of(cause: &str) -> &'static str {
 fn accuse(layer: &mut Layer, findings: &[Finding]) {
     let accusers: Vec<&Finding> = findings
         .iter()
-        .filter(|finding| layer_of(&finding.cause) == layer.layer)
+        .filter(|finding| !finding.locates && layer_of(&finding.cause) == layer.layer)
         .collect();
     if let Some(worst) = accusers.first() {
         layer.state = LayerState::Accused;
@@ -424,8 +433,10 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
+    let (at_most, share) = at_most(ledger, &TRANSPORTS);
     let line = format!(
-        "{} exchanges, {repaired} losses repaired within them",
+        "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
+         repetitions had at most {at_most} of each, {share} of the time",
         ledger.count
     );
     layer("transport", LayerState::Cleared, line, "packets")
@@ -452,30 +463,79 @@ fn server(ledger: &Ledger) -> Layer {
         let line = "its protocol is not read: who waits for whom is not known".to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
-    let own: u64 = SERVERS
-        .iter()
-        .map(|kind| ledger.waits.of(*kind))
-        .fold(0, u64::saturating_add);
-    let mean = Duration::from_nanos(own / ledger.count);
-    if mean >= NOTABLE && own as f64 >= ledger.waits.total() as f64 * MUCH {
-        let line = format!(
-            "it takes {} of a request itself on average ({} % of the time), and no finding says why",
-            human(mean),
-            (own as f64 / ledger.waits.total() as f64 * 100.0).round()
-        );
-        return layer(
-            "server",
-            LayerState::Suspected,
-            line,
-            "the waits of its exchanges",
-        );
-    }
-    let line = "it answers without a pause that would matter".to_owned();
+    let (at_most, share) = at_most(ledger, &SERVERS);
+    let line = format!("it has at most {at_most} of each request, {share} of the time");
     layer(
         "server",
         LayerState::Cleared,
         line,
         "the waits of its exchanges",
+    )
+}
+
+/// The mean time of a request that these waits can have taken, with what nothing
+/// explains, and its share of the time, for a sentence.
+fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> (String, String) {
+    let kinds = kinds.iter().chain([&WaitKind::Unknown]);
+    let sum = kinds.map(|kind| ledger.waits.of(*kind));
+    let sum = sum.fold(0, u64::saturating_add);
+    let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
+    let share = sum as f64 / ledger.waits.total().max(1) as f64;
+    (human(mean), percent(share))
+}
+
+/// Takes back what a place of unexplained time contradicts: its own layer is suspected,
+/// and where the place is not known no layer is cleared.
+fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
+    for place in findings.iter().filter(|finding| finding.locates) {
+        let because = format!("{} at {}", place.cause, place.service);
+        let Some(name) = layer_of_place(place) else {
+            // Any of the waits within exchanges may be these.
+            let open = layers.iter_mut().filter(|layer| {
+                layer.state == LayerState::Cleared
+                    && matches!(layer.layer.as_str(), "server" | "transport")
+            });
+            for layer in open {
+                layer.state = LayerState::NotMeasured;
+                layer.line = format!(
+                    "{} of the time has no place that could be told",
+                    percent(place.share)
+                );
+                layer.because.clone_from(&because);
+            }
+            continue;
+        };
+        let line = words(place);
+        match layers.iter_mut().find(|layer| layer.layer == name) {
+            Some(layer) => {
+                if matches!(layer.state, LayerState::Cleared | LayerState::NotMeasured) {
+                    (layer.state, layer.line, layer.because) =
+                        (LayerState::Suspected, line, because);
+                }
+            }
+            None => layers.push(self::layer(name, LayerState::Suspected, line, because)),
+        }
+    }
+}
+
+/// The layer that a place of unexplained time is in; `None` where no place is known.
+fn layer_of_place(place: &Finding) -> Option<&'static str> {
+    match place.cause.as_str() {
+        "time-in-server" => Some("server"),
+        "time-in-client" => Some("client"),
+        "time-on-path" => Some("transport"),
+        "time-in-resolver" => Some("name"),
+        "time-in-setup" => Some("connection"),
+        _ => None,
+    }
+}
+
+fn words(place: &Finding) -> String {
+    let mean = place.cost_ns / place.affected.of.max(1);
+    format!(
+        "{} on average, {} of all time, and no cause explains it",
+        human(Duration::from_nanos(mean)),
+        percent(place.share)
     )
 }
 

@@ -11,6 +11,10 @@ use crate::wait::{Owner, WaitKind};
 pub struct Account {
     /// The server's address and port.
     pub service: String,
+    /// The number of requests that `exchanges` is of.
+    pub requests: u64,
+    /// The number of attempts to connect that `setups` is of.
+    pub connections: u64,
     /// The time of requests and responses.
     pub exchanges: Vec<Booking>,
     /// The time that connections took to make: lookups, TCP and TLS handshakes, attempts

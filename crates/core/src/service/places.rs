@@ -17,9 +17,11 @@ pub(crate) enum Place {
 impl Place {
     pub(crate) const ALL: [Self; 4] = [Self::Server, Self::Client, Self::Path, Self::Unknown];
 
-    /// The place of a wait of this owner's. A resolver's time is in no exchange.
-    pub(crate) const fn of(owner: Owner) -> Self {
+    /// The place of a wait. A congestion window keeps its sender waiting for
+    /// acknowledgements, which are on their way. A resolver's time is in no exchange.
+    pub(crate) const fn of(kind: WaitKind, owner: Owner) -> Self {
         match owner {
+            _ if matches!(kind, WaitKind::CongestionWindow) => Self::Path,
             Owner::Server | Owner::Proxy => Self::Server,
             Owner::Client => Self::Client,
             Owner::Path => Self::Path,
@@ -46,7 +48,7 @@ impl Places {
             ) {
                 continue;
             }
-            if let Some(sum) = sums.get_mut(Place::of(wait.owner) as usize) {
+            if let Some(sum) = sums.get_mut(Place::of(wait.kind, wait.owner) as usize) {
                 *sum = sum.saturating_add(wait.nanos());
             }
         }

@@ -61,6 +61,7 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
             }
         }
     }
+    faults.extend(crate::books::account_fault(report));
     for finding in report.causes() {
         let is_expected = truth
             .expected

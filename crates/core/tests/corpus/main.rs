@@ -3,6 +3,7 @@
 //! `cargo test -p lagtrace-core --test corpus latency-8ms`.
 #![allow(clippy::disallowed_methods, reason = "tests read recordings")]
 
+mod books;
 mod diagnosis;
 mod missing;
 mod reading;

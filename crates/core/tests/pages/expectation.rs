@@ -70,6 +70,7 @@ impl Expectation {
         }
         wrong.extend(misplaced(run, observed));
         let report = &observed.report;
+        wrong.extend(crate::books::account_fault(report));
         let has_note = |id: &str| report.notes.iter().any(|note| note.id == id);
         wrong.extend(
             self.notes

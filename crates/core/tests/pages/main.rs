@@ -107,6 +107,8 @@
 
 mod aside;
 mod block;
+#[path = "../corpus/books.rs"]
+mod books;
 mod event;
 mod expectation;
 mod http2;

@@ -1,8 +1,6 @@
 //! Each finding in full: what shows it, what does not, what to do.
 
-use lagtrace_core::report::{
-    Candidate, Evidence, Exchanges, Finding, Prediction, Report, Verdict,
-};
+use lagtrace_core::report::{Candidate, Evidence, Exchanges, Finding, Prediction, Report, Verdict};
 
 use super::page::{Page, Tone};
 use super::{quantity, words};
@@ -38,7 +36,12 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 /// Writes what is known of time that no cause explains, and what would tell more.
 fn unexplained(page: &mut Page, place: &Finding) {
     for piece in &place.evidence {
-        page.item(2, "•", Tone::Dim, &[(Tone::Plain, &words::sentence(&piece.text))]);
+        page.item(
+            2,
+            "•",
+            Tone::Dim,
+            &[(Tone::Plain, &words::sentence(&piece.text))],
+        );
     }
     if let Some(location) = place.location.as_ref() {
         let sure = match location.certainty {
@@ -55,7 +58,12 @@ fn unexplained(page: &mut Page, place: &Finding) {
     }
     for next in &place.next {
         let at = format!("{}:", next.r#where);
-        page.item(2, "→", Tone::Good, &[(Tone::Strong, &at), (Tone::Plain, &next.change)]);
+        page.item(
+            2,
+            "→",
+            Tone::Good,
+            &[(Tone::Strong, &at), (Tone::Plain, &next.change)],
+        );
     }
 }
 

@@ -47,7 +47,10 @@ pub(super) fn places(page: &mut Page, report: &Report) {
     for place in report.places() {
         page.spans(
             2,
-            &[(Tone::Caution, "Unexplained:"), (Tone::Plain, &place.summary)],
+            &[
+                (Tone::Caution, "Unexplained:"),
+                (Tone::Plain, &place.summary),
+            ],
         );
     }
 }

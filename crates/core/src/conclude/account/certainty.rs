@@ -38,7 +38,11 @@ fn witness(
         let because = "the server's own kernel timed it".to_owned();
         return (Verdict::Proven, because);
     }
-    if finding.evidence.iter().any(|e| e.kind == EvidenceKind::Intervention) {
+    if finding
+        .evidence
+        .iter()
+        .any(|e| e.kind == EvidenceKind::Intervention)
+    {
         let because = "it changed with an experiment".to_owned();
         return (Verdict::Proven, because);
     }
@@ -61,7 +65,5 @@ fn witness(
 
 fn is_timed_by_host(finding: &Finding, service: &Service) -> bool {
     let mut splits = service.served.splits();
-    splits.any(|(kind, split)| {
-        finding.waits.contains(&kind) && split.host_share() >= WITNESSED
-    })
+    splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() >= WITNESSED)
 }

@@ -75,10 +75,21 @@ impl Spot {
         match (self.place, self.culprit) {
             (Some(place), _) => {
                 let bookings = account.exchanges.iter();
-                bookings.filter(|b| Place::of(b.owner) == place).collect()
+                bookings
+                    .filter(|b| Place::of(b.kind, b.owner) == place)
+                    .collect()
             }
             (None, Owner::Resolver) => account.setups.iter().filter(is_lookup).collect(),
             (None, _) => account.setups.iter().filter(|b| !is_lookup(b)).collect(),
+        }
+    }
+
+    /// Whose time it is: while connections are made, whose most of it is.
+    fn culprit(&self, bookings: &[&Booking]) -> Owner {
+        let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
+        match self.place {
+            Some(_) => self.culprit,
+            None => most.map_or(self.culprit, |booking| booking.owner),
         }
     }
 
@@ -163,7 +174,9 @@ fn is_tail(
         return false;
     }
     let tail = times.quantile(rank).unwrap_or_default();
-    let gain = tail.saturating_sub(least).mul_f64(unclaimed.clamp(0.0, 1.0));
+    let gain = tail
+        .saturating_sub(least)
+        .mul_f64(unclaimed.clamp(0.0, 1.0));
     gain >= MATERIAL_TIME && gain.as_secs_f64() >= p99.as_secs_f64() * MATERIAL_SHARE
 }
 
@@ -189,12 +202,19 @@ pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
     ledger.round_trip.or_else(of_exchange)
 }
 
-fn finding(
-    spot: &Spot,
-    case: &Case<'_>,
-    booked: &Booked<'_>,
-    whole: u64,
-) -> Finding {
+/// A finding for time whose place is not known, without any figure yet.
+pub(crate) fn unknown(case: &Case<'_>) -> Finding {
+    let mut finding = evidence::bare_finding("time-unknown", Owner::Unknown, case);
+    "Something changed the latency, and no finding says what".clone_into(&mut finding.title);
+    finding.locates = true;
+    finding.summary = format!(
+        "An experiment changed how long requests to {} take, and no finding explains it.",
+        case.endpoint
+    );
+    finding
+}
+
+fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u64) -> Finding {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
     let unclaimed = sum(bookings.iter().copied(), |b| b.unclaimed_ns);
@@ -202,7 +222,7 @@ fn finding(
     let mean = Duration::from_nanos(unclaimed / count);
     let shape = spot.place.and_then(|place| shape(case, ledger, place));
     let share = unclaimed as f64 / whole.max(1) as f64;
-    let mut finding = evidence::bare_finding(spot.id, spot.culprit, case);
+    let mut finding = evidence::bare_finding(spot.id, spot.culprit(&bookings), case);
     spot.title.clone_into(&mut finding.title);
     finding.locates = true;
     finding.waits = kinds(&bookings);
@@ -305,25 +325,33 @@ fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Eviden
     spot.place?;
     let ledger = &booked.service.ledger;
     let count = booked.scaled(ledger.latency.count()).max(1);
-    let others = SPOTS.iter().filter(|other| other.place.is_some() && other.id != spot.id);
-    let parts: Vec<String> = others
-        .map(|other| {
-            let all = sum(other.bookings(booked).into_iter(), |b| b.booked_ns);
-            let name = match other.place {
-                Some(Place::Server) => "the server",
-                Some(Place::Client) => "the client",
-                Some(Place::Path) => "the path",
-                _ => "unexplained",
-            };
-            format!("{name} {}", human(Duration::from_nanos(all / count)))
-        })
-        .collect();
+    let others = SPOTS
+        .iter()
+        .filter(|other| other.place.is_some() && other.id != spot.id);
+    let parts = others.filter_map(|other| {
+        let all = sum(other.bookings(booked).into_iter(), |b| b.booked_ns);
+        let name = match other.place {
+            Some(Place::Server) => "the server",
+            Some(Place::Client) => "the client",
+            Some(Place::Path) => "the path",
+            _ => "no known place",
+        };
+        let mean = Duration::from_nanos(all / count);
+        (all > 0).then(|| format!("{name} {}", human(mean)))
+    });
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() {
+        return None;
+    }
     let kind = if case.has_packets {
         EvidenceKind::Wire
     } else {
         EvidenceKind::OwnSocket
     };
-    let text = format!("of each request elsewhere, on average: {}", parts.join(", "));
+    let text = format!(
+        "elsewhere, of each request on average: {}",
+        parts.join(", ")
+    );
     Some(Evidence::circumstance(kind, text))
 }
 

@@ -1,0 +1,111 @@
+//! Experiments that changed the latency and that no finding explains.
+
+use core::time::Duration;
+
+use crate::cause::evidence::{MATERIAL_SHARE, MATERIAL_TIME, human};
+use crate::cause::tally::nanos;
+use crate::report::{Evidence, EvidenceKind, ExperimentOutcome, Finding};
+
+/// The part of an experiment's effect that a finding must cost to explain it.
+const EXPLAINED: f64 = 0.5;
+
+/// Adds to `places` what each experiment shows that bettered the subject's latency by a
+/// material share and time, unless one of the `causes` costs as much. A place that is
+/// there already takes it as evidence; else `bare` makes one.
+pub(crate) fn tried(
+    experiments: &[ExperimentOutcome],
+    service: &str,
+    causes: &[Finding],
+    places: &mut Vec<Finding>,
+    bare: impl Fn() -> Finding,
+) {
+    for outcome in experiments {
+        if outcome.target != "subject" || !is_material(outcome) || is_explained(outcome, causes) {
+            continue;
+        }
+        let at = places.iter().position(|place| place.service == service);
+        let at = at.unwrap_or_else(|| {
+            places.push(bare());
+            places.len() - 1
+        });
+        if let Some(place) = places.get_mut(at) {
+            place.evidence.push(evidence(outcome));
+        }
+    }
+}
+
+/// Returns true if requests are surely quicker with the intervention, by enough to matter.
+fn is_material(outcome: &ExperimentOutcome) -> bool {
+    let saved = gain(outcome);
+    outcome.difference_high_ns < 0
+        && saved >= nanos(MATERIAL_TIME)
+        && saved as f64 >= outcome.control.mean as f64 * MATERIAL_SHARE
+}
+
+fn is_explained(outcome: &ExperimentOutcome, causes: &[Finding]) -> bool {
+    causes.iter().any(|cause| {
+        let tried = |evidence: &Evidence| evidence.kind == EvidenceKind::Intervention;
+        let each = cause.cost_ns / cause.affected.of.max(1);
+        cause.evidence.iter().any(tried) || each as f64 >= gain(outcome) as f64 * EXPLAINED
+    })
+}
+
+/// What the intervention saves of each request, in nanoseconds.
+fn gain(outcome: &ExperimentOutcome) -> u64 {
+    outcome.difference_ns.min(0).unsigned_abs()
+}
+
+fn evidence(outcome: &ExperimentOutcome) -> Evidence {
+    let mean = |ns| human(Duration::from_nanos(ns));
+    let text = format!(
+        "{} changed the mean from {} to {}, and no finding says why",
+        outcome.experiment,
+        mean(outcome.control.mean),
+        mean(outcome.treated.mean),
+    );
+    Evidence::circumstance(EvidenceKind::Intervention, text).count(outcome.treated.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::report::Figures;
+
+    fn outcome(control: u64, treated: u64, high: i64) -> ExperimentOutcome {
+        let figures = |mean| Figures {
+            count: 100,
+            mean,
+            ..Figures::default()
+        };
+        ExperimentOutcome {
+            experiment: Experiment::QuickAck,
+            target: "subject".to_owned(),
+            control: figures(control),
+            treated: figures(treated),
+            difference_ns: treated as i64 - control as i64,
+            difference_low_ns: treated as i64 - control as i64 - 1_000,
+            difference_high_ns: high,
+            alternations: 4,
+            meaning: String::new(),
+        }
+    }
+
+    #[test]
+    fn only_an_effect_that_is_sure_and_matters_needs_an_explanation() {
+        assert!(is_material(&outcome(44_000_000, 2_000_000, -40_000_000)));
+        assert!(!is_material(&outcome(44_000_000, 2_000_000, 100)), "chance");
+        assert!(
+            !is_material(&outcome(1_200_000, 400_000, -700_000)),
+            "short"
+        );
+        assert!(
+            !is_material(&outcome(90_000_000, 87_000_000, -1_000_000)),
+            "small"
+        );
+        assert!(
+            !is_material(&outcome(2_000_000, 44_000_000, 43_000_000)),
+            "slower"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! The account of time adds up, and nothing material is left unsaid.
+
+use lagtrace_core::report::{Account, Booking, Report};
+use lagtrace_core::wait::{Owner, WaitKind};
+
+/// The share of a service's time, and the mean time, from which on what nobody claims
+/// must be told.
+const SHARE: f64 = 0.05;
+const MEAN_NS: u64 = 1_000_000;
+/// Findings that a report holds at most.
+const MAX_FINDINGS: usize = 32;
+
+/// How the account of `report` departs from what must hold; `None` if it does not.
+pub(crate) fn account_fault(report: &Report) -> Option<String> {
+    let unbalanced = report.account.iter().find_map(unbalanced);
+    unbalanced
+        .or_else(|| overclaimed(report))
+        .or_else(|| untold(report))
+}
+
+fn bookings(account: &Account) -> impl Iterator<Item = &Booking> {
+    account.exchanges.iter().chain(&account.setups)
+}
+
+fn sum<'a>(bookings: impl Iterator<Item = &'a Booking>, of: impl Fn(&Booking) -> u64) -> u64 {
+    bookings.fold(0, |sum, booking| sum.saturating_add(of(booking)))
+}
+
+fn unbalanced(account: &Account) -> Option<String> {
+    bookings(account).find_map(|booking| {
+        let claims: u128 = booking
+            .claims
+            .iter()
+            .map(|c| u128::from(c.claimed_ns))
+            .sum();
+        let parts = u128::from(booking.inherent_ns)
+            + u128::from(booking.claimed_ns)
+            + u128::from(booking.unclaimed_ns);
+        let is_wrong =
+            parts != u128::from(booking.booked_ns) || claims != u128::from(booking.claimed_ns);
+        is_wrong.then(|| format!("{} does not balance: {booking:?}", account.service))
+    })
+}
+
+/// No finding claims more than it costs, nor all of them more than there is.
+fn overclaimed(report: &Report) -> Option<String> {
+    let claimed = |finding: &lagtrace_core::report::Finding| {
+        finding.location.as_ref().map_or(0, |at| at.claimed_ns)
+    };
+    let dear = report
+        .causes()
+        .find(|finding| finding.cost_ns > 0 && claimed(finding) > finding.cost_ns);
+    if let Some(finding) = dear {
+        return Some(format!("{} claims more than it costs", finding.cause));
+    }
+    let shares: f64 = report
+        .findings
+        .iter()
+        .filter_map(|finding| Some(finding.location.as_ref()?.share))
+        .sum();
+    (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
+}
+
+/// Where much of a service's time is nobody's, a finding says where it is.
+fn untold(report: &Report) -> Option<String> {
+    report.account.iter().find_map(|account| {
+        let total = sum(bookings(account), |booking| booking.booked_ns);
+        let is_told = report
+            .places()
+            .any(|place| place.service == account.service);
+        let is_full = report.findings.len() >= MAX_FINDINGS;
+        let unclaimed = [Owner::Server, Owner::Client, Owner::Path, Owner::Unknown].map(|owner| {
+            let of_owner = account.exchanges.iter().filter(|booking| {
+                booking.owner == owner && booking.kind != WaitKind::CongestionWindow
+            });
+            sum(of_owner, |booking| booking.unclaimed_ns)
+        });
+        let most = unclaimed.into_iter().max().unwrap_or_default();
+        let is_material = most as f64 >= total as f64 * SHARE
+            && most / account.requests.max(1) >= MEAN_NS
+            && most > 0;
+        (is_material && !is_told && !is_full).then(|| {
+            format!(
+                "{most} ns of {} are nobody's and nobody says so",
+                account.service
+            )
+        })
+    })
+}
