@@ -294,6 +294,14 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
     }
     places.sort_by_key(|place| core::cmp::Reverse(place.cost_ns));
     findings.extend(places);
+    for finding in findings.iter_mut() {
+        let case = cases
+            .iter()
+            .find(|(case, _)| case.endpoint.to_string() == finding.service);
+        let has_packets = case.is_some_and(|(case, _)| case.has_packets);
+        let service = case.map(|(_, service)| *service);
+        finding.witnesses = account::witnesses(finding, service, &evidence.facts, has_packets);
+    }
     let with_time = booked.into_iter().filter(|booked| booked.total() > 0);
     with_time.map(|booked| booked.account).collect()
 }

@@ -29,7 +29,7 @@ mod route;
 mod sweep;
 mod watch;
 
-pub use account::{Account, Booking, Claim, Location, Shape};
+pub use account::{Account, Booking, Claim, Location, Says, Shape, Witness};
 pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
     Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
@@ -615,6 +615,9 @@ pub struct Finding {
     /// and in reports of schema 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
+    /// The statement of each kind of evidence; empty in reports of schema 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<Witness>,
     /// The measurement that would tell more, as a command; empty for a cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<Fix>,

@@ -24,6 +24,7 @@ mod escape;
 mod exchanges;
 mod experiments;
 mod finding;
+mod groups;
 mod healthy;
 mod joined;
 mod ladder;

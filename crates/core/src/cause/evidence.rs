@@ -106,6 +106,7 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
         exemplars: tally.exemplars(),
         locates: false,
         location: None,
+        witnesses: Vec::new(),
         next: Vec::new(),
     }
 }

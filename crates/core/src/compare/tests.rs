@@ -367,6 +367,7 @@ fn nagle() -> Finding {
         exemplars: Vec::new(),
         locates: false,
         location: None,
+        witnesses: Vec::new(),
         next: Vec::new(),
     }
 }

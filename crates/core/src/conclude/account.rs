@@ -10,6 +10,7 @@ mod certainty;
 mod locate;
 mod shape;
 mod tried;
+mod witnesses;
 
 use crate::flow::Endpoint;
 use crate::report::{Account, Booking, Claim, Finding, Location};
@@ -19,6 +20,7 @@ use crate::wait::{Owner, WaitKind};
 pub(super) use certainty::certainty;
 pub(super) use locate::{locate, unknown};
 pub(super) use tried::tried;
+pub(super) use witnesses::witnesses;
 
 /// One service with its account.
 pub(super) struct Booked<'a> {

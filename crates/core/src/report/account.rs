@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Verdict;
+use super::{EvidenceKind, Verdict};
 use crate::wait::{Owner, WaitKind};
 
 /// The time of one service, each nanosecond of it booked once.
@@ -66,6 +66,29 @@ pub struct Location {
     /// How the time is spread over requests; `None` for a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
+}
+
+/// The statement of one kind of evidence on a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Witness {
+    /// Which kind.
+    pub kind: EvidenceKind,
+    /// What it says.
+    pub says: Says,
+}
+
+/// A statement on a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Says {
+    /// It shows the finding, or a circumstance that fits.
+    Supports,
+    /// It shows something else.
+    Contradicts,
+    /// It was there and shows nothing of it.
+    Silent,
+    /// It was not there: not asked for, not allowed, or of another host.
+    NotAvailable,
 }
 
 /// How time that no cause explains is spread over requests.

@@ -1,9 +1,11 @@
 //! Each finding in full: what shows it, what does not, what to do.
 
-use lagtrace_core::report::{Candidate, Evidence, Exchanges, Finding, Prediction, Report, Verdict};
+use lagtrace_core::report::{
+    Candidate, Evidence, Exchanges, Finding, Prediction, Report, Says, Verdict, Witness,
+};
 
 use super::page::{Page, Tone};
-use super::{quantity, words};
+use super::{groups, quantity, words};
 
 /// Findings told in full, unless verbose.
 const IN_FULL: usize = 3;
@@ -12,22 +14,32 @@ const PACKETS: usize = 8;
 
 /// Writes the findings' particulars.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let causes = report.causes().count();
-    let shown = if page.is_verbose() { causes } else { IN_FULL };
-    let several = causes > 1;
-    for (at, finding) in report.causes().take(shown).enumerate() {
+    let groups = groups::groups(report);
+    let shown = if page.is_verbose() {
+        groups.len()
+    } else {
+        IN_FULL
+    };
+    let several = groups.len() > 1;
+    let firsts = groups.iter().filter_map(|group| group.first());
+    for (at, finding) in firsts.take(shown).enumerate() {
         if several {
             page.heading(&format!("{}. {}", at + 1, finding.title));
         }
         particulars(page, finding, &report.exchanges);
     }
-    let hidden = causes.saturating_sub(shown);
+    let hidden = groups.len().saturating_sub(shown);
     if hidden > 0 {
         page.blank();
         let text = format!("{hidden} more in brief above; --verbose tells them in full.");
         page.paragraph(0, Tone::Dim, &text);
     }
-    for place in report.places() {
+    let shown = if page.is_verbose() {
+        usize::MAX
+    } else {
+        IN_FULL
+    };
+    for place in report.places().take(shown) {
         page.heading(&place.title);
         unexplained(page, place);
     }
@@ -94,6 +106,7 @@ fn particulars(page: &mut Page, finding: &Finding, exchanges: &Exchanges) {
         page.paragraph(0, Tone::Plain, &finding.summary);
     }
     evidence(page, &finding.evidence);
+    witnesses(page, &finding.witnesses);
     if let Some(filter) = &finding.display_filter {
         page.heading("To see it in Wireshark");
         page.paragraph(2, Tone::Plain, filter);
@@ -147,6 +160,26 @@ fn evidence(page: &mut Page, evidence: &[Evidence]) {
                 4,
                 &[(Tone::Dim, "Wireshark filter:"), (Tone::Plain, filter)],
             );
+        }
+    }
+}
+
+/// Writes which kinds of evidence do not show the finding.
+fn witnesses(page: &mut Page, witnesses: &[Witness]) {
+    let of = |says| -> Vec<&str> {
+        let of = witnesses.iter().filter(|witness| witness.says == says);
+        of.map(|witness| words::evidence(witness.kind)).collect()
+    };
+    let groups = [
+        (Says::Contradicts, Tone::Caution, "Against it"),
+        (Says::Silent, Tone::Dim, "Looked at, and silent"),
+        (Says::NotAvailable, Tone::Dim, "Not available"),
+    ];
+    for (says, tone, title) in groups {
+        let kinds = of(says);
+        if !kinds.is_empty() {
+            let text = format!("{title}: {}.", words::list(&kinds));
+            page.paragraph(2, tone, &text);
         }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 /// | `report` | one | `schema`, `command`, `subject`, `started`, `findings` (their number) |
 /// | `finding` | each | as in `findings`, root cause first |
 /// | `layer` | each | as in `layers` |
+/// | `account` | one a service | as there |
 /// | `exchanges` | one a target | `target` (`subject`, `twin`) and as in `exchanges`, without `slowest` |
 /// | `slow-exchange` | each | `target` and as in `exchanges.slowest` |
 /// | `setups`, `capture`, `watch`, `joined`, `route` | one, or none | as there |
@@ -26,6 +27,7 @@ pub(crate) fn ndjson(report: &Report) -> String {
     lines.add("report", head(report));
     lines.each("finding", &json!(report.findings));
     lines.each("layer", &json!(report.layers));
+    lines.each("account", &json!(report.account));
     exchanges(&mut lines, "subject", Some(&report.exchanges));
     exchanges(&mut lines, "twin", report.twin.as_ref());
     lines.add("setups", json!(report.setups));

@@ -4,10 +4,12 @@ use lagtrace_core::report::{Exchanges, Finding, Report, Verdict};
 use lagtrace_core::wait::Owner;
 
 use super::page::{Page, Tone};
-use super::{healthy, quantity, words};
+use super::{groups, healthy, quantity, words};
 
 /// Affected parts from here on read as "each request".
 const NEARLY_ALL: f64 = 0.99;
+/// Places of unexplained time told in brief.
+const PLACES: usize = 3;
 /// Bounds of the cost that differ by more than this part are told.
 const WIDE: f64 = 0.05;
 /// A share of this much more than the latency is of something besides it.
@@ -15,27 +17,29 @@ const BESIDES: f64 = 1.05;
 
 /// Writes the verdict, or that there is none.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let causes: Vec<&Finding> = report.causes().collect();
-    match causes.as_slice() {
-        [] => healthy::write(page, report),
-        [only] => {
-            page.spans(0, &headline(only, &title(only)));
-            say(page, 2, only, &report.exchanges);
-        }
-        several => {
-            for (at, finding) in several.iter().enumerate() {
-                let marker = format!("{}.", at + 1);
-                page.item(
-                    0,
-                    &marker,
-                    Tone::Strong,
-                    &headline(finding, &title(finding)),
-                );
-                say(page, 3, finding, &report.exchanges);
-            }
+    let groups = groups::groups(report);
+    let is_only = groups.len() == 1;
+    for (at, group) in groups.iter().enumerate() {
+        let Some(finding) = group.first() else {
+            continue;
+        };
+        let title = title(finding);
+        let headline = headline(finding, &title);
+        let indent = if is_only {
+            page.spans(0, &headline);
+            2
+        } else {
+            page.item(0, &format!("{}.", at + 1), Tone::Strong, &headline);
+            3
+        };
+        say(page, indent, finding, report);
+        if let Some(line) = groups::others(group) {
+            page.paragraph(indent, Tone::Plain, &line);
         }
     }
-    if !causes.is_empty() {
+    if groups.is_empty() {
+        healthy::write(page, report);
+    } else {
         places(page, report);
     }
     page.blank();
@@ -44,7 +48,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 /// Writes a line for each place of time that no cause explains.
 pub(super) fn places(page: &mut Page, report: &Report) {
-    for place in report.places() {
+    for place in report.places().take(PLACES) {
         page.spans(
             2,
             &[
@@ -64,8 +68,11 @@ fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
     [(tone, word), (Tone::Strong, title)]
 }
 
-fn say(page: &mut Page, indent: usize, finding: &Finding, exchanges: &Exchanges) {
-    if let Some(cost) = cost(finding, exchanges) {
+fn say(page: &mut Page, indent: usize, finding: &Finding, report: &Report) {
+    if let Some(mut cost) = cost(finding, &report.exchanges) {
+        if let Some(whole) = of_all_services(finding, report) {
+            cost.push_str(&whole);
+        }
         page.paragraph(indent, Tone::Strong, &cost);
     }
     let text = format!("{} {}", blame(finding), certainty(finding));
@@ -115,6 +122,18 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     Some(format!(
         "{each} {whom}, {share} of all request time{bounds}."
     ))
+}
+
+/// The share of the time of all services, where there are several.
+fn of_all_services(finding: &Finding, report: &Report) -> Option<String> {
+    let location = finding.location.as_ref()?;
+    (report.account.len() > 1).then(|| {
+        format!(
+            " Of the time of all {} services: {}.",
+            report.account.len(),
+            quantity::share(location.share)
+        )
+    })
 }
 
 /// What the share is of, on average: more than the `mean` latency where the

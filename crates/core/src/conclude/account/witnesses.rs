@@ -1,0 +1,88 @@
+//! The kinds of evidence beside a finding: which of them speak for it, which against it.
+
+use crate::event::TargetId;
+use crate::experiment::Experiment;
+use crate::facts::Facts;
+use crate::report::{EvidenceKind, Finding, Says, Witness};
+use crate::service::Service;
+use crate::wait::{Owner, WaitKind};
+
+/// The part of a server's wait that its host must have taken not to contradict it.
+const CONTRADICTED: f64 = 0.5;
+
+const KINDS: [EvidenceKind; 7] = [
+    EvidenceKind::Wire,
+    EvidenceKind::OwnSocket,
+    EvidenceKind::ForeignSocket,
+    EvidenceKind::KernelTrace,
+    EvidenceKind::Configuration,
+    EvidenceKind::Counter,
+    EvidenceKind::Intervention,
+];
+
+/// The statement of each kind of evidence on `finding`.
+pub(crate) fn witnesses(
+    finding: &Finding,
+    service: Option<&Service>,
+    facts: &Facts,
+    has_packets: bool,
+) -> Vec<Witness> {
+    let says = |kind| {
+        let mut pieces = finding.evidence.iter().filter(|piece| piece.kind == kind);
+        if is_against(kind, finding, service, facts) {
+            Says::Contradicts
+        } else if pieces.next().is_some() {
+            Says::Supports
+        } else if is_available(kind, facts, has_packets) {
+            Says::Silent
+        } else {
+            Says::NotAvailable
+        }
+    };
+    let witness = |kind| Witness {
+        kind,
+        says: says(kind),
+    };
+    KINDS.into_iter().map(witness).collect()
+}
+
+fn is_available(kind: EvidenceKind, facts: &Facts, has_packets: bool) -> bool {
+    match kind {
+        EvidenceKind::Wire => has_packets,
+        EvidenceKind::OwnSocket => facts.loads.baseline(TargetId::Subject).is_some(),
+        EvidenceKind::ForeignSocket => !facts.sockets.is_empty(),
+        EvidenceKind::KernelTrace => facts.turns.tally.is_some(),
+        EvidenceKind::Configuration => !facts.configuration.is_empty(),
+        EvidenceKind::Counter => !facts.counters.is_empty(),
+        EvidenceKind::Intervention => !facts.loads.outcomes(TargetId::Subject).is_empty(),
+    }
+}
+
+fn is_against(
+    kind: EvidenceKind,
+    finding: &Finding,
+    service: Option<&Service>,
+    facts: &Facts,
+) -> bool {
+    match kind {
+        EvidenceKind::KernelTrace => {
+            finding.culprit == Owner::Server
+                && service.is_some_and(|service| is_elsewhere(finding, service))
+        }
+        EvidenceKind::Intervention => {
+            let is_held = finding.waits.contains(&WaitKind::ResponseHeld);
+            let outcomes = facts.loads.outcomes(TargetId::Subject);
+            let mut tried = outcomes
+                .iter()
+                .filter(|outcome| outcome.experiment == Experiment::QuickAck);
+            is_held && tried.any(|outcome| outcome.low <= 0 && outcome.high >= 0)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if the server's kernel timed less than half of what packets give it.
+fn is_elsewhere(finding: &Finding, service: &Service) -> bool {
+    let mut splits = service.served.splits();
+    splits.any(|(kind, split)| finding.waits.contains(&kind) && split.host_share() < CONTRADICTED)
+}
