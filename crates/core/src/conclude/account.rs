@@ -190,7 +190,7 @@ fn take(
         booking.unclaimed_ns -= claimed_ns;
         booking.claimed_ns += claimed_ns;
         booking.claims.push(Claim {
-            cause: finding.cause.clone(),
+            cause: finding.cause,
             claimed_ns,
         });
     }

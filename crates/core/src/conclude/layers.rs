@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::Evidence;
 use crate::approach::Asked;
+use crate::cause::Id;
 use crate::cause::evidence::{human, median, percent};
 use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
@@ -80,74 +81,10 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
     layers
 }
 
-/// The layer that a cause lies in.
-pub(super) fn layer_of(cause: &str) -> &'static str {
-    match cause {
-        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
-        | "bandwidth-limit" | "policer" => "round-trip",
-        "dns-retry"
-        | "dns-parallel-query-loss"
-        | "dns-search-list"
-        | "dns-slow-resolver"
-        | "dns-tcp-fallback"
-        | "name-service-chain" => "name",
-        "neighbour-resolution" => "route",
-        "connection-refused"
-        | "syn-loss"
-        | "connection-not-reused"
-        | "host-unreachable"
-        | "ipv6-fallback"
-        | "accept-queue-overflow"
-        | "syn-queue-full"
-        | "traffic-flood"
-        | "time-wait-clash"
-        | "port-exhaustion"
-        | "defer-accept"
-        | "fast-open-black-hole"
-        | "stale-keep-alive" => "connection",
-        "tls-failed"
-        | "tls-round-trips"
-        | "tls-large-certificate"
-        | "tls-revocation-fetch"
-        | "tls-slow-handshake"
-        | "tls-record-buffering" => "tls",
-        "firewall-drop" => "firewall",
-        "nagle-delayed-ack"
-        | "http2-flow-control"
-        | "nagle-delayed-ack-request"
-        | "nagle-round-trip"
-        | "packet-loss"
-        | "retransmission-timeout"
-        | "fast-retransmit"
-        | "receive-window"
-        | "zero-window"
-        | "send-buffer"
-        | "slow-start"
-        | "slow-start-after-idle"
-        | "low-congestion-window"
-        | "tiny-writes"
-        | "pacing"
-        | "cork-hold"
-        | "tail-loss-probe"
-        | "lost-retransmission"
-        | "mtu-black-hole"
-        | "path-member-fault"
-        | "reordering"
-        | "spurious-retransmission" => "transport",
-        // No layer has a line for what the client's own program does.
-        "slow-request-upload"
-        | "expect-continue"
-        | "client-think"
-        | "chatty-round-trips"
-        | "head-of-line-blocking" => "client",
-        _ => "server",
-    }
-}
-
 fn accuse(layer: &mut Layer, findings: &[Finding]) {
     let accusers: Vec<&Finding> = findings
         .iter()
-        .filter(|finding| !finding.locates && layer_of(&finding.cause) == layer.layer)
+        .filter(|finding| !finding.locates && finding.cause.cause().layer.as_str() == layer.layer)
         .collect();
     if let Some(worst) = accusers.first() {
         layer.state = LayerState::Accused;
@@ -520,14 +457,8 @@ fn suspect(layers: &mut Vec<Layer>, findings: &[Finding]) {
 
 /// The layer that a place of unexplained time is in; `None` where no place is known.
 fn layer_of_place(place: &Finding) -> Option<&'static str> {
-    match place.cause.as_str() {
-        "time-in-server" => Some("server"),
-        "time-in-client" => Some("client"),
-        "time-on-path" => Some("transport"),
-        "time-in-resolver" => Some("name"),
-        "time-in-setup" => Some("connection"),
-        _ => None,
-    }
+    let layer = place.cause.cause().layer;
+    (place.cause != Id::TimeUnknown).then(|| layer.as_str())
 }
 
 fn words(place: &Finding) -> String {
@@ -554,7 +485,7 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
         |at| format!("{}:{}", at.file, at.line),
     );
     // Off is harmless where responses leave in one piece.
-    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == "nagle-delayed-ack");
+    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == Id::NagleDelayedAck);
     let state = if is_cause {
         LayerState::Accused
     } else {

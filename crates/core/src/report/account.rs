@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EvidenceKind, Verdict};
+use crate::cause::Id;
 use crate::wait::{Owner, WaitKind};
 
 /// The time of one service, each nanosecond of it booked once.
@@ -46,7 +47,7 @@ pub struct Booking {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The finding's cause.
-    pub cause: String,
+    pub cause: Id,
     /// The time.
     pub claimed_ns: u64,
 }

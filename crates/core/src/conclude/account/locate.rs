@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::shape::{self, shape};
 use super::{Booked, sum};
-use crate::cause::Case;
 use crate::cause::candidates;
 use crate::cause::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, REPEATS, human, percent};
 use crate::cause::tally::nanos;
+use crate::cause::{Case, Id};
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
 };
@@ -22,8 +22,7 @@ const REST: f64 = 0.1;
 
 /// A part of the account that one finding locates.
 struct Spot {
-    id: &'static str,
-    title: &'static str,
+    id: Id,
     culprit: Owner,
     /// The place within exchanges; `None` for what comes before them.
     place: Option<Place>,
@@ -31,38 +30,32 @@ struct Spot {
 
 const SPOTS: [Spot; 6] = [
     Spot {
-        id: "time-in-server",
-        title: "Time in the server that no cause explains",
+        id: Id::TimeInServer,
         culprit: Owner::Server,
         place: Some(Place::Server),
     },
     Spot {
-        id: "time-in-client",
-        title: "Time in the client that no cause explains",
+        id: Id::TimeInClient,
         culprit: Owner::Client,
         place: Some(Place::Client),
     },
     Spot {
-        id: "time-on-path",
-        title: "Time on the path that no cause explains",
+        id: Id::TimeOnPath,
         culprit: Owner::Path,
         place: Some(Place::Path),
     },
     Spot {
-        id: "time-unknown",
-        title: "Time whose place could not be told",
+        id: Id::TimeUnknown,
         culprit: Owner::Unknown,
         place: Some(Place::Unknown),
     },
     Spot {
-        id: "time-in-resolver",
-        title: "Time in name resolution that no cause explains",
+        id: Id::TimeInResolver,
         culprit: Owner::Resolver,
         place: None,
     },
     Spot {
-        id: "time-in-setup",
-        title: "Time in making connections that no cause explains",
+        id: Id::TimeInSetup,
         culprit: Owner::Unknown,
         place: None,
     },
@@ -204,9 +197,8 @@ pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
 
 /// A finding for time whose place is not known, without any figure yet.
 pub(crate) fn unknown(case: &Case<'_>) -> Finding {
-    let mut finding = evidence::bare_finding("time-unknown", Owner::Unknown, case);
+    let mut finding = evidence::bare_finding(Id::TimeUnknown, Owner::Unknown, case);
     "Something changed the latency, and no finding says what".clone_into(&mut finding.title);
-    finding.locates = true;
     finding.summary = format!(
         "An experiment changed how long requests to {} take, and no finding explains it.",
         case.endpoint
@@ -223,8 +215,6 @@ fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u64) -> Fin
     let shape = spot.place.and_then(|place| shape(case, ledger, place));
     let share = unclaimed as f64 / whole.max(1) as f64;
     let mut finding = evidence::bare_finding(spot.id, spot.culprit(&bookings), case);
-    spot.title.clone_into(&mut finding.title);
-    finding.locates = true;
     finding.waits = kinds(&bookings);
     finding.cost_ns = unclaimed;
     finding.cost_high_ns = unclaimed;
