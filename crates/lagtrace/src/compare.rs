@@ -105,3 +105,37 @@ pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
         Outcome::Found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The failure to read this as a report.
+    fn refused(text: &str) -> Failure {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), text).expect("it takes the text");
+        read(file.path()).expect_err("no report of this version")
+    }
+
+    #[test]
+    fn a_cause_of_a_newer_version_is_named() {
+        let known = r#"{"cause": "server-think", "ruled_out": [{"cause": "packet-loss"}]}"#;
+        let newer = r#"{"cause": "server-think", "candidates": [{"cause": "gremlins"}]}"#;
+        let report = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
+        let failure = refused(&report(newer));
+        assert!(
+            failure.to_string().contains("not known here: gremlins"),
+            "{failure}"
+        );
+        let hint = failure.hint_text().unwrap_or_default();
+        assert!(hint.contains("newer version"), "{hint}");
+        // What is wrong with another file is something else.
+        for text in [&report(known), "[]", "no JSON"] {
+            let failure = refused(text);
+            assert!(
+                failure.to_string().contains("no report of lagtrace"),
+                "{failure}"
+            );
+        }
+    }
+}

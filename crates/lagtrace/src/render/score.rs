@@ -167,10 +167,7 @@ fn totals(totals: &[Totals]) -> Table {
 /// One end's totals by name.
 fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     let mut figures = vec![
-        (
-            "faults with a rule: the right cause first",
-            of(t.first_right, t.known),
-        ),
+        ("faults: the right cause first", of(t.first_right, t.known)),
         ("  and the right culprit", of(t.culprit_right, t.known)),
         (
             "  something untrue besides or instead",
