@@ -177,7 +177,9 @@ fn witnesses(page: &mut Page, witnesses: &[Witness]) {
     ];
     for (says, tone, title) in groups {
         let kinds = of(says);
-        if !kinds.is_empty() {
+        // A capture alone lacks all others each time.
+        let is_told = says != Says::NotAvailable || page.is_verbose();
+        if is_told && !kinds.is_empty() {
             let text = format!("{title}: {}.", words::list(&kinds));
             page.paragraph(2, tone, &text);
         }
