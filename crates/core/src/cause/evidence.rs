@@ -3,13 +3,14 @@
 use core::time::Duration;
 
 use super::tally::{Tally, nanos};
-use super::{Case, Id};
+use super::{Case, Cause, Id};
+use crate::event::ProbeMethod;
 use crate::histogram::Distribution;
 use crate::report::{
     Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
     Prediction, RuledOut, Verdict,
 };
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// A cause is a finding only if its removal betters the mean or the p99 by
 /// this share …
@@ -101,7 +102,7 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
         candidates: Vec::new(),
         overturned_by: String::new(),
         fix: Vec::new(),
-        predicted: prediction(case, &predicted),
+        predicted: prediction(case, id, &predicted),
         exemplars: tally.exemplars(),
         locates: id.cause().is_place,
         location: None,
@@ -117,8 +118,14 @@ pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     finding
 }
 
-/// What to expect at the rate that was measured.
-pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Prediction> {
+/// The latency to expect at the rate that was measured, never less than a request to the
+/// idle server takes; `None` where the time may be work that has to be done.
+pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Option<Prediction> {
+    let cause = id.cause();
+    if cause.may_be_work {
+        return None;
+    }
+    let floor = floor(case, cause);
     let figures = Figures::from(after);
     // What is lost before the request, in making its connection, is not in its latency.
     let is_unchanged = after.sum_ns() >= case.ledger.latency.sum_ns();
@@ -131,16 +138,35 @@ pub(crate) fn prediction(case: &Case<'_>, after: &Distribution) -> Option<Predic
     // Little's law: as many requests in flight, each done sooner. The service
     // saturates before that, so it is the upper end.
     let before = case.ledger.latency.mean().unwrap_or_default().as_secs_f64();
-    let mean = after.mean().unwrap_or_default().as_secs_f64();
-    let closed_loop = (mean > 0.0 && rate > 0.0).then(|| (rate, rate * before / mean));
+    let mean = after.mean().unwrap_or_default().max(floor).as_secs_f64();
+    let is_bounded = !floor.is_zero();
+    let closed_loop =
+        (is_bounded && mean > 0.0 && rate > 0.0).then(|| (rate, rate * before / mean));
     Some(Prediction {
         at_rate: rate,
         latency_ns: PredictedLatency {
-            p50: figures.p50,
-            p99: figures.p99,
+            p50: figures.p50.max(nanos(floor)),
+            p99: figures.p99.max(nanos(floor)),
         },
         closed_loop_rate: closed_loop,
     })
+}
+
+/// The least that a request can take: the round trip, and where the time is the server's
+/// the latency of a single request to the idle server.
+fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
+    let trip = case.ledger.round_trip.unwrap_or_default();
+    let target = case
+        .target
+        .filter(|_| cause.waits.contains(&WaitKind::ServerThink));
+    let alone = target.and_then(|target| {
+        let method = ProbeMethod::HttpKeptAlive;
+        case.facts
+            .probes_of(target, method, false)?
+            .rtt
+            .quantile(0.5)
+    });
+    trip.max(alone.unwrap_or_default())
 }
 
 /// The verdict that the evidence allows.

@@ -133,7 +133,7 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
     let whole = u64::try_from(chains.whole.sum_ns()).unwrap_or(u64::MAX);
     finding.share = (sum as f64 / whole.max(1) as f64).min(1.0);
     finding.wall_ns = nanos(Duration::from_nanos(sum));
-    finding.predicted = evidence::prediction(case, &chains.direct);
+    finding.predicted = evidence::prediction(case, Id::RedirectChain, &chains.direct);
     finding.exemplars = case.ledger.slowest.exemplars();
     let each = chains.turns.count() / chains.count.max(1);
     let text = format!(

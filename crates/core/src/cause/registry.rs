@@ -46,6 +46,9 @@ pub struct Cause {
     /// True for a place of time that no cause explains: it has no rule, and the account of
     /// time finds it.
     pub is_place: bool,
+    /// True if its time may be work that has to be done, of which no latency without it can
+    /// be foretold.
+    pub(crate) may_be_work: bool,
 }
 
 /// A cause that another one follows from.
@@ -148,6 +151,7 @@ macro_rules! registry {
         $(option: $option:ident,)?
         $(is_blocking: $is_blocking:literal,)?
         $(is_place: $is_place:literal,)?
+        $(may_be_work: $may_be_work:literal,)?
     })*) => {
         /// The identity of a cause, written as a stable kebab-case id.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,6 +189,7 @@ macro_rules! registry {
                         $(option: Some(SocketOption::$option),)?
                         $(is_blocking: $is_blocking,)?
                         $(is_place: $is_place,)?
+                        $(may_be_work: $may_be_work,)?
                         ..PLAIN
                     },)*
                 }
@@ -262,6 +267,7 @@ const PLAIN: Cause = Cause {
     option: None,
     is_blocking: false,
     is_place: false,
+    may_be_work: false,
 };
 
 registry! {
@@ -313,6 +319,7 @@ registry! {
             Within RadioPowerSave, Within PathJitter, Within QdiscDwell,
             Within SocketMemoryPressure, Within AcceptQueueOverflow,
         ],
+        may_be_work: true,
     }
     SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
         title: "Requests lie in the server's sockets before they are read",
@@ -356,6 +363,7 @@ registry! {
             Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
             Besides CpuQuota, Besides CpuIdleWakeup,
         ],
+        may_be_work: true,
     }
     CompressionCost: "compression-cost" by compression_cost {
         title: "The server compresses each response while the client waits",
@@ -369,6 +377,7 @@ registry! {
         // Where most parts of requests are held, those whose release the capture shows badly are
         // held too.
         follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
+        may_be_work: true,
     }
     ExpectContinue: "expect-continue" by expect_continue {
         title: "The client waits for leave to send its request's body",
@@ -394,6 +403,7 @@ registry! {
         title: "The client pauses between requests that belong together",
         layer: Client,
         waits: [],
+        may_be_work: true,
     }
     ChattyRoundTrips: "chatty-round-trips" by chatty_round_trips {
         title: "One action takes many round trips one after the other",
@@ -409,6 +419,7 @@ registry! {
         title: "The distance between the ends",
         layer: RoundTrip,
         waits: [RoundTrip],
+        may_be_work: true,
     }
     PathQueueing: "path-queueing" by path_queueing {
         title: "Packets queue on the path",
@@ -632,6 +643,7 @@ registry! {
         layer: Tls,
         waits: [],
         particular_to: [ConnectionNotReused],
+        may_be_work: true,
     }
     TlsRecordBuffering: "tls-record-buffering" by tls_record_buffering {
         title: "The first TLS record is longer than the first flight",
@@ -649,6 +661,7 @@ registry! {
         title: "The server waits for another that it asks",
         layer: Server,
         waits: [ServerThink],
+        may_be_work: true,
     }
     ProxyBuffering: "proxy-buffering" by proxy_buffering {
         title: "A proxy holds back what it could pass on",
