@@ -184,31 +184,31 @@ registry! {
     SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
         title: "Requests lie in the server's sockets before they are read",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Unread],
     }
     CpuQuota: "cpu-quota" by cpu_quota {
         title: "The server's processor time is used up until the next period",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [RunQueue],
     }
     CpuIdleWakeup: "cpu-idle-wakeup" by cpu_idle_wakeup {
         title: "An idle processor of the server is slow to wake",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [WakeUp],
     }
     SoftirqBacklog: "softirq-backlog" by softirq_backlog {
         title: "The server's kernel is late to take packets up",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Backlog],
     }
     PacketFilterCost: "packet-filter-cost" by packet_filter_cost {
         title: "The server's packet filters take long for each packet",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Stack],
     }
     ServerPause: "server-pause" by server_pause {
@@ -691,6 +691,15 @@ mod tests {
         }
         for &id in Id::ALL {
             origins(id, 0);
+        }
+    }
+
+    #[test]
+    fn what_a_servers_kernel_can_show_lengthens_a_wait() {
+        for cause in Id::ALL.iter().map(|id| id.cause()) {
+            // Stages are held against the waits of a finding: without any, they say nothing.
+            let is_held = cause.stages.is_empty() || !cause.waits.is_empty();
+            assert!(is_held, "{} has stages and no waits", cause.id);
         }
     }
 }
