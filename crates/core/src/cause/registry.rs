@@ -3,139 +3,21 @@
 //!
 //! Whoever adds a cause adds a row; there is no other table and no default.
 
-use core::fmt;
-use core::str::FromStr;
-use std::borrow::Cow;
+mod id;
+mod row;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use core::str::FromStr;
+
+pub use id::UnknownCause;
+pub use row::{Cause, LayerId};
+use row::{Origin, PLAIN};
+pub(crate) use row::{RouteProperty, SharedTime, SocketOption};
 
 use super::{Case, Conclusion, Features, Gathered, Rule};
 use crate::connection::Setup;
 use crate::exchange::Exchange;
 use crate::turn::Stage;
 use crate::wait::WaitKind;
-
-/// A class of latency: its row of the registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cause {
-    /// The cause that the row is about.
-    pub id: Id,
-    /// The name in a sentence's form.
-    pub title: &'static str,
-    /// The page that `lagtrace explain` prints, in Markdown.
-    pub page: &'static str,
-    /// The layer that the cause lies in, and which a finding accuses.
-    pub layer: LayerId,
-    /// The kinds of wait that it lengthens: where to look for it in a timeline.
-    pub(crate) waits: &'static [WaitKind],
-    /// The stages of the server's kernel that are its mechanism, where it is the server's; none
-    /// where they would only fit.
-    pub(crate) stages: &'static [Stage],
-    /// The causes that it follows from, the likeliest first.
-    pub(crate) follows: &'static [Origin],
-    /// The general causes that it is a particular case of, and stands before.
-    pub(crate) particular_to: &'static [Id],
-    /// The property of a traced route that supports it.
-    pub(crate) route: Option<RouteProperty>,
-    /// The socket option that decides over it.
-    pub(crate) option: Option<SocketOption>,
-    /// True if no request succeeds without its repair.
-    pub(crate) is_blocking: bool,
-    /// True for a place of time that no cause explains: it has no rule, and the account of
-    /// time finds it.
-    pub is_place: bool,
-    /// True if its time may be work that has to be done, of which no latency without it can
-    /// be foretold.
-    pub(crate) may_be_work: bool,
-}
-
-/// A cause that another one follows from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) cause: Id,
-    pub(crate) time: SharedTime,
-}
-
-/// The relation of a consequence's time to its cause's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SharedTime {
-    /// More of the same: a path that loses data segments loses SYNs too.
-    Besides,
-    /// Time that the cause has counted already.
-    Within,
-}
-
-/// A property of a traced route that supports a finding on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RouteProperty {
-    /// The hop from which on probes are lost.
-    Loss,
-    /// The hop at which most of the delay begins.
-    Delay,
-}
-
-/// A socket option that decides over a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketOption {
-    /// `TCP_NODELAY`, the remedy.
-    NoDelay,
-    /// `TCP_CORK`, the harm.
-    Cork,
-}
-
-/// A layer that a cause can lie in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LayerId {
-    /// Looking names up.
-    Name,
-    /// Getting packets to the next hop.
-    Route,
-    /// The time that packets take between the hosts.
-    RoundTrip,
-    /// Packet filters.
-    Firewall,
-    /// Making and keeping connections.
-    Connection,
-    /// TLS handshakes.
-    Tls,
-    /// Moving bytes on a connection that is there.
-    Transport,
-    /// The program that answers, its host, and proxies that answer in its place.
-    Server,
-    /// The program that asks; no report has a line for it.
-    Client,
-}
-
-impl LayerId {
-    /// The name that a report's layers go by.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Route => "route",
-            Self::RoundTrip => "round-trip",
-            Self::Firewall => "firewall",
-            Self::Connection => "connection",
-            Self::Tls => "tls",
-            Self::Transport => "transport",
-            Self::Server => "server",
-            Self::Client => "client",
-        }
-    }
-}
-
-/// A name that no cause of this version goes by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownCause(pub String);
-
-impl fmt::Display for UnknownCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is the id of no known cause", self.0)
-    }
-}
-
-impl core::error::Error for UnknownCause {}
 
 /// Makes the ids, their rows, and the struct that holds all rules. The modules are declared in
 /// `cause.rs`, where rustfmt sees them.
@@ -253,23 +135,6 @@ macro_rules! registry {
     };
 }
 
-/// A row in which the columns that most causes leave out are empty.
-const PLAIN: Cause = Cause {
-    id: Id::ServerThink,
-    title: "",
-    page: "",
-    layer: LayerId::Server,
-    waits: &[],
-    stages: &[],
-    follows: &[],
-    particular_to: &[],
-    route: None,
-    option: None,
-    is_blocking: false,
-    is_place: false,
-    may_be_work: false,
-};
-
 registry! {
     NagleDelayedAck: "nagle-delayed-ack" by nagle_delayed_ack {
         title: "Nagle's algorithm on the server waits for the client's delayed ACK",
@@ -324,31 +189,31 @@ registry! {
     SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
         title: "Requests lie in the server's sockets before they are read",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Unread],
     }
     CpuQuota: "cpu-quota" by cpu_quota {
         title: "The server's processor time is used up until the next period",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [RunQueue],
     }
     CpuIdleWakeup: "cpu-idle-wakeup" by cpu_idle_wakeup {
         title: "An idle processor of the server is slow to wake",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [WakeUp],
     }
     SoftirqBacklog: "softirq-backlog" by softirq_backlog {
         title: "The server's kernel is late to take packets up",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Backlog],
     }
     PacketFilterCost: "packet-filter-cost" by packet_filter_cost {
         title: "The server's packet filters take long for each packet",
         layer: Server,
-        waits: [],
+        waits: [ServerThink],
         stages: [Stack],
     }
     ServerPause: "server-pause" by server_pause {
@@ -356,9 +221,9 @@ registry! {
         layer: Server,
         waits: [ServerPause],
         stages: [Program, Waiting, WakeUp, RunQueue],
-        // A cork's timer, or a rate that was set, is not the program's own time. A program that waits
-        // for room in its buffer goes on with an acknowledgement, which does not always show by what
-        // its last part was. Threads that may not run stop wherever they are.
+        // A cork's timer, or a rate that was set, is not the program's own time. A program that
+        // waits for room in its buffer goes on with an acknowledgement, which does not always
+        // show by what its last part was. Threads that may not run stop wherever they are.
         follows: [
             Within CorkHold, Within CompressionCost, Within RateLimit, Within SendBuffer,
             Besides CpuQuota, Besides CpuIdleWakeup,
@@ -425,7 +290,8 @@ registry! {
         title: "Packets queue on the path",
         layer: RoundTrip,
         waits: [RoundTrip],
-        // What fills a link or a device queues before it; what is late after pauses only is no queue.
+        // What fills a link or a device queues before it; what is late after pauses only is no
+        // queue.
         follows: [Within BandwidthLimit, Within RadioPowerSave, Within QdiscDwell],
         route: Delay,
     }
@@ -858,62 +724,9 @@ registry! {
     }
 }
 
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl AsRef<str> for Id {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
-    }
-}
-
-/// A plain string: a list of the ids would change the schema with each new cause.
-impl JsonSchema for Id {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Cause".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        String::json_schema(generator)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_id_is_read_as_it_is_written() {
-        for &id in Id::ALL {
-            assert_eq!(id.cause().id, id);
-            assert_eq!(id.as_str().parse(), Ok(id));
-            let json = serde_json::to_string(&id).expect("a string");
-            assert_eq!(json, format!("\"{id}\""));
-            assert_eq!(serde_json::from_str::<Id>(&json).ok(), Some(id));
-        }
-        let unknown = serde_json::from_str::<Id>("\"gremlins\"").expect_err("no such cause");
-        assert!(unknown.to_string().contains("`gremlins`"), "{unknown}");
-    }
 
     #[test]
     fn nothing_follows_from_itself() {
@@ -925,6 +738,15 @@ mod tests {
         }
         for &id in Id::ALL {
             origins(id, 0);
+        }
+    }
+
+    #[test]
+    fn what_a_servers_kernel_can_show_lengthens_a_wait() {
+        for cause in Id::ALL.iter().map(|id| id.cause()) {
+            // Stages are held against the waits of a finding: without any, they say nothing.
+            let is_held = cause.stages.is_empty() || !cause.waits.is_empty();
+            assert!(is_held, "{} has stages and no waits", cause.id);
         }
     }
 }
