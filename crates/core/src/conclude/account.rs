@@ -52,9 +52,11 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// All the time booked, in nanoseconds.
-    pub(super) fn total(&self) -> u64 {
-        sum(self.bookings(), |booking| booking.booked_ns)
+    /// All the time booked, in nanoseconds: of stamps that are centuries apart it is more
+    /// than 64 bits hold.
+    pub(super) fn total(&self) -> u128 {
+        let booked = self.bookings().map(|booking| u128::from(booking.booked_ns));
+        booked.sum()
     }
 
     pub(super) fn bookings(&self) -> impl Iterator<Item = &Booking> {
@@ -238,7 +240,6 @@ pub(super) fn settle(
 }
 
 /// The time of all services.
-pub(super) fn whole(booked: &[Booked<'_>]) -> u64 {
-    let totals = booked.iter().map(Booked::total);
-    totals.fold(0, u64::saturating_add)
+pub(super) fn whole(booked: &[Booked<'_>]) -> u128 {
+    booked.iter().map(Booked::total).sum()
 }

@@ -100,7 +100,7 @@ impl Spot {
 pub(crate) fn locate(
     case: &Case<'_>,
     booked: &Booked<'_>,
-    whole: u64,
+    whole: u128,
     certainty: impl Fn(&Finding) -> (Verdict, String),
 ) -> Vec<Finding> {
     let material = SPOTS.iter().filter(|spot| is_material(spot, booked));
@@ -206,7 +206,7 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
     finding
 }
 
-fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u64) -> Finding {
+fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u128) -> Finding {
     let ledger = &booked.service.ledger;
     let bookings = spot.bookings(booked);
     let unclaimed = sum(bookings.iter().copied(), |b| b.unclaimed_ns);
