@@ -1,6 +1,7 @@
 //! The account of time adds up, and nothing material is left unsaid.
 
-use lagtrace_core::report::{Account, Booking, Report};
+use lagtrace_core::cause::Id;
+use lagtrace_core::report::{Account, Booking, LayerState, Report};
 use lagtrace_core::wait::{Owner, WaitKind};
 
 /// The share of a service's time, and the mean time, from which on what nobody claims
@@ -16,6 +17,7 @@ pub(crate) fn account_fault(report: &Report) -> Option<String> {
     unbalanced
         .or_else(|| overclaimed(report))
         .or_else(|| untold(report))
+        .or_else(|| cleared(report))
 }
 
 fn bookings(account: &Account) -> impl Iterator<Item = &Booking> {
@@ -59,6 +61,22 @@ fn overclaimed(report: &Report) -> Option<String> {
         .filter_map(|finding| Some(finding.location.as_ref()?.share))
         .sum();
     (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
+}
+
+/// No layer is cleared that unexplained time is in, or may be in.
+fn cleared(report: &Report) -> Option<String> {
+    report.places().find_map(|place| {
+        let own = place.cause.cause().layer.as_str();
+        let names: &[&str] = match place.cause {
+            Id::TimeUnknown => &["server", "transport"],
+            _ => &[own],
+        };
+        let mut layers = report.layers.iter();
+        let layer = layers.find(|layer| {
+            names.contains(&layer.layer.as_str()) && layer.state == LayerState::Cleared
+        })?;
+        Some(format!("{} is cleared beside {}", layer.layer, place.cause))
+    })
 }
 
 /// Where much of a service's time is nobody's, a finding says where it is.
