@@ -46,6 +46,10 @@ fn witness(
         let because = "it changed with an experiment".to_owned();
         return (Verdict::Proven, because);
     }
+    if service.ledger.unread * 2 > service.ledger.count {
+        let because = "its protocol is not read: who waits for whom is not known".to_owned();
+        return (Verdict::Possible, because);
+    }
     match (is_from_packets, service.ledger.round_trip) {
         (true, Some(_)) => (
             Verdict::Strong,
