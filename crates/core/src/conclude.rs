@@ -292,6 +292,13 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
         let bare = || account::unknown(case);
         account::tried(&experiments, &service, findings, &mut places, bare);
     }
+    let subject = |(case, _): &&(Case<'_>, &Service)| case.target == Some(TargetId::Subject);
+    places.extend(
+        cases
+            .iter()
+            .find(subject)
+            .and_then(|(case, _)| account::resolution(case)),
+    );
     places.sort_by_key(|place| core::cmp::Reverse(place.cost_ns));
     findings.extend(places);
     for finding in findings.iter_mut() {

@@ -18,7 +18,7 @@ use crate::service::{Place, Service, Shares};
 use crate::wait::{Owner, WaitKind};
 
 pub(super) use certainty::certainty;
-pub(super) use locate::{locate, unknown};
+pub(super) use locate::{locate, resolution, unknown};
 pub(super) use tried::tried;
 pub(super) use witnesses::witnesses;
 

@@ -32,6 +32,8 @@ const MOST_ODD: u64 = 200;
 /// A handshake that takes this long is no matter of distance: the longest cables take
 /// some 300 ms there and back.
 const FAR: Duration = Duration::from_millis(400);
+/// A lookup that takes this long is no matter of the way to a resolver nearby.
+pub(super) const LONG_LOOKUP: Duration = Duration::from_millis(100);
 /// The server's own waits.
 const SERVERS: [WaitKind; 2] = [WaitKind::ServerThink, WaitKind::ServerPause];
 /// The time that a server may think before responses that the capture cuts off.
@@ -61,7 +63,7 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
         layers.extend(route(facts));
         layers.push(round_trip(facts));
         layers.extend(super::traced::path(facts));
-        layers.push(firewall(facts));
+        layers.push(firewall(facts, ledger));
         layers.push(backlog(facts));
     }
     if evidence.targets.is_empty() {
@@ -117,6 +119,14 @@ fn name(facts: &Facts) -> Option<Layer> {
         None if resolution.took.is_zero() => (
             LayerState::Cleared,
             format!("{} is an address: nothing to resolve", resolution.name),
+        ),
+        None if resolution.took >= LONG_LOOKUP => (
+            LayerState::Suspected,
+            format!(
+                "{} took {} to resolve: who has not got it in a cache waits as long",
+                resolution.name,
+                human(resolution.took)
+            ),
         ),
         None => (
             LayerState::Cleared,
@@ -187,7 +197,11 @@ fn round_trip(facts: &Facts) -> Layer {
     layer("round-trip", LayerState::Cleared, line, because)
 }
 
-fn firewall(facts: &Facts) -> Layer {
+/// The layer of packet filters; a rule that could match is innocent if connections are made.
+fn firewall(facts: &Facts, ledger: &Ledger) -> Layer {
+    let load = facts.loads.all(TargetId::Subject);
+    let is_connected =
+        load.connects > 0 || ledger.setups.outcomes.of(SetupOutcome::Established) > 0;
     let Some(state) = &facts.firewall else {
         let line = "packet filter rules were not read".to_owned();
         return layer("firewall", LayerState::NotMeasured, line, "not asked for");
@@ -197,9 +211,13 @@ fn firewall(facts: &Facts) -> Layer {
             LayerState::Cleared,
             "no rule drops or rejects this traffic".to_owned(),
         ),
-        Some(count) => (
+        Some(count) if is_connected => (
             LayerState::Cleared,
             format!("{count} rules could match, yet connections are made"),
+        ),
+        Some(count) => (
+            LayerState::Suspected,
+            format!("{count} rules could match, and no connection was made"),
         ),
         None => (
             LayerState::NotMeasured,

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use lagtrace_core::event::{
     Coming, ConfigurationLine, CounterChange, CounterScope, Event, EventBody, LoadCluster, Phase,
-    PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, SocketOwner,
-    SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
+    PhaseStart, ProbeAnswer, ProbeMethod, ProbeSample, RequestFailure, RequestSample, Resolution,
+    SocketOwner, SocketSample, SourceLocation, Stamp, TargetId, TcpSample,
 };
 use lagtrace_core::experiment::Experiment;
 use lagtrace_core::flow::Endpoint;
@@ -68,8 +68,22 @@ pub(crate) fn make(
         "setting" => setting(&mut words, at),
         "counter" => counter(&mut words, at),
         "kernel" => kernel(&mut words, at),
+        "resolved" => resolved(&mut words, at),
         other => Err(format!("`{other}` is neither a segment nor an observation")),
     }
+}
+
+/// A name that this host's own resolver found: `resolved NAME SUM`.
+fn resolved(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
+    let name = words.operand("resolved")?.to_owned();
+    let took = words.duration("resolved")?;
+    let body = EventBody::Resolution(Resolution {
+        name,
+        addresses: vec![server().addr],
+        took,
+        failure: None,
+    });
+    Ok(vec![Event::here(at, Phase::Baseline, body)])
 }
 
 fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {

@@ -90,6 +90,7 @@
 //! socket server [nodelay on|off] [x N] [holding N]
 //! setting tcp_nodelay off at FILE:LINE
 //! counter NAME N
+//! resolved NAME SUM
 //! kernel [backlog SUM] [stack SUM] [unread SUM] [wake-up SUM] [run-queue SUM] [program SUM] [slept SUM] [qdisc SUM] [refused SUM] [asked SUM] [throttled N SUM] [stolen SUM]
 //! ```
 //! `kernel` is a turn that came at that time, by the server's own kernel; what it

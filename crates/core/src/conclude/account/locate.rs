@@ -8,6 +8,7 @@ use crate::cause::candidates;
 use crate::cause::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, REPEATS, human, percent};
 use crate::cause::tally::nanos;
 use crate::cause::{Case, Id};
+use crate::conclude::layers::LONG_LOOKUP;
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
 };
@@ -204,6 +205,39 @@ pub(crate) fn unknown(case: &Case<'_>) -> Finding {
         case.endpoint
     );
     finding
+}
+
+/// The finding for a name of the run that took long to resolve: once for each process that
+/// connects, in no request's latency.
+pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
+    let mut resolutions = case.facts.resolutions.iter();
+    let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
+    let mut finding = evidence::bare_finding(Id::TimeInResolver, Owner::Resolver, case);
+    finding.summary = format!(
+        "{} took {} to resolve, by this host's own resolver. Whoever has not got it in a cache \
+         waits as long before the first request.",
+        slow.name,
+        human(slow.took)
+    );
+    let text = format!("getaddrinfo() took {}", human(slow.took));
+    finding
+        .evidence
+        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+    finding.location = Some(Location {
+        certainty: Verdict::Strong,
+        because: "the resolution was timed".to_owned(),
+        claimed_ns: 0,
+        share: 0.0,
+        shape: None,
+    });
+    finding.next = vec![evidence::fix(
+        "client",
+        format!(
+            "`dig +stats {}` at each resolver of /etc/resolv.conf, several times",
+            slow.name
+        ),
+    )];
+    Some(finding)
 }
 
 fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u128) -> Finding {
