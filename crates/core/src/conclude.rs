@@ -41,7 +41,7 @@ use crate::histogram::Distribution;
 use crate::own;
 use crate::report::{
     Account, Details, Exchanges, Figures, Finding, Remark, Report, SCHEMA,
-    SetupOutcome as SetupCount, Setups, StatusCount,
+    SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
@@ -281,6 +281,12 @@ fn keep_account(scene: &Scene<'_>, findings: &mut Vec<Finding>) -> Vec<Account> 
         account::certainty(finding, service, &evidence.facts, is_from_packets)
     };
     account::settle(&mut booked, findings, certainty);
+    // How sure the place is has been noted by now; why, they do not say.
+    for finding in findings.iter_mut() {
+        if finding.cause.cause().says_only_where {
+            finding.verdict = Verdict::Possible;
+        }
+    }
     let whole = account::whole(&booked);
     let mut places = Vec::new();
     for ((case, _), booked) in cases.iter().zip(&booked) {

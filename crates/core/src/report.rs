@@ -60,6 +60,12 @@ impl Report {
         self.findings.iter().filter(|finding| !finding.locates)
     }
 
+    /// The findings that accuse somebody: causes that say why, and not only where.
+    pub fn accusations(&self) -> impl Iterator<Item = &Finding> {
+        self.causes()
+            .filter(|finding| !finding.cause.cause().says_only_where)
+    }
+
     /// The places of time that no cause explains.
     pub fn places(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.locates)

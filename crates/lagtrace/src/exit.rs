@@ -18,10 +18,10 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// The outcome of a diagnosis. A cause counts, and so does an accused layer: a
     /// target that refuses has no exchange that a cause could cost. A place of time
-    /// that nothing explains accuses nobody.
+    /// that nothing explains accuses nobody, nor does a finding that says only whose time it is.
     pub(crate) fn of(report: &Report) -> Self {
         let accused = |state| state == LayerState::Accused;
-        if report.causes().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {
+        if report.accusations().next().is_some() || report.layers.iter().any(|l| accused(l.state)) {
             Self::Found
         } else {
             Self::Clean

@@ -34,6 +34,7 @@ macro_rules! registry {
         $(is_blocking: $is_blocking:literal,)?
         $(is_place: $is_place:literal,)?
         $(may_be_work: $may_be_work:literal,)?
+        $(says_only_where: $says_only_where:literal,)?
     })*) => {
         /// The identity of a cause, written as a stable kebab-case id.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +73,7 @@ macro_rules! registry {
                         $(is_blocking: $is_blocking,)?
                         $(is_place: $is_place,)?
                         $(may_be_work: $may_be_work,)?
+                        $(says_only_where: $says_only_where,)?
                         ..PLAIN
                     },)*
                 }
@@ -185,6 +187,7 @@ registry! {
             Within SocketMemoryPressure, Within AcceptQueueOverflow,
         ],
         may_be_work: true,
+        says_only_where: true,
     }
     SocketQueueDwell: "socket-queue-dwell" by socket_queue_dwell {
         title: "Requests lie in the server's sockets before they are read",
@@ -229,6 +232,7 @@ registry! {
             Besides CpuQuota, Besides CpuIdleWakeup,
         ],
         may_be_work: true,
+        says_only_where: true,
     }
     CompressionCost: "compression-cost" by compression_cost {
         title: "The server compresses each response while the client waits",
@@ -243,6 +247,7 @@ registry! {
         // held too.
         follows: [Within NagleDelayedAckRequest, Within SocketMemoryPressure],
         may_be_work: true,
+        says_only_where: true,
     }
     ExpectContinue: "expect-continue" by expect_continue {
         title: "The client waits for leave to send its request's body",
@@ -269,6 +274,7 @@ registry! {
         layer: Client,
         waits: [],
         may_be_work: true,
+        says_only_where: true,
     }
     ChattyRoundTrips: "chatty-round-trips" by chatty_round_trips {
         title: "One action takes many round trips one after the other",

@@ -88,8 +88,15 @@ fn accuse(layer: &mut Layer, findings: &[Finding]) {
         .iter()
         .filter(|finding| !finding.locates && finding.cause.cause().layer.as_str() == layer.layer)
         .collect();
+    let is_accused = accusers
+        .iter()
+        .any(|finding| !finding.cause.cause().says_only_where);
     if let Some(worst) = accusers.first() {
-        layer.state = LayerState::Accused;
+        layer.state = if is_accused {
+            LayerState::Accused
+        } else {
+            LayerState::Suspected
+        };
         let ids: Vec<&str> = accusers
             .iter()
             .map(|finding| finding.cause.as_str())

@@ -52,7 +52,12 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
                         wanted.cause, finding.culprit
                     ));
                 }
-                if finding.verdict != Verdict::Strong {
+                let sure = if finding.cause.cause().says_only_where {
+                    finding.location.as_ref().map(|at| at.certainty)
+                } else {
+                    Some(finding.verdict)
+                };
+                if sure != Some(Verdict::Strong) {
                     faults.push(format!("{} is {:?}", wanted.cause, finding.verdict));
                 }
                 if !wanted.cost_ms.contains(&cost) {

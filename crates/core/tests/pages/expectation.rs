@@ -24,6 +24,8 @@ struct Expected {
     cause: String,
     culprit: Option<String>,
     verdict: Option<String>,
+    /// How sure the place is.
+    place: Option<String>,
     cost: Option<(Sum, Sum)>,
     affected: Option<u64>,
 }
@@ -127,6 +129,7 @@ impl Expected {
             match key {
                 "culprit" => expected.culprit = Some(value.to_owned()),
                 "verdict" => expected.verdict = Some(value.to_owned()),
+                "place" => expected.place = Some(value.to_owned()),
                 "affected" => {
                     expected.affected = Some(value.parse().map_err(|_| "a count is a number")?);
                 }
@@ -155,6 +158,10 @@ impl Expected {
         }
         if let Some(verdict) = &self.verdict {
             differ("verdict", verdict, &word(&finding.verdict));
+        }
+        if let Some(place) = &self.place {
+            let sure = finding.location.as_ref().map(|at| word(&at.certainty));
+            differ("place", place, &sure.unwrap_or_default());
         }
         let affected = finding.affected.exchanges;
         if let Some(expected) = self.affected {

@@ -9,7 +9,7 @@
 //! **What must come out.** The findings must be those that `expect:` names, in
 //! that order, and no others:
 //! ```text
-//! expect: ID [culprit=server] [verdict=strong] [cost=51ms±1ms] [affected=7]
+//! expect: ID [culprit=server] [verdict=strong] [place=strong] [cost=51ms±1ms] [affected=7]
 //! expect: note ID           a note, and no finding of its own
 //! expect: nothing           no cause at all
 //! may: ID …                 findings that are welcome besides; `unknown`: waits of unknown kind

@@ -64,7 +64,12 @@ fn title(finding: &Finding) -> String {
 }
 
 fn headline<'a>(finding: &Finding, title: &'a str) -> [(Tone, &'a str); 2] {
-    let (word, tone) = words::verdict(finding.verdict);
+    let (word, tone) = match &finding.location {
+        Some(location) if finding.cause.cause().says_only_where => {
+            words::place_only(location.certainty)
+        }
+        _ => words::verdict(finding.verdict),
+    };
     [(tone, word), (Tone::Strong, title)]
 }
 
@@ -186,6 +191,9 @@ fn certainty(finding: &Finding) -> String {
     let kinds: Vec<&str> = kinds.into_iter().map(words::evidence).collect();
     let shown = words::list(&kinds);
     match finding.verdict {
+        Verdict::Possible if finding.cause.cause().says_only_where => {
+            "Why it takes it does not show: it may be work that has to be done.".to_owned()
+        }
         Verdict::Possible => "It fits what was seen, and so might something else.".to_owned(),
         _ if shown.is_empty() => String::new(),
         Verdict::Strong => format!("Shown by {shown}, and no look-alike is left."),

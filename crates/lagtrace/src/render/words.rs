@@ -22,6 +22,16 @@ pub(super) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
+/// How sure the place of a finding is that does not say why, as the words that open its
+/// headline.
+pub(super) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
+    match certainty {
+        Verdict::Proven => ("Where is proven, why is open:", Tone::Caution),
+        Verdict::Strong => ("Where is well shown, why is open:", Tone::Caution),
+        Verdict::Possible => ("Possible:", Tone::Caution),
+    }
+}
+
 /// How sure a finding is, as the word that opens its headline.
 pub(super) fn verdict(verdict: Verdict) -> (&'static str, Tone) {
     match verdict {

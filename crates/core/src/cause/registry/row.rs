@@ -36,6 +36,9 @@ pub struct Cause {
     /// True if its time may be work that has to be done, of which no latency without it can
     /// be foretold.
     pub(crate) may_be_work: bool,
+    /// True if it names who took the time and not why: a server that works, streams or polls
+    /// as it should looks the same. Its verdict is possible at most, however sure the place is.
+    pub says_only_where: bool,
 }
 
 /// A cause that another one follows from.
@@ -127,4 +130,5 @@ pub(super) const PLAIN: Cause = Cause {
     is_blocking: false,
     is_place: false,
     may_be_work: false,
+    says_only_where: false,
 };
