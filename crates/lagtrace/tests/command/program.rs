@@ -57,10 +57,8 @@ impl Run {
 /// The ids of a report's findings.
 pub(crate) fn findings(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().unwrap();
-    findings
-        .iter()
-        .map(|f| f["cause"].as_str().unwrap())
-        .collect()
+    let causes = findings.iter().filter(|f| f["locates"] != true);
+    causes.map(|f| f["cause"].as_str().unwrap()).collect()
 }
 
 /// The ids of a report's notes.
