@@ -8,6 +8,8 @@ use lagtrace_core::wait::{Owner, WaitKind};
 /// must be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
+/// And the share of the time of all services.
+const OF_ALL: f64 = 0.01;
 /// Findings that a report holds at most.
 const MAX_FINDINGS: usize = 32;
 
@@ -81,6 +83,8 @@ fn cleared(report: &Report) -> Option<String> {
 
 /// Where much of a service's time is nobody's, a finding says where it is.
 fn untold(report: &Report) -> Option<String> {
+    let all = report.account.iter().flat_map(bookings);
+    let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();
     report.account.iter().find_map(|account| {
         let total = sum(bookings(account), |booking| booking.booked_ns);
         let is_told = report
@@ -95,6 +99,7 @@ fn untold(report: &Report) -> Option<String> {
         });
         let most = unclaimed.into_iter().max().unwrap_or_default();
         let is_material = most as f64 >= total as f64 * SHARE
+            && most as f64 >= whole as f64 * OF_ALL
             && most / account.requests.max(1) >= MEAN_NS
             && most > 0;
         (is_material && !is_told && !is_full).then(|| {

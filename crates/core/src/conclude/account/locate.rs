@@ -21,6 +21,9 @@ const STALL: Duration = Duration::from_millis(10);
 /// The part of a place's time below which what is left over belongs to its findings.
 const REST: f64 = 0.1;
 
+/// The part of the time of all services below which a place is lost among them.
+const OF_ALL: f64 = 0.01;
+
 /// A part of the account that one finding locates.
 struct Spot {
     id: Id,
@@ -104,7 +107,12 @@ pub(crate) fn locate(
     whole: u128,
     certainty: impl Fn(&Finding) -> (Verdict, String),
 ) -> Vec<Finding> {
-    let material = SPOTS.iter().filter(|spot| is_material(spot, booked));
+    let is_seen = |spot: &&Spot| {
+        let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
+        unclaimed as f64 >= whole as f64 * OF_ALL
+    };
+    let material = SPOTS.iter().filter(is_seen);
+    let material = material.filter(|spot| is_material(spot, booked));
     let located = material.map(|spot| {
         let mut finding = finding(spot, case, booked, whole);
         let (certainty, because) = certainty(&finding);
