@@ -7,9 +7,9 @@ use std::thread;
 use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
+use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
-use lagtrace_core::segment::Segment;
 use lagtrace_core::time::{ClockId, Timestamp};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
@@ -312,8 +312,8 @@ fn reading(
         false => merged.next(packets),
     };
     let watch = listing.map(|listing| {
-        |segment: &Segment| {
-            listing.number(segment);
+        |packet: &Packet<'_>| {
+            listing.number(packet);
             if listing.has_failed() {
                 interrupt.request();
             }

@@ -99,9 +99,19 @@ impl FileCapture {
     /// The next TCP segment and what was captured of its payload; `None` at
     /// the end. Records that are none are passed over.
     pub fn next_segment(&mut self) -> Option<(Segment, &[u8])> {
+        self.next_segment_and(|_| {})
+    }
+
+    /// The same, with the ICMP errors before it handed to `visit`.
+    pub fn next_segment_and(
+        &mut self,
+        mut visit: impl FnMut(&IcmpError),
+    ) -> Option<(Segment, &[u8])> {
         loop {
-            if let Next::Segment(segment, place) = self.advance()? {
-                return Some((segment, self.payload(place)));
+            match self.advance()? {
+                Next::Segment(segment, place) => return Some((segment, self.payload(place))),
+                Next::Icmp(error) => visit(&error),
+                Next::Datagram(..) | Next::Neighbour(_) => {}
             }
         }
     }
