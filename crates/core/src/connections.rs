@@ -161,10 +161,15 @@ impl Collected {
 
     /// The number of the connection that this segment belongs to.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
-        let is_opening = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
-        let opening = is_opening.then_some(segment.seq);
+        let (flow, seq, ack) = (segment.flow, segment.seq, segment.ack);
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let is_ack = segment.flags.contains(TcpFlags::ACK);
         let [tcp, _] = self.file(segment.point);
-        tcp.number(segment.flow, opening)
+        match (is_syn, is_ack) {
+            (true, false) => tcp.number(flow, Some(seq)),
+            (true, true) => tcp.number_answer(flow, ack.wrapping_sub(1)),
+            (false, _) => tcp.number(flow, None),
+        }
     }
 
     /// Takes in an ICMP error: what it quotes is numbered too.
@@ -367,18 +372,25 @@ impl StreamNumbers {
     /// The number of a flow's connection, of whose SYN `opening` is the
     /// sequence number.
     fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
-        self.enter(flow, opening, false)
+        let seen = opening.map_or(MIDWAY, place_of);
+        self.enter(flow, seen, seen)
+    }
+
+    /// The same of an answer to a SYN of this sequence number, which may come
+    /// before it.
+    fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
+        self.enter(flow, MIDWAY, place_of(opening))
     }
 
     /// The same of a segment that is quoted.
     fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
-        self.enter(flow, opening, true);
+        self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }
 
-    fn enter(&mut self, flow: FlowKey, opening: Option<u32>, is_quoted: bool) -> Option<u32> {
+    /// The number of a flow's connection, of which `seen` is the opening; if it
+    /// is new, `opening` is remembered.
+    fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
         let flow = self.hasher.hash_one(flow);
-        let seen = opening.map_or(MIDWAY, |seq| seq.clamp(MIDWAY + 1, QUOTED - 1));
-        let opening = if is_quoted { QUOTED } else { seen };
         let fresh = Numbered {
             number: self.next,
             opening,
@@ -399,6 +411,11 @@ impl StreamNumbers {
         self.next = self.next.saturating_add(1);
         Some(fresh.number)
     }
+}
+
+/// A SYN's sequence number as it is remembered.
+fn place_of(seq: u32) -> u32 {
+    seq.clamp(MIDWAY + 1, QUOTED - 1)
 }
 
 #[cfg(test)]
@@ -437,7 +454,10 @@ mod tests {
         assert_eq!(numbers.number(flow(5), None), Some(0), "the same segment");
         numbers.number_quoted(flow(5), Some(102));
         assert_eq!(numbers.number(flow(5), None), Some(1), "opened anew");
+        assert_eq!(numbers.number_answer(flow(8), 7), Some(2));
+        assert_eq!(numbers.number(flow(8), Some(7)), Some(2), "out of order");
+        assert_eq!(numbers.number(flow(8), Some(9)), Some(3), "opened anew");
         numbers.number_quoted(flow(6), None);
-        assert_eq!(numbers.number(flow(7), Some(1)), Some(3));
+        assert_eq!(numbers.number(flow(7), Some(1)), Some(5));
     }
 }

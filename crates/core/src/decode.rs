@@ -32,6 +32,7 @@ mod udp;
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
+pub use pcap::Lengths;
 
 use core::ops::Range;
 
@@ -192,7 +193,11 @@ impl Decoder {
         let at = record.at?;
         let mut whole = match self.fragments.take(at, point, &part)? {
             Progress::Waiting => return None,
-            Progress::Alone => return first_part(record, point, part),
+            Progress::Alone(index) => {
+                let packet = first_part(record, point, part)?;
+                self.fragments.was_told(index);
+                return Some(packet);
+            }
             Progress::Whole(whole) => whole,
         };
         // A tunnel's packet that was cut may carry parts of one that was.
@@ -201,7 +206,7 @@ impl Decoder {
             if inner.fragment.is_some() {
                 whole = match self.fragments.take(at, point, &inner)? {
                     Progress::Whole(whole) => whole,
-                    Progress::Waiting | Progress::Alone => return None,
+                    Progress::Waiting | Progress::Alone(_) => return None,
                 };
                 continue;
             }

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 /// Incomplete packets kept at a time: the other fragments follow soon.
 const MAX_PACKETS: usize = 64;
 /// The longest payload of an IP packet, beside which no fragment may lie.
-const MAX_LEN: u32 = 65_535;
+pub(super) const MAX_LEN: u32 = 65_535;
 /// Fragments of one packet: a network with links this narrow has none of 64 KiB.
 const MAX_PIECES: usize = 256;
 /// Linux' `ipfrag_time`: for so long the others are waited for.
@@ -73,8 +73,9 @@ struct Piece {
 pub(super) enum Progress {
     /// Others are missing.
     Waiting,
-    /// Others are missing, and may always be: the first one is all there is.
-    Alone,
+    /// Others are missing, and may always be: the first one, of the packet at
+    /// this place, is all there is.
+    Alone(usize),
     /// It was the last one that was missing.
     Whole(Whole),
 }
@@ -159,10 +160,16 @@ impl Fragments {
             return self.partial.remove(index)?.whole().map(Progress::Whole);
         }
         if part.is_first && !self.has_later {
-            packet.is_told = true;
-            return Some(Progress::Alone);
+            return Some(Progress::Alone(index));
         }
         Some(Progress::Waiting)
+    }
+
+    /// The first fragment of the packet at `index` counted by itself.
+    pub(super) fn was_told(&mut self, index: usize) {
+        if let Some(packet) = self.partial.get_mut(index) {
+            packet.is_told = true;
+        }
     }
 
     fn find_or_begin(&mut self, at: Timestamp, key: Key) -> usize {

@@ -34,15 +34,38 @@ pub(super) struct Pcap {
     link: LinkType,
 }
 
-/// The order of a record's two lengths.
+/// The order of the two lengths in a pcap record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lengths {
+pub enum Lengths {
     /// Captured, then on the wire: version 2.4.
     Usual,
     /// On the wire, then captured: versions before 2.3, and DG/UX's.
     Swapped,
     /// Either: some writers of version 2.3 kept the order of those before.
     Either,
+}
+
+impl Lengths {
+    /// The order that this version (major, minor) of the format has; `None` where
+    /// there is no such version.
+    pub fn of(version: (u16, u16)) -> Option<Self> {
+        match version {
+            (MAJOR, 4) => Some(Self::Usual),
+            (MAJOR, 3) => Some(Self::Either),
+            (MAJOR, 0..=2) | DG_UX => Some(Self::Swapped),
+            _ => None,
+        }
+    }
+
+    /// The length captured, then the one on the wire, of a record that has both
+    /// like this.
+    pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
+        match self {
+            Self::Either if first <= second => [first, second],
+            Self::Usual => [first, second],
+            Self::Swapped | Self::Either => [second, first],
+        }
+    }
 }
 
 impl Pcap {
@@ -56,12 +79,8 @@ impl Pcap {
         let [m0, m1, m2, m3, rest @ ..] = header;
         let (order, magic) = byte_order([*m0, *m1, *m2, *m3]).ok_or(Fault::NotCapture)?;
         let version = order.u16(rest, 0).zip(order.u16(rest, 2));
-        let lengths = match version.unwrap_or_default() {
-            (MAJOR, 4) => Lengths::Usual,
-            (MAJOR, 3) => Lengths::Either,
-            (MAJOR, 0..=2) | DG_UX => Lengths::Swapped,
-            (major, minor) => return Err(Fault::Version(major, minor)),
-        };
+        let (major, minor) = version.unwrap_or_default();
+        let lengths = Lengths::of((major, minor)).ok_or(Fault::Version(major, minor))?;
         // The upper half of the field tells about frame check sequences.
         let link = order.u32(rest, 16).unwrap_or_default() & 0xffff;
         Ok(Self {
@@ -86,11 +105,7 @@ impl Pcap {
 
     /// What stands next in a file of any version.
     pub(super) fn advance_old<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
-        self.advance_by(bytes, |[first, second]| match self.lengths {
-            Lengths::Either if first <= second => [first, second],
-            Lengths::Usual => [first, second],
-            Lengths::Swapped | Lengths::Either => [second, first],
-        })
+        self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
     }
 
     /// What stands next, where `in_order` puts the length captured before the

@@ -8,6 +8,7 @@ mod gtp;
 mod l2tp;
 
 use super::byte_order::ByteOrder;
+use super::fragment::MAX_LEN;
 use super::ip::{self, Datagram, protocol};
 use super::link::{behind, ethernet, mpls, ppp};
 
@@ -81,7 +82,12 @@ fn for_each_tunnel<'a>(
 
 /// The IP packet within `outer`; `None` where it is no tunnel that is known.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    let whole = (outer.payload, outer.payload_len);
+    // How long the rest of a fragmented packet is, only its last fragment says.
+    let len = match outer.fragment {
+        Some(_) => MAX_LEN,
+        None => outer.payload_len,
+    };
+    let whole = (outer.payload, len);
     match outer.protocol {
         protocol::UDP => in_udp(whole),
         protocol::IPV4 | protocol::IPV6 => Some(whole),
