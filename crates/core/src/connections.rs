@@ -31,7 +31,8 @@ use crate::conclude::{connection_record, quic_record};
 use crate::connection::Watched;
 use crate::datagram::Datagram;
 use crate::event::PointId;
-use crate::flow::FlowKey;
+use crate::flow::{FlowKey, Transport};
+use crate::icmp::IcmpError;
 use crate::quic;
 use crate::report::{ConnectionRecord, Connections};
 use crate::segment::{Segment, TcpFlags};
@@ -160,10 +161,34 @@ impl Collected {
 
     /// The number of the connection that this segment belongs to.
     pub(crate) fn number(&mut self, segment: &Segment) -> Option<u32> {
-        let is_opening = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
-        let opening = is_opening.then_some(segment.seq);
+        let (flow, seq, ack) = (segment.flow, segment.seq, segment.ack);
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let is_ack = segment.flags.contains(TcpFlags::ACK);
         let [tcp, _] = self.file(segment.point);
-        tcp.number(segment.flow, opening)
+        match (is_syn, is_ack) {
+            (true, false) => tcp.number(flow, Some(seq)),
+            (true, true) => tcp.number_answer(flow, ack.wrapping_sub(1)),
+            (false, _) => tcp.number(flow, None),
+        }
+    }
+
+    /// Takes in an ICMP error: what it quotes is numbered too.
+    pub(crate) fn number_quoted(&mut self, error: &IcmpError) {
+        if !self.is_wanted() {
+            return;
+        }
+        let [tcp, udp] = self.file(error.point);
+        match (error.flow.transport(), error.seq, error.flags) {
+            (Transport::Udp, ..) => {
+                udp.number(error.flow, None);
+            }
+            (Transport::Tcp, Some(seq), Some(flags)) => {
+                let bits = flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0);
+                let opening = (bits == TcpFlags::SYN.0).then_some(seq);
+                tcp.number_quoted(error.flow, opening);
+            }
+            (Transport::Tcp, ..) => {}
+        }
     }
 
     fn file(&mut self, point: PointId) -> &mut [StreamNumbers; 2] {
@@ -326,9 +351,14 @@ struct StreamNumbers {
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     number: u32,
-    /// Sequence number of its SYN, never 0; 0 where that was not seen.
+    /// Sequence number of its SYN, or one of those below.
     opening: u32,
 }
+
+/// No SYN was seen.
+const MIDWAY: u32 = 0;
+/// Nothing was seen but what ICMP errors quote.
+const QUOTED: u32 = u32::MAX;
 
 impl StreamNumbers {
     fn new(hasher: SeedableRandomState) -> Self {
@@ -342,15 +372,36 @@ impl StreamNumbers {
     /// The number of a flow's connection, of whose SYN `opening` is the
     /// sequence number.
     fn number(&mut self, flow: FlowKey, opening: Option<u32>) -> Option<u32> {
+        let seen = opening.map_or(MIDWAY, place_of);
+        self.enter(flow, seen, seen)
+    }
+
+    /// The same of an answer to a SYN of this sequence number, which may come
+    /// before it.
+    fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
+        self.enter(flow, MIDWAY, place_of(opening))
+    }
+
+    /// The same of a segment that is quoted.
+    fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
+        self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
+    }
+
+    /// The number of a flow's connection, of which `seen` is the opening; if it
+    /// is new, `opening` is remembered.
+    fn enter(&mut self, flow: FlowKey, seen: u32, opening: u32) -> Option<u32> {
         let flow = self.hasher.hash_one(flow);
-        let opening = opening.map_or(0, |seq| seq.max(1));
         let fresh = Numbered {
             number: self.next,
             opening,
         };
         let is_full = self.flows.len() >= MAX_FLOWS;
         match self.flows.get_mut(&flow) {
-            Some(known) if opening == 0 || opening == known.opening => return Some(known.number),
+            Some(known) if known.opening == QUOTED => {
+                known.opening = opening;
+                return Some(known.number);
+            }
+            Some(known) if seen == MIDWAY || seen == known.opening => return Some(known.number),
             Some(known) => *known = fresh,
             None if is_full => return None,
             None => {
@@ -362,10 +413,15 @@ impl StreamNumbers {
     }
 }
 
+/// A SYN's sequence number as it is remembered.
+fn place_of(seq: u32) -> u32 {
+    seq.clamp(MIDWAY + 1, QUOTED - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Endpoint, Transport};
+    use crate::flow::Endpoint;
     use crate::table;
 
     #[test]
@@ -383,5 +439,25 @@ mod tests {
         assert_eq!(number(77, Some(900)), Some(2), "opened anew");
         assert_eq!(number(77, None), Some(2));
         assert_eq!(number(5, Some(1)), Some(3));
+    }
+
+    #[test]
+    fn what_an_icmp_error_quotes_is_numbered_too() {
+        let mut numbers = StreamNumbers::new(table::hasher(7));
+        let flow = |port| {
+            let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+            FlowKey::new(Transport::Tcp, end(1, port), end(2, 80)).0
+        };
+        numbers.number_quoted(flow(5), Some(100));
+        assert_eq!(numbers.number(flow(5), Some(101)), Some(0), "its own begin");
+        numbers.number_quoted(flow(5), Some(101));
+        assert_eq!(numbers.number(flow(5), None), Some(0), "the same segment");
+        numbers.number_quoted(flow(5), Some(102));
+        assert_eq!(numbers.number(flow(5), None), Some(1), "opened anew");
+        assert_eq!(numbers.number_answer(flow(8), 7), Some(2));
+        assert_eq!(numbers.number(flow(8), Some(7)), Some(2), "out of order");
+        assert_eq!(numbers.number(flow(8), Some(9)), Some(3), "opened anew");
+        numbers.number_quoted(flow(6), None);
+        assert_eq!(numbers.number(flow(7), Some(1)), Some(5));
     }
 }

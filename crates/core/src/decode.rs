@@ -6,8 +6,8 @@
 //! yields [`Record`]s; a [`Decoder`] turns a record of a file or of a live
 //! capture into a segment and its payload, borrowed from the record. Tunnels
 //! are looked into: what counts is the innermost packet. Nothing here allocates
-//! per packet or does I/O, and no byte sequence makes it panic or
-//! keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
+//! per packet, but for fragments, or does I/O, and no byte sequence makes it
+//! panic or keep more than [`Container::LONGEST`] bytes waiting. What cannot be read is
 //! [`Packet::Other`] or a [`Damage`], never an `Err`.
 
 mod byte_order;
@@ -21,6 +21,8 @@ mod neighbour;
 mod pcap;
 mod pcapng;
 mod plain;
+mod read;
+mod snoop;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -30,10 +32,12 @@ mod udp;
 pub use container::{Container, Found, MAX_CAPTURED, Step};
 pub use damage::{Damage, Fault};
 pub use link::LinkType;
+pub use pcap::Lengths;
 
-use fragment::Fragments;
-use ip::protocol;
-use plain::Plain;
+use core::ops::Range;
+
+use fragment::{Fragments, Progress};
+use read::{Read, alone, first_part, plain, read, transport};
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;
@@ -119,21 +123,25 @@ impl<'a> Packet<'a> {
 
 /// Reads the headers of a record seen at `point`, without regard to others.
 ///
-/// A first fragment counts as a segment of what it holds; later fragments have
-/// no TCP header and are [`Packet::Other`]. Checksums are not verified: on the
+/// A first fragment counts as a packet of what it holds; later fragments have
+/// no header and are [`Packet::Other`]. Checksums are not verified: on the
 /// sending host they are mostly filled in after the capture.
 #[inline]
 pub fn packet<'a>(record: &Record<'a>, point: PointId) -> Packet<'a> {
-    Decoder::default().packet(record, point)
+    let network = link::network(record);
+    plain(record, point, network).unwrap_or_else(|| alone(record, point, network))
 }
 
 /// Reads the headers of one source's records, one after the other.
 ///
-/// Unlike [`packet`] it knows the first fragments of segments, so that the
-/// later ones count as segments that go on where the first one ended.
+/// Unlike [`packet`] it puts fragments together: a packet counts when the last
+/// one of its fragments has come.
 #[derive(Debug, Default)]
 pub struct Decoder {
     fragments: Fragments,
+    /// The last packet that was put together, and where its payload lies.
+    whole: Vec<u8>,
+    last: Range<usize>,
 }
 
 impl Decoder {
@@ -142,79 +150,72 @@ impl Decoder {
         Self::default()
     }
 
-    /// Reads the headers of a record seen at `point`.
+    /// Reads the headers of a record seen at `point`. The payload is a part of
+    /// the record's bytes, unless the packet was cut into fragments.
     #[inline]
-    pub fn packet<'a>(&mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
+    pub fn packet<'a>(&'a mut self, record: &Record<'a>, point: PointId) -> Packet<'a> {
         let network = link::network(record);
-        let plain = network.and_then(|(bytes, _)| Plain::of(bytes));
-        match (plain, record.at) {
-            (Some(plain), Some(at)) => match plain.usual_segment(record, at, point) {
-                Some(segment) => Packet::Tcp(segment, plain.payload),
-                None => Packet::Tcp(plain.segment(record, at, point), plain.payload),
-            },
-            _ => self.read(record, point, network).unwrap_or(Packet::Other),
+        match plain(record, point, network) {
+            Some(packet) => packet,
+            None => self.read(record, point, network),
         }
+    }
+
+    /// The payload of the last packet that was put together from fragments.
+    pub fn last_whole(&self) -> &[u8] {
+        self.whole.get(self.last.clone()).unwrap_or_default()
     }
 
     /// Reads the headers of any record that holds this IP packet, if one.
     #[inline(never)]
     fn read<'a>(
-        &mut self,
+        &'a mut self,
         record: &Record<'a>,
         point: PointId,
         network: Option<(&'a [u8], u32)>,
-    ) -> Option<Packet<'a>> {
-        let Some(network) = network else {
-            return neighbour::arp(record, point).map(Packet::Neighbour);
+    ) -> Packet<'a> {
+        let packet = match read(record, point, network) {
+            Some(Read::Packet(packet)) => Some(packet),
+            Some(Read::Part(part)) => self.take_part(record, point, part),
+            None => None,
         };
-        let datagram = ip::read(network)?;
-        let datagram = match datagram.protocol {
-            protocol::TCP => datagram,
-            _ => tunnel::innermost(datagram)?,
-        };
-        if let Some(part) = datagram.fragment.filter(|part| !part.is_first) {
-            let mut segment = self.fragments.go_on(&datagram, part)?;
-            (segment.at, segment.number, segment.point) = (record.at?, record.number, point);
-            return Some(Packet::Tcp(segment, datagram.payload));
-        }
-        match datagram.protocol {
-            protocol::TCP => self.segment(record, point, &datagram),
-            protocol::UDP => udp::read(record, point, &datagram)
-                .map(|(header, payload)| Packet::Udp(header, payload)),
-            protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, &datagram)
-                .map(Packet::Icmp)
-                .or_else(|| neighbour::ndp(record, point, &datagram).map(Packet::Neighbour)),
-            _ => None,
-        }
+        packet.unwrap_or(Packet::Other)
     }
 
-    fn segment<'a>(
-        &mut self,
+    /// The packet that this fragment completes.
+    #[cold]
+    fn take_part<'a>(
+        &'a mut self,
         record: &Record<'a>,
         point: PointId,
-        datagram: &ip::Datagram<'a>,
+        part: ip::Datagram<'a>,
     ) -> Option<Packet<'a>> {
         let at = record.at?;
-        let (header, payload) = tcp::read(datagram)?;
-        let (flow, direction) = header.flow(datagram);
-        let segment = Segment {
-            at,
-            number: record.number,
-            point,
-            flow,
-            direction,
-            seq: header.seq,
-            ack: header.ack,
-            flags: header.flags,
-            window: header.window,
-            payload_len: header.payload_len,
-            options: header.options,
-            ip: datagram.facts,
+        let mut whole = match self.fragments.take(at, point, &part)? {
+            Progress::Waiting => return None,
+            Progress::Alone(index) => {
+                let packet = first_part(record, point, part)?;
+                self.fragments.was_told(index);
+                return Some(packet);
+            }
+            Progress::Whole(whole) => whole,
         };
-        if datagram.fragment.is_some() {
-            let segment = self.fragments.begin(segment, datagram);
-            return Some(Packet::Tcp(segment, payload));
+        // A tunnel's packet that was cut may carry parts of one that was.
+        for _ in 0..tunnel::MAX_NESTING {
+            let inner = tunnel::innermost(whole.datagram())?;
+            if inner.fragment.is_some() {
+                whole = match self.fragments.take(at, point, &inner)? {
+                    Progress::Whole(whole) => whole,
+                    Progress::Waiting | Progress::Alone(_) => return None,
+                };
+                continue;
+            }
+            let packet = whole.untold(transport(record, point, &inner)?)?;
+            let range = whole.place(packet.payload());
+            let packet = packet.with_payload(&[]);
+            (self.whole, self.last) = (whole.bytes, range);
+            return Some(packet.with_payload(self.last_whole()));
         }
-        Some(Packet::Tcp(segment, payload))
+        None
     }
 }

@@ -5,6 +5,7 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -882,6 +883,12 @@ pub struct CaptureSummary {
     pub cut_records: u64,
     /// Records that are no TCP over IP that could be decoded.
     pub undecoded: u64,
+    /// Of those, records of link types that are not read: each type's.
+    #[serde(default)]
+    pub unread_links: BTreeMap<u16, u64>,
+    /// When the first and the last record were seen that is no TCP segment.
+    #[serde(default)]
+    pub beside_tcp: Option<(Timestamp, Timestamp)>,
     /// Blocks of decryption secrets, such as keys of TLS sessions, that it holds.
     pub secrets: u64,
     /// Why the rest could not be read; `None` when it ended properly.

@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
+use crate::segment::TcpFlags;
 use crate::time::Timestamp;
 
 /// An ICMP error (RFC 792, RFC 4443) and the packet that it speaks of, from
@@ -24,6 +25,9 @@ pub struct IcmpError {
     pub direction: Direction,
     /// That packet's sequence number, where it is TCP.
     pub seq: Option<u32>,
+    /// The flags of its TCP header, where that is quoted up to the window and is
+    /// no fragment's: what Wireshark takes into account then.
+    pub flags: Option<TcpFlags>,
     /// What is said.
     pub kind: IcmpKind,
 }

@@ -4,6 +4,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashMap;
 
 use crate::flow::{Direction, FlowKey};
+use crate::icmp::IcmpError;
 use crate::segment::{Segment, TcpFlags};
 use crate::table;
 
@@ -11,7 +12,8 @@ use crate::table;
 const MAX_FLOWS: usize = 1 << 20;
 
 /// Numbers the TCP connections of one capture file as Wireshark does: from 0,
-/// in the order of their first segments. A SYN with another sequence number
+/// in the order of their first segments, those quoted by ICMP errors among them.
+/// A SYN with another sequence number
 /// than its direction began with opens another connection of the same ports
 /// (`packet-tcp.c: dissect_tcp()`).
 #[derive(Debug)]
@@ -28,6 +30,27 @@ struct Numbered {
     base: [Option<u32>; 2],
 }
 
+/// What of a TCP header tells connections of the same ports apart.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Whether it asks for a connection.
+    opens: bool,
+    /// The sequence number that its direction began with, if it is the first.
+    base: u32,
+    way: usize,
+}
+
+impl Seen {
+    fn new(direction: Direction, seq: u32, flags: TcpFlags) -> Self {
+        let is_syn = flags.contains(TcpFlags::SYN);
+        Self {
+            opens: is_syn && !flags.contains(TcpFlags::ACK),
+            base: seq.wrapping_sub(u32::from(!is_syn)),
+            way: usize::from(direction == Direction::Backward),
+        }
+    }
+}
+
 impl StreamNumbers {
     /// Numbers for one file; `hash_seed` changes nothing in them.
     pub fn new(hash_seed: u64) -> Self {
@@ -40,17 +63,31 @@ impl StreamNumbers {
     /// Takes in the file's next segment and says of which connection it is;
     /// `None` where there are too many to tell.
     pub fn take(&mut self, segment: &Segment) -> Option<u64> {
-        let is_syn = segment.flags.contains(TcpFlags::SYN);
-        let opens = is_syn && !segment.flags.contains(TcpFlags::ACK);
-        let base = segment.seq.wrapping_sub(u32::from(!is_syn));
-        let way = usize::from(segment.direction == Direction::Backward);
+        let seen = Seen::new(segment.direction, segment.seq, segment.flags);
+        let numbered = self.enter(segment.flow, seen)?;
+        if let Some(slot) = numbered.base.get_mut(seen.way) {
+            slot.get_or_insert(seen.base);
+        }
+        Some(numbered.stream)
+    }
+
+    /// Takes in the file's next ICMP error: a TCP header that it quotes opens a
+    /// connection as the segment itself would, but does not say where the bytes
+    /// of its direction begin. `None` where it quotes too little of one.
+    pub fn take_quoted(&mut self, error: &IcmpError) -> Option<u64> {
+        let seen = Seen::new(error.direction, error.seq?, error.flags?);
+        self.enter(error.flow, seen).map(|numbered| numbered.stream)
+    }
+
+    /// The connection of a header, a new one if need be.
+    fn enter(&mut self, flow: FlowKey, seen: Seen) -> Option<&mut Numbered> {
         let is_full = self.flows.len() >= MAX_FLOWS;
         let next = self.next;
         let fresh = || Numbered {
             stream: next,
             base: [None; 2],
         };
-        let numbered = match self.flows.entry(segment.flow) {
+        let numbered = match self.flows.entry(flow) {
             hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             hashbrown::hash_map::Entry::Vacant(_) if is_full => return None,
             hashbrown::hash_map::Entry::Vacant(entry) => {
@@ -58,18 +95,12 @@ impl StreamNumbers {
                 entry.insert(fresh())
             }
         };
-        let began = numbered.base.get(way).copied().flatten();
-        if opens && began.is_some_and(|began| began != base) {
-            *numbered = Numbered {
-                stream: self.next,
-                base: [None; 2],
-            };
+        let began = numbered.base.get(seen.way).copied().flatten();
+        if seen.opens && began.is_some_and(|began| began != seen.base) {
+            *numbered = fresh();
             self.next += 1;
         }
-        if let Some(slot) = numbered.base.get_mut(way) {
-            slot.get_or_insert(base);
-        }
-        Some(numbered.stream)
+        Some(numbered)
     }
 
     /// The number of the flow's latest connection.
@@ -90,6 +121,7 @@ mod tests {
     use super::*;
     use crate::event::PointId;
     use crate::flow::{Endpoint, Transport};
+    use crate::icmp::IcmpKind;
     use crate::segment::{IpFacts, TcpOptions};
     use crate::time::Timestamp;
 
@@ -124,5 +156,42 @@ mod tests {
         assert_eq!(take(4000, 901, TcpFlags::ACK), Some(2));
         assert_eq!(take(4001, 101, TcpFlags::ACK), Some(1));
         assert_eq!(numbers.count(), 3);
+    }
+
+    fn quoted(port: u16, seq: u32, flags: Option<TcpFlags>) -> IcmpError {
+        let segment = segment(port, seq, TcpFlags::SYN);
+        IcmpError {
+            at: segment.at,
+            number: 1,
+            point: segment.point,
+            reporter: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)),
+            flow: segment.flow,
+            direction: segment.direction,
+            seq: Some(seq),
+            flags,
+            kind: IcmpKind::Unreachable(1),
+        }
+    }
+
+    /// As tshark 4.0 numbers the same packets.
+    #[test]
+    fn a_quoted_header_opens_a_stream_and_says_not_where_it_begins() {
+        let mut numbers = StreamNumbers::new(7);
+        let syn = Some(TcpFlags::SYN);
+        assert_eq!(
+            numbers.take_quoted(&quoted(3000, 5, None)),
+            None,
+            "too short"
+        );
+        assert_eq!(numbers.take_quoted(&quoted(3000, 5, syn)), Some(0));
+        assert_eq!(numbers.take(&segment(3000, 6, TcpFlags::SYN)), Some(0));
+        assert_eq!(numbers.take_quoted(&quoted(3000, 6, syn)), Some(0));
+        assert_eq!(numbers.take_quoted(&quoted(3000, 7, syn)), Some(1));
+        assert_eq!(numbers.take(&segment(3000, 8, TcpFlags::ACK)), Some(1));
+        assert_eq!(numbers.take(&segment(3000, 9, TcpFlags::SYN)), Some(2));
+        let ack = Some(TcpFlags::ACK);
+        assert_eq!(numbers.take_quoted(&quoted(3001, 50, ack)), Some(3));
+        assert_eq!(numbers.take(&segment(3001, 50, TcpFlags::SYN)), Some(3));
+        assert_eq!(numbers.count(), 4);
     }
 }

@@ -154,10 +154,11 @@ pub struct Capture {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Time of the first record, nanoseconds since the epoch.
-    pub start_ns: i64,
-    /// Time of the last record.
-    pub end_ns: i64,
+    /// Time of the first TCP segment, nanoseconds since the epoch; of the first
+    /// record where there is none; `None` where there is no record either.
+    pub start_ns: Option<i64>,
+    /// Time of the last one.
+    pub end_ns: Option<i64>,
     /// Packets that the capture itself lost; `None` where it does not say.
     pub dropped: Option<u64>,
     /// Records cut by the snap length.
@@ -175,12 +176,26 @@ pub struct CapturePoint {
     pub packets: u64,
     /// Records that held no TCP segment that could be decoded.
     pub undecoded: u64,
+    /// Of those, records of link types that are not decoded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread_links: Vec<UnreadLink>,
     /// Connections seen.
     pub connections: u64,
     /// Where it stands: `client`, `server`, `both`, `middle` or `unknown`.
     pub vantage: String,
     /// Why reading ended early; `None` when it did not.
     pub damage: Option<String>,
+}
+
+/// A link type that is not decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnreadLink {
+    /// Its `LINKTYPE_` number.
+    pub link_type: u16,
+    /// Its name and number, as a person reads them.
+    pub name: String,
+    /// How many records are of it.
+    pub packets: u64,
 }
 
 /// A phase of the investigation.

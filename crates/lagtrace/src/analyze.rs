@@ -7,9 +7,9 @@ use std::thread;
 use clap::Args;
 use indicatif::ProgressBar;
 use lagtrace_core::analyzer::Sink;
+use lagtrace_core::decode::Packet;
 use lagtrace_core::event::{CaptureSummary, Event, EventBody, Note, Origin, Phase, PointId};
 use lagtrace_core::report::Report;
-use lagtrace_core::segment::Segment;
 use lagtrace_core::time::{ClockId, Timestamp};
 use lagtrace_sources::capture::{CaptureError, FileCapture, Packets};
 
@@ -31,6 +31,7 @@ mod pieces;
 mod rounds;
 pub(crate) mod show;
 mod stream;
+mod undecoded;
 mod unread;
 
 use annotate::Annotation;
@@ -92,7 +93,7 @@ const LISTED: u32 = 20;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Options {
-    /// Capture files, pcap or pcapng, compressed or not; `-` is standard input
+    /// Capture files, pcap, pcapng or snoop, compressed or not; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Stop after COUNT TCP packets of each file
@@ -311,8 +312,8 @@ fn reading(
         false => merged.next(packets),
     };
     let watch = listing.map(|listing| {
-        |segment: &Segment| {
-            listing.number(segment);
+        |packet: &Packet<'_>| {
+            listing.number(packet);
             if listing.has_failed() {
                 interrupt.request();
             }
@@ -326,6 +327,7 @@ fn reading(
         None => captures.iter().map(FileCapture::summary).collect(),
     };
     let packets: u64 = summaries.iter().map(|summary| summary.packets).sum();
+    undecoded::refuse(&summaries)?;
     let names: Vec<_> = summaries
         .iter()
         .map(|summary| summary.name.clone())
@@ -350,7 +352,8 @@ fn reading(
     "analyze".clone_into(&mut report.command);
     report.subject = names.join(", ");
     connections::name_files(&mut report, &names, room(files.len()));
-    report.started = conclusion::started(report.capture.as_ref().map(|c| c.start_ns));
+    let start = report.capture.as_ref().and_then(|capture| capture.start_ns);
+    report.started = start.map_or(String::new(), |at| conclusion::started(Some(at)));
     Ok(Some(report))
 }
 

@@ -10,6 +10,7 @@ mod command {
         mod connections;
         mod corpus;
         mod exchanges;
+        mod formats;
         mod frames;
         mod linear;
         mod score;

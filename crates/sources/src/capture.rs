@@ -21,7 +21,7 @@ pub use live::{Arrival, LiveCapture, LiveOptions, LiveOutcome};
 pub use packets::Packets;
 pub use writer::Written;
 
-use lagtrace_core::decode::Record;
+use lagtrace_core::decode::{Packet, Record};
 use lagtrace_core::event::CaptureSummary;
 
 /// Counts a record before it is known what it holds.
@@ -30,4 +30,18 @@ fn count(summary: &mut CaptureSummary, record: &Record<'_>) {
     summary.packets += 1;
     summary.bytes += u64::from(record.original_len);
     summary.cut_records += u64::from(record.is_cut());
+}
+
+/// Counts a record that is no TCP segment, once it is known what it holds.
+fn count_beside(summary: &mut CaptureSummary, record: &Record<'_>, packet: &Packet<'_>) {
+    if let Some(at) = record.at {
+        let (first, last) = summary.beside_tcp.unwrap_or((at, at));
+        summary.beside_tcp = Some((first.min(at), last.max(at)));
+    }
+    if matches!(packet, Packet::Other) {
+        summary.undecoded += 1;
+        if !record.link.is_read() {
+            *summary.unread_links.entry(record.link.0).or_default() += 1;
+        }
+    }
 }

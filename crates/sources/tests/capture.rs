@@ -2,6 +2,8 @@
 
 #[path = "capture/file.rs"]
 mod file;
+#[path = "capture/fragments.rs"]
+mod fragments;
 #[path = "capture/live.rs"]
 mod live;
 #[path = "capture/requirement.rs"]

@@ -106,6 +106,7 @@ impl Entrance {
     /// is to hear it.
     pub fn icmp(&mut self, error: &IcmpError) -> usize {
         self.packets += 1;
+        self.collected.number_quoted(error);
         error.flow.share(self.shards)
     }
 

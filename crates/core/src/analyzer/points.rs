@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::decode::LinkType;
 use crate::event::{CaptureSummary, PointId};
-use crate::report::{Capture, CapturePoint};
+use crate::report::{Capture, CapturePoint, UnreadLink};
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -93,9 +94,12 @@ impl Points {
                 })
                 .collect(),
         };
-        let first = points().map(|point| point.first).min().unwrap_or_default();
-        let last = points().map(|point| point.last).max().unwrap_or_default();
         let summaries = || sources.iter().map(|(_, summary)| summary);
+        let beside = || summaries().filter_map(|summary| summary.beside_tcp);
+        let first = points().map(|point| point.first).min();
+        let last = points().map(|point| point.last).max();
+        let first = first.or_else(|| beside().map(|(first, _)| first).min());
+        let last = last.or_else(|| beside().map(|(_, last)| last).max());
         let dropped = summaries().filter_map(|summary| summary.dropped);
         Some(Capture {
             packets: described.iter().map(|point| point.packets).sum(),
@@ -103,8 +107,8 @@ impl Points {
                 true => points().map(|point| point.bytes).sum(),
                 false => summaries().map(|summary| summary.bytes).sum(),
             },
-            start_ns: first.as_nanos(),
-            end_ns: last.as_nanos(),
+            start_ns: first.map(Timestamp::as_nanos),
+            end_ns: last.map(Timestamp::as_nanos),
             dropped: dropped.reduce(|a, b| a + b),
             truncated: summaries().map(|summary| summary.cut_records).sum(),
             points: described,
@@ -151,6 +155,7 @@ impl Point {
             name: summary.map(|s| s.name.clone()).unwrap_or_default(),
             packets: summary.map_or(self.segments, |s| s.packets),
             undecoded: summary.map_or(0, |s| s.undecoded),
+            unread_links: summary.map(unread_links).unwrap_or_default(),
             connections: self.vantages.iter().sum(),
             vantage: self.vantage().to_owned(),
             damage: summary.and_then(|s| s.damage.clone()),
@@ -162,6 +167,7 @@ impl Point {
             name: summary.name.clone(),
             packets: summary.packets,
             undecoded: summary.undecoded,
+            unread_links: unread_links(summary),
             connections: 0,
             vantage: "unknown".to_owned(),
             damage: summary.damage.clone(),
@@ -179,4 +185,15 @@ impl Point {
             _ => "middle",
         }
     }
+}
+
+fn unread_links(summary: &CaptureSummary) -> Vec<UnreadLink> {
+    let links = summary.unread_links.iter();
+    links
+        .map(|(&link_type, &packets)| UnreadLink {
+            link_type,
+            name: LinkType(link_type).to_string(),
+            packets,
+        })
+        .collect()
 }

@@ -6,7 +6,10 @@ use core::time::Duration;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::compare;
-use crate::event::{CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId};
+use crate::decode::LinkType;
+use crate::event::{
+    CaptureSummary, CounterScope, LoadStages, LoadUrl, Phase, PhaseStart, TargetId,
+};
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
 use crate::histogram::Distribution;
@@ -342,6 +345,7 @@ fn meaning(result: &ExperimentResult<'_>) -> &'static str {
 pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     let mut notes = Vec::new();
     for (_, summary) in &evidence.facts.captures {
+        notes.extend(undecoded(summary));
         if let Some(damage) = &summary.damage {
             let text = format!("{} was read only in part: {damage}", summary.name);
             notes.push(Remark {
@@ -359,6 +363,36 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     }
     notes.extend(disturbance(&evidence.facts));
     notes
+}
+
+/// What of a capture could not be judged, because it could not be decoded.
+fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
+    let CaptureSummary { name, packets, .. } = summary;
+    let links: Vec<String> = summary
+        .unread_links
+        .iter()
+        .map(|(&link, count)| format!("{count} of {}", LinkType(link)))
+        .collect();
+    let (id, text) = if !links.is_empty() {
+        let text = format!(
+            "{name}: of {packets} packets {} are of a link type that is not decoded. What they \
+             hold is not in this report.",
+            links.join(", ")
+        );
+        ("link-type-not-decoded", text)
+    } else if *packets > 0 && summary.undecoded == *packets {
+        let text = format!(
+            "{name}: none of {packets} packets holds TCP, UDP, an ICMP error or a search for a \
+             neighbour. Nothing in this report is about them."
+        );
+        ("nothing-decoded", text)
+    } else {
+        return None;
+    };
+    Some(Remark {
+        id: id.to_owned(),
+        text,
+    })
 }
 
 /// How the service fared while packets were captured, beside how it fared before.

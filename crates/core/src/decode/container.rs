@@ -1,14 +1,15 @@
-//! Capture files of either format, fed in pieces of any size.
+//! Capture files of any format, fed in pieces of any size.
 
 use super::pcap::Pcap;
 use super::pcapng::Pcapng;
+use super::snoop::Snoop;
 use super::{Damage, Fault, LinkType, Record};
 use crate::time::Timestamp;
 
 /// The most bytes that a record may have captured: libpcap's `MAXIMUM_SNAPLEN`.
 pub const MAX_CAPTURED: u32 = 262_144;
 
-/// The incremental reader of a pcap or pcapng file.
+/// The incremental reader of a pcap, pcapng or snoop file.
 ///
 /// The caller holds a buffer, offers it to [`next`](Self::next), drops the
 /// bytes that were consumed and appends more when more are needed. The records
@@ -72,7 +73,11 @@ enum Format {
     #[default]
     Unknown,
     Pcap(Pcap),
+    /// A pcap of a version before today's: apart, so that the usual one is read
+    /// without asking.
+    OldPcap(Pcap),
     Pcapng(Pcapng),
+    Snoop(Snoop),
 }
 
 impl Container {
@@ -137,7 +142,9 @@ impl Container {
             let rest = buffer.get(consumed..).unwrap_or_default();
             let advance = match &mut self.format {
                 Format::Pcap(pcap) => pcap.advance(rest),
+                Format::OldPcap(pcap) => pcap.advance_old(rest),
                 Format::Pcapng(pcapng) => pcapng.advance(rest),
+                Format::Snoop(snoop) => snoop.advance(rest),
                 Format::Unknown => self.recognize(rest),
             };
             let found = match advance {
@@ -189,10 +196,12 @@ impl Container {
     }
 
     /// How many packets the capturing program says it lost, from the interface
-    /// statistics and the packets of pcapng; `None` where the file does not say.
+    /// statistics and the packets of pcapng and the packets of snoop; `None`
+    /// where the file does not say.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),
+            Format::Snoop(snoop) if self.records > 0 => Some(snoop.dropped()),
             _ => None,
         }
     }
@@ -205,18 +214,23 @@ impl Container {
             self.format = Format::Pcapng(Pcapng::new(self.keeps_comments));
             return Advance::Passed(0);
         }
-        if !Pcap::is_magic(*magic) {
+        let (len, opened) = if Pcap::is_magic(*magic) {
+            let len = Pcap::FILE_HEADER;
+            (len, bytes.first_chunk().map(Pcap::open).map(of_version))
+        } else if Snoop::is_magic(*magic) {
+            let opened = bytes.first_chunk().map(Snoop::open);
+            let len = Snoop::FILE_HEADER;
+            (len, opened.map(|snoop| snoop.map(Format::Snoop)))
+        } else {
             return Advance::Bad(Fault::NotCapture);
-        }
-        let Some(header) = bytes.first_chunk() else {
-            return Advance::NeedMore(Pcap::FILE_HEADER);
         };
-        match Pcap::open(header) {
-            Ok(pcap) => {
-                self.format = Format::Pcap(pcap);
-                Advance::Passed(Pcap::FILE_HEADER)
+        match opened {
+            None => Advance::NeedMore(len),
+            Some(Err(fault)) => Advance::Bad(fault),
+            Some(Ok(format)) => {
+                self.format = format;
+                Advance::Passed(len)
             }
-            Err(fault) => Advance::Bad(fault),
         }
     }
 
@@ -247,4 +261,15 @@ impl Container {
         self.damage = Some(damage);
         damage
     }
+}
+
+/// The way in which a pcap of this version is read.
+fn of_version(opened: Result<Pcap, Fault>) -> Result<Format, Fault> {
+    opened.map(|pcap| {
+        if pcap.is_current() {
+            Format::Pcap(pcap)
+        } else {
+            Format::OldPcap(pcap)
+        }
+    })
 }

@@ -28,6 +28,12 @@ pub enum Fault {
     Truncated,
     /// A capture format's version (major, minor) that is not read here.
     Version(u16, u16),
+    /// A version of the snoop format that is not read here.
+    SnoopVersion(u32),
+    /// A snoop file of a datalink type that is not read here.
+    SnoopDatalink(u32),
+    /// A snoop record whose length does not fit what it says to hold.
+    SnoopRecord(u32),
     /// A record claims more captured bytes than any capture holds.
     RecordTooLong(u32),
     /// A pcapng block's total length is impossible or beyond the limit.
@@ -49,7 +55,7 @@ impl fmt::Display for Damage {
         let Self { offset, record, .. } = self;
         match self.fault {
             Fault::Empty => write!(f, "empty"),
-            Fault::NotCapture => write!(f, "neither pcap nor pcapng"),
+            Fault::NotCapture => write!(f, "neither pcap nor pcapng nor snoop"),
             Fault::Truncated => write!(
                 f,
                 "cut short: ends within what begins at byte {offset}, before record {record} is whole"
@@ -66,9 +72,17 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "empty"),
-            Self::NotCapture => write!(f, "neither pcap nor pcapng"),
+            Self::NotCapture => write!(f, "neither pcap nor pcapng nor snoop"),
             Self::Truncated => write!(f, "cut short"),
             Self::Version(major, minor) => write!(f, "unknown version {major}.{minor}"),
+            Self::SnoopVersion(version) => write!(f, "unknown version {version} of snoop"),
+            Self::SnoopDatalink(datalink) => {
+                write!(
+                    f,
+                    "a snoop capture of datalink type {datalink}, not Ethernet"
+                )
+            }
+            Self::SnoopRecord(len) => write!(f, "a snoop record of {len} bytes"),
             Self::RecordTooLong(len) => write!(f, "a packet of {len} captured bytes"),
             Self::BlockLength(len) => write!(f, "a block of {len} bytes"),
             Self::BlockLengthsDiffer(begin, end) => {

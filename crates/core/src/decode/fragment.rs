@@ -1,73 +1,308 @@
-//! Fragments of TCP segments.
+//! IP packets that were cut into fragments, put together again.
 //!
-//! The first fragment has the headers; each of the others counts as a segment
-//! of its own that goes on where the first one's payload ended, so that every
-//! byte is known to its flow. No payload is kept.
+//! As in a kernel (RFC 791 §3.2, RFC 8200 §4.5) a packet counts when its last
+//! missing fragment has come, in any order; what overlaps is dropped as a whole
+//! (RFC 5722). What is kept is bounded by [`MAX_PACKETS`] packets of at most
+//! [`MAX_LEN`] bytes each, for [`PATIENCE`].
 
 use core::net::IpAddr;
+use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::ip::{Datagram, Fragment};
-use crate::segment::{Segment, TcpFlags};
+use super::Packet;
+use super::ip::{Datagram, Fragment, protocol};
+use crate::event::PointId;
+use crate::segment::TcpFlags;
+use crate::time::Timestamp;
 
-/// Fragmented segments remembered at a time: their other fragments follow soon.
-const MAX_SEGMENTS: usize = 64;
+/// Incomplete packets kept at a time: the other fragments follow soon.
+const MAX_PACKETS: usize = 64;
+/// The longest payload of an IP packet, beside which no fragment may lie.
+pub(super) const MAX_LEN: u32 = 65_535;
+/// Fragments of one packet: a network with links this narrow has none of 64 KiB.
+const MAX_PIECES: usize = 256;
+/// Linux' `ipfrag_time`: for so long the others are waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The segments whose later fragments may still come.
+/// The packets of which fragments are missing.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    heads: VecDeque<Head>,
+    partial: VecDeque<Partial>,
+    /// Whether there were other fragments than first ones: a filter for ports
+    /// lets none of them pass.
+    has_later: bool,
 }
 
-/// The begin of a fragmented segment.
+/// A packet that is put together.
 #[derive(Debug)]
-struct Head {
-    ends: (IpAddr, IpAddr),
+struct Partial {
+    key: Key,
+    begun: Timestamp,
+    /// What the first fragment says of the packet, and where its payload begins.
+    head: Option<(Datagram<'static>, u32)>,
+    /// Where the packet ends, as the last fragment says.
+    end: Option<u32>,
+    pieces: Vec<Piece>,
+    /// What was captured of the payload, each piece in its place.
+    bytes: Vec<u8>,
+    is_told: bool,
+}
+
+/// What the fragments of one packet share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    point: PointId,
+    source: IpAddr,
+    destination: IpAddr,
+    /// Of IPv4 only: in IPv6 fragments may differ in it.
+    protocol: Option<u8>,
     id: u32,
-    segment: Segment,
-    /// Which flags belong to the segment's end.
-    last_flags: TcpFlags,
-    /// Where in the packet the payload begins.
-    payload_at: u32,
+}
+
+/// A fragment's place in its packet, and where what was captured of it ends.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    begin: u32,
+    end: u32,
+    captured_to: u32,
+}
+
+/// What a fragment leads to.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Others are missing.
+    Waiting,
+    /// Others are missing, and may always be: the first one, of the packet at
+    /// this place, is all there is.
+    Alone(usize),
+    /// It was the last one that was missing.
+    Whole(Whole),
+}
+
+/// A packet whose fragments are all there.
+#[derive(Debug)]
+pub(super) struct Whole {
+    head: Datagram<'static>,
+    payload_len: u32,
+    /// What was captured of the payload without a hole.
+    pub(super) bytes: Vec<u8>,
+    /// How much of the payload the first fragment held, if that one counted by
+    /// itself.
+    told: Option<u32>,
+}
+
+impl Whole {
+    pub(super) fn datagram(&self) -> Datagram<'_> {
+        self.head.with_payload(&self.bytes, self.payload_len)
+    }
+
+    /// Where a part of the bytes lies in them.
+    pub(super) fn place(&self, part: &[u8]) -> Range<usize> {
+        let begin = part
+            .as_ptr()
+            .addr()
+            .wrapping_sub(self.bytes.as_ptr().addr());
+        if part.is_empty() {
+            0..0
+        } else {
+            begin..begin.wrapping_add(part.len())
+        }
+    }
+
+    /// What of the packet did not count with its first fragment already: all of
+    /// it, the rest of a segment, or nothing.
+    pub(super) fn untold<'a>(&self, packet: Packet<'a>) -> Option<Packet<'a>> {
+        let Some(told) = self.told else {
+            return Some(packet);
+        };
+        let Packet::Tcp(mut segment, payload) = packet else {
+            return None;
+        };
+        if self.head.protocol != protocol::TCP {
+            return None;
+        }
+        let header_len = self.payload_len.checked_sub(segment.payload_len)?;
+        let Some(skipped) = told.checked_sub(header_len) else {
+            return Some(packet);
+        };
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        segment.seq = segment.seq.wrapping_add(skipped + u32::from(is_syn));
+        segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::SYN.0);
+        segment.payload_len = segment.payload_len.checked_sub(skipped)?;
+        let payload = payload.get(skipped as usize..).unwrap_or_default();
+        Some(Packet::Tcp(segment, payload))
+    }
 }
 
 impl Fragments {
-    /// The first fragment as a segment of what it holds: what its flags say of
-    /// the segment's end belongs to the last one.
-    pub(super) fn begin(&mut self, mut segment: Segment, datagram: &Datagram<'_>) -> Segment {
-        let Some(part) = datagram.fragment.filter(|part| !part.is_last) else {
-            return segment;
-        };
-        let header_len = datagram.payload_len.saturating_sub(segment.payload_len);
-        let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
-        let last_flags = TcpFlags(segment.flags.0 & of_end.0);
-        segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
-        if self.heads.len() == MAX_SEGMENTS {
-            self.heads.pop_front();
+    /// Takes in a fragment. `None` for what is malformed or fits no other.
+    pub(super) fn take(
+        &mut self,
+        at: Timestamp,
+        point: PointId,
+        datagram: &Datagram<'_>,
+    ) -> Option<Progress> {
+        let part = datagram.fragment?;
+        let piece = Piece::new(datagram, part)?;
+        self.has_later |= !part.is_first;
+        let index = self.find_or_begin(at, Key::new(point, datagram, part));
+        let packet = self.partial.get_mut(index)?;
+        match packet.add(datagram, part, piece) {
+            Added::Fits => {}
+            Added::Again => return None,
+            Added::Conflicts => {
+                self.partial.remove(index);
+                return None;
+            }
         }
-        self.heads.push_back(Head {
-            ends: (datagram.source, datagram.destination),
-            id: part.id,
-            segment,
-            last_flags,
-            payload_at: part.offset.saturating_add(header_len),
-        });
-        segment
+        if packet.is_whole() {
+            return self.partial.remove(index)?.whole().map(Progress::Whole);
+        }
+        if part.is_first && !self.has_later {
+            return Some(Progress::Alone(index));
+        }
+        Some(Progress::Waiting)
     }
 
-    /// A later fragment as a segment; `None` where its first one was not seen.
-    pub(super) fn go_on(&mut self, datagram: &Datagram<'_>, part: Fragment) -> Option<Segment> {
-        let ends = (datagram.source, datagram.destination);
-        let is_its = |head: &&Head| head.ends == ends && head.id == part.id;
-        let head = self.heads.iter().rev().find(is_its)?;
-        let skipped = part.offset.checked_sub(head.payload_at)?;
-        let mut segment = head.segment;
-        segment.seq = segment.seq.wrapping_add(skipped);
-        segment.payload_len = datagram.payload_len;
-        segment.ip = datagram.facts;
-        if part.is_last {
-            segment.flags = segment.flags.with(head.last_flags);
+    /// The first fragment of the packet at `index` counted by itself.
+    pub(super) fn was_told(&mut self, index: usize) {
+        if let Some(packet) = self.partial.get_mut(index) {
+            packet.is_told = true;
         }
-        Some(segment)
+    }
+
+    fn find_or_begin(&mut self, at: Timestamp, key: Key) -> usize {
+        let is_late = |packet: &Partial| at.since(packet.begun) > PATIENCE;
+        while self.partial.front().is_some_and(is_late) {
+            self.partial.pop_front();
+        }
+        if let Some(index) = self.partial.iter().rposition(|packet| packet.key == key) {
+            return index;
+        }
+        if self.partial.len() == MAX_PACKETS {
+            self.partial.pop_front();
+        }
+        self.partial.push_back(Partial::new(at, key));
+        self.partial.len() - 1
+    }
+}
+
+impl Key {
+    fn new(point: PointId, datagram: &Datagram<'_>, part: Fragment) -> Self {
+        Self {
+            point,
+            source: datagram.source,
+            destination: datagram.destination,
+            protocol: datagram.source.is_ipv4().then_some(datagram.protocol),
+            id: part.id,
+        }
+    }
+}
+
+impl Piece {
+    /// A fragment's place; `None` where no fragment can lie.
+    fn new(datagram: &Datagram<'_>, part: Fragment) -> Option<Self> {
+        let (begin, len) = (part.offset, datagram.payload_len);
+        let end = begin.checked_add(len)?;
+        // All but the last are whole units of eight bytes; with extension
+        // headers, which are passed already, their ends are.
+        if len == 0 || end > MAX_LEN || !part.is_last && end % 8 != 0 {
+            return None;
+        }
+        let captured = u32::try_from(datagram.payload.len()).ok()?;
+        Some(Self {
+            begin,
+            end,
+            captured_to: begin + captured.min(len),
+        })
+    }
+}
+
+/// What a fragment is to the others of its packet.
+enum Added {
+    Fits,
+    /// It is there already: seen twice.
+    Again,
+    /// It overlaps another, or lies behind the end.
+    Conflicts,
+}
+
+impl Partial {
+    fn new(begun: Timestamp, key: Key) -> Self {
+        Self {
+            key,
+            begun,
+            head: None,
+            end: None,
+            pieces: Vec::new(),
+            bytes: Vec::new(),
+            is_told: false,
+        }
+    }
+
+    fn add(&mut self, datagram: &Datagram<'_>, part: Fragment, piece: Piece) -> Added {
+        let is_same = |other: &Piece| (other.begin, other.end) == (piece.begin, piece.end);
+        if self.pieces.iter().any(is_same) {
+            return Added::Again;
+        }
+        let overlaps = |other: &Piece| other.begin < piece.end && piece.begin < other.end;
+        let ends_before = self.end.is_some_and(|end| end < piece.end || part.is_last);
+        let ends_behind = part.is_last && self.pieces.iter().any(|other| other.end > piece.end);
+        let is_full = self.pieces.len() == MAX_PIECES;
+        if is_full || ends_before || ends_behind || self.pieces.iter().any(overlaps) {
+            return Added::Conflicts;
+        }
+        if part.is_first {
+            self.head = Some((datagram.with_payload(&[], 0), part.offset));
+        }
+        if part.is_last {
+            self.end = Some(piece.end);
+        }
+        self.pieces.push(piece);
+        self.keep(piece, datagram.payload);
+        Added::Fits
+    }
+
+    fn keep(&mut self, piece: Piece, captured: &[u8]) {
+        let place = piece.begin as usize..piece.captured_to as usize;
+        if self.bytes.len() < place.end {
+            self.bytes.resize(place.end, 0);
+        }
+        if let Some(to) = self.bytes.get_mut(place)
+            && let Some(from) = captured.get(..to.len())
+        {
+            to.copy_from_slice(from);
+        }
+    }
+
+    /// Whether the pieces, of which no two overlap, fill the packet.
+    fn is_whole(&self) -> bool {
+        let (Some((_, begin)), Some(end)) = (&self.head, self.end) else {
+            return false;
+        };
+        let lengths = self.pieces.iter().map(|piece| piece.end - piece.begin);
+        end.checked_sub(*begin) == Some(lengths.sum())
+    }
+
+    fn whole(mut self) -> Option<Whole> {
+        let (head, begin) = self.head?;
+        self.pieces.sort_unstable_by_key(|piece| piece.begin);
+        let first_len = self.pieces.first().map(|piece| piece.end - piece.begin);
+        let mut known_to = begin;
+        for piece in self.pieces {
+            known_to = piece.captured_to;
+            if known_to < piece.end {
+                break;
+            }
+        }
+        self.bytes.truncate(known_to as usize);
+        self.bytes.drain(..(begin as usize).min(self.bytes.len()));
+        Some(Whole {
+            head,
+            payload_len: self.end?.checked_sub(begin)?,
+            bytes: self.bytes,
+            told: first_len.filter(|_| self.is_told),
+        })
     }
 }

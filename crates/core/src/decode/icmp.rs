@@ -6,6 +6,7 @@ use super::ip::{self, Datagram, protocol};
 use crate::event::PointId;
 use crate::flow::{Endpoint, FlowKey, Transport};
 use crate::icmp::{IcmpError, IcmpKind};
+use crate::segment::TcpFlags;
 
 /// Type, code, checksum and four bytes whose meaning depends on the type.
 const HEADER: usize = 8;
@@ -30,6 +31,9 @@ pub(super) fn read(
         protocol::UDP => (Transport::Udp, None),
         _ => return None,
     };
+    if !quoted.has_header() {
+        return None;
+    }
     let port = |at| ByteOrder::Big.u16(quoted.payload, at);
     let (flow, direction) = FlowKey::new(
         transport,
@@ -44,8 +48,16 @@ pub(super) fn read(
         flow,
         direction,
         seq,
+        flags: quoted_flags(&quoted),
         kind,
     })
+}
+
+/// The flags of a TCP header of which so much is quoted.
+fn quoted_flags(quoted: &Datagram<'_>) -> Option<TcpFlags> {
+    let is_header = quoted.protocol == protocol::TCP && quoted.fragment.is_none();
+    let header: &[u8; 16] = quoted.payload.first_chunk()?;
+    is_header.then(|| TcpFlags(header[13]))
 }
 
 fn kind(protocol: u8, header: &[u8; HEADER]) -> Option<IcmpKind> {

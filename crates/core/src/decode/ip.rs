@@ -59,6 +59,19 @@ impl Datagram<'_> {
     pub(super) fn has_header(&self) -> bool {
         self.fragment.is_none_or(|fragment| fragment.is_first)
     }
+
+    /// The same packet, whole, with this payload of `payload_len` bytes.
+    pub(super) fn with_payload<'b>(&self, payload: &'b [u8], payload_len: u32) -> Datagram<'b> {
+        Datagram {
+            protocol: self.protocol,
+            source: self.source,
+            destination: self.destination,
+            facts: self.facts,
+            fragment: None,
+            payload_len,
+            payload,
+        }
+    }
 }
 
 /// Reads the packet that begins `bytes`; `wire_len` is what the frame had for

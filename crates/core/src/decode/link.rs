@@ -3,7 +3,14 @@
 //! Source: the link-layer header types that libpcap registers; for VLAN tags
 //! IEEE 802.1Q, for PPPoE RFC 2516, for MPLS RFC 3032.
 
+mod llc;
+mod names;
+mod serial;
+mod wireless;
+mod wrapped;
+
 use super::Record;
+use serial::ppp as ppp_header;
 
 /// How the bytes of a frame begin: the `LINKTYPE_` number of capture files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +50,11 @@ impl LinkType {
             _ => Self(dlt),
         }
     }
+
+    /// Whether IP packets are looked for in frames of this type.
+    pub fn is_read(self) -> bool {
+        usual_header(self, &[]).is_some() || wrapped::is_read(self)
+    }
 }
 
 const VLAN_TAG: usize = 4;
@@ -51,6 +63,8 @@ const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
 /// Labels beyond these are no real network's.
 const MAX_MPLS_LABELS: usize = 8;
+/// What is not greater is a length, not an EtherType.
+const MAX_802_3: u16 = 1500;
 /// Version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;
 
@@ -59,24 +73,44 @@ const PPPOE_HEADER: usize = 6;
 #[inline]
 pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     let bytes = record.bytes;
-    let header = match record.link {
-        LinkType::ETHERNET => ethertype_header(bytes, 12, 14)?,
-        LinkType::C_HDLC => ethertype_header(bytes, 2, 4)?,
-        LinkType::LINUX_SLL => ethertype_header(bytes, 14, 16)?,
-        LinkType::LINUX_SLL2 => ethertype_header(bytes, 0, 20)?,
-        LinkType::NULL | LinkType::LOOP => family_header(bytes)?,
-        LinkType::PPP | LinkType::PPP_HDLC => ppp_header(bytes, 0)?,
-        LinkType::PPP_ETHER => ppp_header(bytes, PPPOE_HEADER)?,
-        // 12 and 14 are what some systems call raw IP in their own files.
-        LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => 0,
-        _ => return None,
+    let header = match usual_header(record.link, bytes) {
+        Some(header) => header?,
+        None => wrapped::header(record.link, bytes)?,
     };
     behind(bytes, header, record.original_len)
+}
+
+/// Where IP begins in a frame of one of the usual types; `None` within it where
+/// it holds none.
+#[inline]
+fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
+    Some(match link {
+        LinkType::ETHERNET => ethertype_header(bytes, 12, 14),
+        LinkType::C_HDLC => ethertype_header(bytes, 2, 4),
+        LinkType::LINUX_SLL => ethertype_header(bytes, 14, 16),
+        LinkType::LINUX_SLL2 => ethertype_header(bytes, 0, 20),
+        LinkType::NULL | LinkType::LOOP => family_header(bytes),
+        LinkType::PPP | LinkType::PPP_HDLC => ppp_header(bytes, 0),
+        LinkType::PPP_ETHER => ppp_header(bytes, PPPOE_HEADER),
+        // 12 and 14 are what some systems call raw IP in their own files.
+        LinkType(12 | 14) | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Some(0),
+        _ => return None,
+    })
 }
 
 /// The IP packet of an Ethernet frame of `wire_len` bytes within a tunnel.
 pub(super) fn ethernet(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
     behind(bytes, ethertype_header(bytes, 12, 14)?, wire_len)
+}
+
+/// The IP packet of a PPP frame of `wire_len` bytes within a tunnel.
+pub(super) fn ppp(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
+    behind(bytes, ppp_header(bytes, 0)?, wire_len)
+}
+
+/// The IP packet behind the MPLS labels that a tunnel carries.
+pub(super) fn mpls(bytes: &[u8], wire_len: u32) -> Option<(&[u8], u32)> {
+    behind(bytes, mpls_header(bytes, 0)?, wire_len)
 }
 
 /// What follows a header of `header` bytes.
@@ -142,23 +176,14 @@ fn tagged_header(bytes: &[u8], mut ethertype: [u8; 2], mut len: usize) -> Option
             // A PPPoE session; MPLS, sent to one and to many.
             [0x88, 0x64] => return ppp_header(bytes, len + PPPOE_HEADER),
             [0x88, 0x47 | 0x48] => return mpls_header(bytes, len),
+            // IEEE 802.3: this is the frame's length.
+            [high, low] if u16::from_be_bytes([high, low]) <= MAX_802_3 => {
+                return llc::header(bytes, len);
+            }
             _ => return None,
         }
     }
     None
-}
-
-/// Where IP begins in a PPP frame that stands at `at`.
-fn ppp_header(bytes: &[u8], mut at: usize) -> Option<usize> {
-    if bytes.get(at..)?.starts_with(&[0xff, 0x03]) {
-        at += 2;
-    }
-    // RFC 1332 and RFC 5072; the first byte may be left out (RFC 1661 §6.5).
-    match bytes.get(at..)? {
-        [0x00, 0x21 | 0x57, ..] => Some(at + 2),
-        [0x21 | 0x57, ..] => Some(at + 1),
-        _ => None,
-    }
 }
 
 /// Where a packet begins behind the MPLS labels at `at`; that it is IP is
@@ -172,13 +197,19 @@ fn mpls_header(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + (bottom + 1) * MPLS_LABEL)
 }
 
-/// A four-byte address family: 2 is IPv4 everywhere; IPv6 is 10 on Linux, 24
-/// on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin. The capturing host's
-/// byte order is unknown, but no family needs more than one byte.
+/// The length of an address family. The capturing host's byte order is unknown,
+/// but no family needs more than one of the four bytes.
 #[inline]
 fn family_header(bytes: &[u8]) -> Option<usize> {
     match bytes.first_chunk()? {
-        [0, 0, 0, family] | [family, 0, 0, 0] if matches!(family, 2 | 10 | 24 | 28 | 30) => Some(4),
+        [0, 0, 0, family] | [family, 0, 0, 0] if is_family(*family) => Some(4),
         _ => None,
     }
+}
+
+/// Whether an address family is one of IP: 2 is IPv4 everywhere; IPv6 is 10 on
+/// Linux, 23 on Windows, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+#[inline]
+fn is_family(family: u8) -> bool {
+    matches!(family, 2 | 10 | 23 | 24 | 28 | 30)
 }

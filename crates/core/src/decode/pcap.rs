@@ -1,7 +1,8 @@
 //! The classic capture format of libpcap.
 //!
 //! Source: the `pcap-savefile(5)` page; the 24-byte record headers of the
-//! "modified" format are those of libpcap's `sf-pcap.c`.
+//! "modified" format and the lengths that older versions write in another order
+//! are those of libpcap's `sf-pcap.c`.
 
 use super::byte_order::ByteOrder;
 use super::container::{Advance, Frame, MAX_CAPTURED};
@@ -18,13 +19,53 @@ const MODIFIED: u32 = 0xa1b2_cd34;
 /// The fields that every record header has.
 const FIELDS: usize = 16;
 
+/// The major version that all writers but one give.
+const MAJOR: u16 = 2;
+/// The version of DG/UX's tcpdump.
+const DG_UX: (u16, u16) = (543, 0);
+
 /// What the header of a pcap file says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pcap {
     order: ByteOrder,
+    lengths: Lengths,
     nanos_per_tick: i64,
     record_header: usize,
     link: LinkType,
+}
+
+/// The order of the two lengths in a pcap record's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// Captured, then on the wire: version 2.4.
+    Usual,
+    /// On the wire, then captured: versions before 2.3, and DG/UX's.
+    Swapped,
+    /// Either: some writers of version 2.3 kept the order of those before.
+    Either,
+}
+
+impl Lengths {
+    /// The order that this version (major, minor) of the format has; `None` where
+    /// there is no such version.
+    pub fn of(version: (u16, u16)) -> Option<Self> {
+        match version {
+            (MAJOR, 4) => Some(Self::Usual),
+            (MAJOR, 3) => Some(Self::Either),
+            (MAJOR, 0..=2) | DG_UX => Some(Self::Swapped),
+            _ => None,
+        }
+    }
+
+    /// The length captured, then the one on the wire, of a record that has both
+    /// like this.
+    pub fn in_order(self, [first, second]: [u32; 2]) -> [u32; 2] {
+        match self {
+            Self::Either if first <= second => [first, second],
+            Self::Usual => [first, second],
+            Self::Swapped | Self::Either => [second, first],
+        }
+    }
 }
 
 impl Pcap {
@@ -38,28 +79,49 @@ impl Pcap {
         let [m0, m1, m2, m3, rest @ ..] = header;
         let (order, magic) = byte_order([*m0, *m1, *m2, *m3]).ok_or(Fault::NotCapture)?;
         let version = order.u16(rest, 0).zip(order.u16(rest, 2));
-        if version != Some((2, 4)) {
-            let (major, minor) = version.unwrap_or_default();
-            return Err(Fault::Version(major, minor));
-        }
+        let (major, minor) = version.unwrap_or_default();
+        let lengths = Lengths::of((major, minor)).ok_or(Fault::Version(major, minor))?;
         // The upper half of the field tells about frame check sequences.
         let link = order.u32(rest, 16).unwrap_or_default() & 0xffff;
         Ok(Self {
             order,
+            lengths,
             nanos_per_tick: if magic == NANOS { 1 } else { 1_000 },
             record_header: if magic == MODIFIED { 24 } else { FIELDS },
             link: LinkType(link as u16),
         })
     }
 
+    /// Whether the lengths stand in the order of today's version.
+    pub(super) fn is_current(&self) -> bool {
+        self.lengths == Lengths::Usual
+    }
+
+    /// What stands next in a file of today's version.
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
+        self.advance_by(bytes, |lengths| lengths)
+    }
+
+    /// What stands next in a file of any version.
+    pub(super) fn advance_old<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
+        self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
+    }
+
+    /// What stands next, where `in_order` puts the length captured before the
+    /// length on the wire.
+    #[inline(always)]
+    fn advance_by<'a>(
+        &self,
+        bytes: &'a [u8],
+        in_order: impl Fn([u32; 2]) -> [u32; 2],
+    ) -> Advance<'a> {
         let fields = bytes.first_chunk::<FIELDS>();
         let (Some(fields), Some(body)) = (fields, bytes.get(self.record_header..)) else {
             return Advance::NeedMore(self.record_header);
         };
         let field = |at| self.order.u32(fields, at).unwrap_or_default();
-        let captured = field(8);
+        let [captured, original_len] = in_order([field(8), field(12)]);
         if captured > MAX_CAPTURED {
             return Advance::Bad(Fault::RecordTooLong(captured));
         }
@@ -73,7 +135,7 @@ impl Pcap {
             at: Some(Timestamp::from_nanos(nanos)),
             link: self.link,
             interface: 0,
-            original_len: field(12),
+            original_len,
             bytes,
         };
         Advance::Frame(len, frame)

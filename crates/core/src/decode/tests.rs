@@ -4,6 +4,7 @@ mod container;
 mod fragments;
 mod headers;
 mod icmp;
+mod links;
 mod tunnels;
 mod writing;
 

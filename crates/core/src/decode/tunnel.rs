@@ -3,13 +3,18 @@
 //! In comes an IP packet that is no TCP; out goes the packet within it, if its
 //! protocol is one that carries others. The flow that counts is the innermost.
 
+mod gre;
+mod gtp;
+mod l2tp;
+
 use super::byte_order::ByteOrder;
+use super::fragment::MAX_LEN;
 use super::ip::{self, Datagram, protocol};
-use super::link::{behind, ethernet};
+use super::link::{behind, ethernet, mpls, ppp};
 
 /// Tunnels within tunnels that are followed: an overlay within IPsec-less
 /// site links needs two.
-const MAX_NESTING: usize = 4;
+pub(super) const MAX_NESTING: usize = 4;
 
 /// UDP ports that say what a datagram carries.
 mod port {
@@ -18,6 +23,10 @@ mod port {
     pub(super) const VXLAN: [u16; 2] = [4789, 8472];
     /// RFC 8926.
     pub(super) const GENEVE: u16 = 6081;
+    /// 3GPP TS 29.281 §4.4.2.
+    pub(super) const GTP_U: u16 = 2152;
+    /// RFC 2661 §8.1; the answering side may choose any for itself.
+    pub(super) const L2TP: u16 = 1701;
 }
 
 /// EtherTypes that tunnels name their content by.
@@ -26,6 +35,10 @@ mod content {
     pub(super) const IPV6: u16 = 0x86dd;
     /// Transparent Ethernet bridging.
     pub(super) const ETHERNET: u16 = 0x6558;
+    /// MPLS, to one and to many.
+    pub(super) const MPLS: [u16; 2] = [0x8847, 0x8848];
+    /// PPP (RFC 2637).
+    pub(super) const PPP: u16 = 0x880b;
     /// ERSPAN type I and II, and III (`draft-foschiano-erspan`).
     pub(super) const ERSPAN: u16 = 0x88be;
     pub(super) const ERSPAN_III: u16 = 0x22eb;
@@ -34,19 +47,29 @@ mod content {
 const UDP_HEADER: usize = 8;
 const VXLAN_HEADER: usize = 8;
 const GENEVE_HEADER: usize = 8;
-const ERSPAN_II_HEADER: usize = 8;
-const ERSPAN_III_HEADER: usize = 12;
-const ERSPAN_III_SUBHEADER: usize = 8;
 
 /// A packet's bytes and its length on the wire.
 type Bytes<'a> = (&'a [u8], u32);
 
-/// The packet within all the tunnels that `outer` is, itself if it is none;
-/// `None` where what they carry is no IP.
+/// The packet within all the tunnels that `outer` is, itself if it is none, or
+/// the first fragment that is met; `None` where what they carry is no IP.
 #[inline]
-pub(super) fn innermost(mut datagram: Datagram<'_>) -> Option<Datagram<'_>> {
+pub(super) fn innermost(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
+    for_each_tunnel(datagram, |datagram| datagram.fragment.is_some())
+}
+
+/// The same for a first fragment that has to do without the others.
+pub(super) fn innermost_of_first(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
+    for_each_tunnel(datagram, |datagram| !datagram.has_header())
+}
+
+#[inline]
+fn for_each_tunnel<'a>(
+    mut datagram: Datagram<'a>,
+    is_end: impl Fn(&Datagram<'a>) -> bool,
+) -> Option<Datagram<'a>> {
     for _ in 0..MAX_NESTING {
-        if datagram.protocol == protocol::TCP || !datagram.has_header() {
+        if datagram.protocol == protocol::TCP || is_end(&datagram) {
             return Some(datagram);
         }
         match inner(&datagram) {
@@ -59,22 +82,32 @@ pub(super) fn innermost(mut datagram: Datagram<'_>) -> Option<Datagram<'_>> {
 
 /// The IP packet within `outer`; `None` where it is no tunnel that is known.
 fn inner<'a>(outer: &Datagram<'a>) -> Option<Bytes<'a>> {
-    let whole = (outer.payload, outer.payload_len);
+    // How long the rest of a fragmented packet is, only its last fragment says.
+    let len = match outer.fragment {
+        Some(_) => MAX_LEN,
+        None => outer.payload_len,
+    };
+    let whole = (outer.payload, len);
     match outer.protocol {
         protocol::UDP => in_udp(whole),
         protocol::IPV4 | protocol::IPV6 => Some(whole),
-        protocol::GRE => in_gre(whole),
+        protocol::GRE => gre::inner(whole),
         _ => None,
     }
 }
 
 #[inline]
 fn in_udp<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
-    let port = ByteOrder::Big.u16(bytes, 2)?;
-    if port::VXLAN.contains(&port) {
-        return in_vxlan(behind(bytes, UDP_HEADER, wire_len)?);
+    let [source, port] = [0, 2].map(|at| ByteOrder::Big.u16(bytes, at));
+    let (source, port) = (source?, port?);
+    let content = behind(bytes, UDP_HEADER, wire_len)?;
+    match port {
+        port if port::VXLAN.contains(&port) => in_vxlan(content),
+        port::GENEVE => in_geneve(content),
+        port::GTP_U => gtp::inner(content),
+        port if port == port::L2TP || source == port::L2TP => l2tp::inner(content),
+        _ => None,
     }
-    (port == port::GENEVE).then(|| in_geneve(behind(bytes, UDP_HEADER, wire_len)?))?
 }
 
 fn in_vxlan<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
@@ -92,45 +125,25 @@ fn in_geneve<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     of_kind(kind, behind(bytes, GENEVE_HEADER + options, wire_len)?)
 }
 
-/// RFC 2784 with the key and the sequence number of RFC 2890.
-fn in_gre<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
-    const CHECKSUM: u16 = 0x8000;
-    const KEY: u16 = 0x2000;
-    const SEQUENCE: u16 = 0x1000;
-    let flags = ByteOrder::Big.u16(bytes, 0)?;
-    let kind = ByteOrder::Big.u16(bytes, 2)?;
-    // Source routes (RFC 1701) and version 1 (RFC 2637) are not read.
-    if flags & 0x4007 != 0 {
-        return None;
-    }
-    let fields = [CHECKSUM, KEY, SEQUENCE];
-    let present = fields.iter().filter(|&&field| flags & field != 0).count();
-    let content = behind(bytes, 4 + 4 * present, wire_len)?;
-    match kind {
-        // What tells type I from type II is that it has no sequence number.
-        content::ERSPAN if flags & SEQUENCE == 0 => of_kind(content::ETHERNET, content),
-        content::ERSPAN => {
-            let (bytes, wire_len) = content;
-            of_kind(
-                content::ETHERNET,
-                behind(bytes, ERSPAN_II_HEADER, wire_len)?,
-            )
-        }
-        content::ERSPAN_III => in_erspan_iii(content),
-        _ => of_kind(kind, content),
-    }
-}
-
-fn in_erspan_iii<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
-    let has_subheader = bytes.get(ERSPAN_III_HEADER - 1)? & 1 == 1;
-    let header = ERSPAN_III_HEADER + usize::from(has_subheader) * ERSPAN_III_SUBHEADER;
-    of_kind(content::ETHERNET, behind(bytes, header, wire_len)?)
-}
-
 fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     match kind {
         content::IPV4 | content::IPV6 => Some((bytes, wire_len)),
         content::ETHERNET => ethernet(bytes, wire_len),
+        content::PPP => ppp(bytes, wire_len),
+        kind if content::MPLS.contains(&kind) => mpls(bytes, wire_len),
         _ => None,
     }
+}
+
+/// What is an IP packet beyond doubt: a header that is whole and says to be no
+/// longer than what holds it. A port alone is no proof of a tunnel.
+fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
+    let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
+    let (least, len) = match bytes.first()? {
+        first @ 0x45..=0x4f => (u32::from(first & 0x0f) * 4, half(2)?),
+        0x60..=0x6f => (40, half(4)? + 40),
+        _ => return None,
+    };
+    let is_whole = bytes.len() >= least as usize;
+    (is_whole && (least..=wire_len).contains(&len)).then_some((bytes, wire_len))
 }

@@ -196,6 +196,7 @@ impl Aside {
                     flow,
                     direction,
                     seq: Some(1000),
+                    flags: None,
                     kind: IcmpKind::Unreachable(*code),
                 });
             }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lagtrace_core::analyzer::Sink;
 use lagtrace_core::connections::ConnectionSink;
+use lagtrace_core::decode::Packet;
 use lagtrace_core::exchange::Exchange;
 use lagtrace_core::flow::{FlowKey, Transport};
 use lagtrace_core::numbering::StreamNumbers;
 use lagtrace_core::report::{ConnectionRecord, ExchangeRecord};
-use lagtrace_core::segment::Segment;
 use serde::Serialize;
 use serde_json::json;
 
@@ -145,13 +145,24 @@ impl Listing {
         Box::new(move |record| listing.with(|state| state.connection(record)))
     }
 
-    /// Numbers the connection of a segment that the analyzer has had.
-    pub(super) fn number(&self, segment: &Segment) {
+    /// Numbers the connection of a segment that the analyzer has had, or of one
+    /// that an ICMP error quotes.
+    pub(super) fn number(&self, packet: &Packet<'_>) {
+        let point = match packet {
+            Packet::Tcp(segment, _) => segment.point,
+            Packet::Icmp(error) => error.point,
+            Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => return,
+        };
         self.with(|state| {
-            let file = usize::from(segment.point.0) / state.points;
-            if let Some((_, numbers)) = state.files.get_mut(file) {
-                numbers.take(segment);
-            }
+            let file = usize::from(point.0) / state.points;
+            let Some((_, numbers)) = state.files.get_mut(file) else {
+                return;
+            };
+            match packet {
+                Packet::Tcp(segment, _) => numbers.take(segment),
+                Packet::Icmp(error) => numbers.take_quoted(error),
+                Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => None,
+            };
         });
     }
 

@@ -16,19 +16,18 @@ use std::{mem, thread};
 
 use lagtrace_core::analyzer::{Admission, Analyzer, Entrance, Tidings, Worker};
 use lagtrace_core::decode::Packet;
-use lagtrace_core::segment::Segment;
 use lagtrace_sources::capture::Packets;
 
 use progress::{AHEAD, Progress, Task};
 
 /// Hands the packets that `read` leaves in its argument, until it leaves none,
-/// to the analyzer, and each segment to `watch` after what closed with it was
-/// told.
+/// to the analyzer, and each segment and ICMP error to `watch` after what closed
+/// with it was told.
 pub(super) fn run(
     analyzer: &mut Analyzer,
     threads: NonZeroUsize,
     mut read: impl FnMut(&mut Packets) + Send,
-    mut watch: Option<impl FnMut(&Segment)>,
+    mut watch: Option<impl FnMut(&Packet<'_>)>,
 ) {
     if threads == NonZeroUsize::MIN {
         return alone(analyzer, read, watch);
@@ -49,7 +48,7 @@ pub(super) fn run(
 fn alone(
     analyzer: &mut Analyzer,
     mut read: impl FnMut(&mut Packets),
-    mut watch: Option<impl FnMut(&Segment)>,
+    mut watch: Option<impl FnMut(&Packet<'_>)>,
 ) {
     let mut packets = Packets::default();
     loop {
@@ -62,11 +61,16 @@ fn alone(
                 Packet::Tcp(segment, _) => {
                     analyzer.segment(segment, payload);
                     if let Some(watch) = &mut watch {
-                        watch(segment);
+                        watch(packet);
                     }
                 }
                 Packet::Udp(header, _) => analyzer.datagram(header, payload),
-                other => analyzer.packet(other),
+                other => {
+                    analyzer.packet(other);
+                    if let (Some(watch), Packet::Icmp(_)) = (&mut watch, other) {
+                        watch(other);
+                    }
+                }
             }
         }
     }
@@ -241,16 +245,16 @@ impl Batch {
 }
 
 /// Tells what closed with the packets of `batch`.
-fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Segment)>) {
+fn tell(entrance: &mut Entrance, batch: &Batch, watch: &mut Option<impl FnMut(&Packet<'_>)>) {
     for share in &batch.shares {
         entrance.gather(mem::take(&mut lock(share).tidings));
     }
     let mut last = batch.before;
     for (packet, _) in batch.packets.iter() {
         last += 1;
-        if let (Some(watch), Packet::Tcp(segment, _)) = (watch.as_mut(), packet) {
+        if let (Some(watch), Packet::Tcp(..) | Packet::Icmp(_)) = (watch.as_mut(), packet) {
             entrance.deliver(last);
-            watch(segment);
+            watch(packet);
         }
     }
     entrance.deliver(last);

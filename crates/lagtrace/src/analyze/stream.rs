@@ -135,7 +135,9 @@ fn read(
     let mut segments: Vec<Segment> = Vec::new();
     let mut is_cut = false;
     for _ in 0..limit {
-        let Some((segment, payload)) = capture.next_segment() else {
+        let Some((segment, payload)) = capture.next_segment_and(|error| {
+            numbers.take_quoted(error);
+        }) else {
             break;
         };
         if interrupt.is_requested() {

@@ -22,7 +22,6 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 }
 
 fn extent(capture: &Capture) -> String {
-    let took = u64::try_from(capture.end_ns.saturating_sub(capture.start_ns)).unwrap_or_default();
     let dropped = match capture.dropped {
         Some(0) => "none lost by the capture".to_owned(),
         Some(lost) => format!("{} lost by the capture", quantity::count(lost)),
@@ -32,11 +31,16 @@ fn extent(capture: &Capture) -> String {
         0 => String::new(),
         cut => format!(", {} cut short", quantity::count(cut)),
     };
+    let span = capture.start_ns.zip(capture.end_ns);
+    let took = span.and_then(|(start, end)| u64::try_from(end.saturating_sub(start)).ok());
+    let took = took.filter(|&took| took > 0);
+    let took = took.map_or(String::new(), |took| {
+        format!(", in {}", quantity::duration(took))
+    });
     format!(
-        "{}, {}, in {}; {dropped}{truncated}.",
+        "{}, {}{took}; {dropped}{truncated}.",
         quantity::counted(capture.packets, "packet", "packets"),
         quantity::bytes(capture.bytes),
-        quantity::duration(took)
     )
 }
 
@@ -50,9 +54,18 @@ fn point(page: &mut Page, point: &CapturePoint) {
     if !point.vantage.is_empty() && point.connections > 0 {
         text.push_str(&format!(", seen at: {}", point.vantage));
     }
-    if point.undecoded > 0 {
-        let packets = quantity::counted(point.undecoded, "packet", "packets");
+    let unread: u64 = point.unread_links.iter().map(|link| link.packets).sum();
+    let without_tcp = point.undecoded.saturating_sub(unread);
+    if without_tcp > 0 {
+        let packets = quantity::counted(without_tcp, "packet", "packets");
         text.push_str(&format!(", {packets} without TCP"));
+    }
+    for link in &point.unread_links {
+        let packets = quantity::counted(link.packets, "packet", "packets");
+        text.push_str(&format!(
+            ", {packets} of {}, which is not decoded",
+            link.name
+        ));
     }
     page.item(
         2,

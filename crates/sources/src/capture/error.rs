@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lagtrace_core::decode::LinkType;
+use lagtrace_core::decode::{Fault, LinkType};
 use thiserror::Error;
 
 use super::Foreign;
@@ -20,12 +20,20 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// A file is no capture.
-    #[error("{name} is no pcap or pcapng capture: it is {found}")]
+    #[error("{name} is no pcap, pcapng or snoop capture: it is {found}")]
     NotCapture {
         /// The file's name.
         name: String,
         /// What it is instead, by its first bytes.
         found: Foreign,
+    },
+    /// A capture of a kind that is not read.
+    #[error("{name} cannot be read: {fault}")]
+    Unsupported {
+        /// The file's name.
+        name: String,
+        /// What kind that is.
+        fault: Fault,
     },
     /// The process may not capture.
     #[error("no permission to capture on {interface}")]
@@ -93,6 +101,9 @@ impl CaptureError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotCapture { name, found } => found.hint(name),
+            Self::Unsupported { name, .. } => {
+                Some(format!("editcap {name} {name}.pcapng may convert it"))
+            }
             Self::NotPermitted { .. } => Some(
                 "capturing needs CAP_NET_RAW: run it with sudo, or allow it once with \
                  'sudo setcap cap_net_raw+ep' on the lagtrace binary"

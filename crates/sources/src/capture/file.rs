@@ -16,7 +16,7 @@ use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
 pub(crate) use self::compression::undo as decompressed;
-use super::{CaptureError, Foreign, Packets, count};
+use super::{CaptureError, Foreign, Packets, count, count_beside};
 
 /// How much is read at once. More than a second-level cache holds would be
 /// read from memory twice.
@@ -99,9 +99,19 @@ impl FileCapture {
     /// The next TCP segment and what was captured of its payload; `None` at
     /// the end. Records that are none are passed over.
     pub fn next_segment(&mut self) -> Option<(Segment, &[u8])> {
+        self.next_segment_and(|_| {})
+    }
+
+    /// The same, with the ICMP errors before it handed to `visit`.
+    pub fn next_segment_and(
+        &mut self,
+        mut visit: impl FnMut(&IcmpError),
+    ) -> Option<(Segment, &[u8])> {
         loop {
-            if let Next::Segment(segment, payload) = self.advance()? {
-                return Some((segment, self.buffer.get(payload).unwrap_or_default()));
+            match self.advance()? {
+                Next::Segment(segment, place) => return Some((segment, self.payload(place))),
+                Next::Icmp(error) => visit(&error),
+                Next::Datagram(..) | Next::Neighbour(_) => {}
             }
         }
     }
@@ -110,15 +120,18 @@ impl FileCapture {
     /// hold none are counted and passed over: it never is [`Packet::Other`].
     pub fn next_packet(&mut self) -> Option<Packet<'_>> {
         Some(match self.advance()? {
-            Next::Segment(segment, payload) => {
-                Packet::Tcp(segment, self.buffer.get(payload).unwrap_or_default())
-            }
-            Next::Datagram(header, payload) => {
-                Packet::Udp(header, self.buffer.get(payload).unwrap_or_default())
-            }
+            Next::Segment(segment, place) => Packet::Tcp(segment, self.payload(place)),
+            Next::Datagram(header, place) => Packet::Udp(header, self.payload(place)),
             Next::Icmp(error) => Packet::Icmp(error),
             Next::Neighbour(step) => Packet::Neighbour(step),
         })
+    }
+
+    fn payload(&self, place: Place) -> &[u8] {
+        match place {
+            Place::Read(range) => self.buffer.get(range).unwrap_or_default(),
+            Place::PutTogether => self.decoder.last_whole(),
+        }
     }
 
     /// Reads the next packets that bear on a flow, as many as one block holds
@@ -176,13 +189,18 @@ impl FileCapture {
             let packet = self.decoder.packet(&record, PointId(point));
             match packet {
                 Packet::Tcp(..) => *segments += 1,
-                Packet::Udp(..) | Packet::Icmp(_) | Packet::Neighbour(_) => {}
+                Packet::Udp(..) | Packet::Icmp(_) | Packet::Neighbour(_) => {
+                    count_beside(&mut self.summary, &record, &packet);
+                }
                 Packet::Other => {
-                    self.summary.undecoded += 1;
+                    count_beside(&mut self.summary, &record, &packet);
                     continue;
                 }
             }
-            packets.place(&packet, range_within(&self.buffer, packet.payload()));
+            match place_within(&self.buffer, packet.payload()) {
+                Place::Read(range) => packets.place(&packet, range),
+                Place::PutTogether => packets.put_aside(&packet),
+            }
         }
         self.unread.start = self.unread.end - rest.len();
         damage
@@ -255,6 +273,12 @@ impl FileCapture {
                 name: name.clone(),
                 found: Foreign::recognize(begin),
             }),
+            Some(
+                fault @ (Fault::Version(..) | Fault::SnoopVersion(_) | Fault::SnoopDatalink(_)),
+            ) => {
+                let name = name.clone();
+                Err(CaptureError::Unsupported { name, fault })
+            }
             _ => Ok(()),
         }
     }
@@ -269,18 +293,17 @@ impl FileCapture {
                 Found::Record(record) => {
                     count(&mut self.summary, &record);
                     let point = self.point.0.saturating_add(record.interface);
-                    match self.decoder.packet(&record, PointId(point)) {
-                        Packet::Tcp(segment, payload) => {
-                            let payload = range_within(&self.buffer, payload);
-                            return Some(Next::Segment(segment, payload));
-                        }
-                        Packet::Udp(header, payload) => {
-                            let payload = range_within(&self.buffer, payload);
-                            return Some(Next::Datagram(header, payload));
-                        }
+                    let packet = self.decoder.packet(&record, PointId(point));
+                    if !matches!(packet, Packet::Tcp(..)) {
+                        count_beside(&mut self.summary, &record, &packet);
+                    }
+                    let place = place_within(&self.buffer, packet.payload());
+                    match packet {
+                        Packet::Tcp(segment, _) => return Some(Next::Segment(segment, place)),
+                        Packet::Udp(header, _) => return Some(Next::Datagram(header, place)),
                         Packet::Icmp(error) => return Some(Next::Icmp(error)),
                         Packet::Neighbour(step) => return Some(Next::Neighbour(step)),
-                        Packet::Other => self.summary.undecoded += 1,
+                        Packet::Other => {}
                     }
                 }
                 Found::NeedMore(_) => self.read_block(),
@@ -320,23 +343,35 @@ impl FileCapture {
     }
 }
 
-/// What was read next, a payload by its place in the buffer.
+/// What was read next, a payload by its place.
 enum Next {
-    Segment(Segment, Range<usize>),
-    Datagram(Datagram, Range<usize>),
+    Segment(Segment, Place),
+    Datagram(Datagram, Place),
     Icmp(IcmpError),
     Neighbour(Neighbour),
 }
 
-/// Where in `buffer` a slice of it lies; the borrow checker cannot lend the
-/// slice out of a loop that may also refill the buffer.
+/// The place of a payload.
+enum Place {
+    /// In the buffer.
+    Read(Range<usize>),
+    /// In the decoder, which put it together from fragments.
+    PutTogether,
+}
+
+/// Where in `buffer` a slice of it lies, if it is one; the borrow checker cannot
+/// lend the slice out of a loop that may also refill the buffer.
 #[inline]
-fn range_within(buffer: &[u8], part: &[u8]) -> Range<usize> {
+fn place_within(buffer: &[u8], part: &[u8]) -> Place {
     if part.is_empty() {
-        return 0..0;
+        return Place::Read(0..0);
     }
-    let begin = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
-    begin..begin.wrapping_add(part.len())
+    let begin = part.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
+    if begin < buffer.len() {
+        Place::Read(begin..begin.wrapping_add(part.len()))
+    } else {
+        Place::PutTogether
+    }
 }
 
 fn unreadable(name: &str, source: io::Error) -> CaptureError {

@@ -26,11 +26,18 @@ const COMPRESSED: [(&[u8], &str, &str); 6] = [
     (b"PK\x03\x04", "a zip archive", "unzip -p"),
 ];
 
-const OTHER_CAPTURES: [(&[u8], &str); 4] = [
-    (b"snoop\0\0\0", "a snoop capture"),
+const OTHER_CAPTURES: [(&[u8], &str); 11] = [
     (b"RTSS", "a NetMon capture"),
     (b"GMBU", "a NetMon capture"),
     (b"XCP\0", "a NetXRay capture"),
+    (b"TRSNIFF data    \x1a", "a Sniffer capture"),
+    (b"\x7fver", "an EtherPeek or OmniPeek capture"),
+    (b"iptrace ", "an iptrace capture of AIX"),
+    (b"ObserverPktBuffe", "an Observer capture"),
+    (b"btsnoop\0", "a Bluetooth capture"),
+    (b"\x05VNF", "a Visual Networks capture"),
+    (b"\xaa\xaa\xaa\xaa", "a 5Views capture"),
+    (b"\x54\x52\x00\x64\x00", "a nettl capture of HP-UX"),
 ];
 
 impl Foreign {
@@ -110,11 +117,15 @@ mod tests {
 
     #[test]
     fn recognizes_what_people_pass_by_mistake() {
-        let cases: [(&[u8], &str); 8] = [
+        let cases: [(&[u8], &str); 11] = [
+            (b"TRSNIFF data    \x1a\0", "a Sniffer capture"),
+            (b"iptrace 2.0", "an iptrace capture of AIX"),
+            // Its name alone is text.
+            (b"TRSNIFF data", "text"),
             (b"", "empty"),
             (b"\x1f\x8b\x08\0", "gzip-compressed"),
             (b"\x28\xb5\x2f\xfd\0", "zstd-compressed"),
-            (b"snoop\0\0\0\0\0\0\x02", "a snoop capture"),
+            (b"GMBU\0\x02\x01\0", "a NetMon capture"),
             (
                 b"12:00:01.5 IP 10.0.0.1.80 > 10.0.0.2.9: Flags [S]\n",
                 "text",

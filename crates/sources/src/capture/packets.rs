@@ -12,23 +12,40 @@ pub struct Packets {
     /// Without their payloads.
     list: Vec<(Packet<'static>, Range<usize>)>,
     pub(super) bytes: Vec<u8>,
+    /// Payloads that did not stand in what was read: of packets that were put
+    /// together from fragments. Their places begin at [`ASIDE`].
+    aside: Vec<u8>,
 }
+
+/// The place of the first byte that is kept aside, beyond those of all others.
+const ASIDE: usize = 1 << (usize::BITS - 1);
 
 impl Packets {
     /// The packets, their payloads beside them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Packet<'static>, &[u8])> {
-        let bytes = self.bytes.as_slice();
-        self.list.iter().map(|(packet, payload)| {
-            let payload = bytes.get(payload.clone()).unwrap_or_default();
-            (packet, payload)
-        })
+        let packets = self.list.iter();
+        packets.map(|(packet, place)| (packet, self.payload(place)))
     }
 
     /// Packet `index` and its payload.
     #[inline]
     pub fn at(&self, index: usize) -> Option<(&Packet<'static>, &[u8])> {
-        let (packet, payload) = self.list.get(index)?;
-        Some((packet, self.bytes.get(payload.clone()).unwrap_or_default()))
+        let (packet, place) = self.list.get(index)?;
+        Some((packet, self.payload(place)))
+    }
+
+    #[inline]
+    fn payload(&self, place: &Range<usize>) -> &[u8] {
+        match self.bytes.get(place.clone()) {
+            Some(payload) => payload,
+            None => self.payload_aside(place),
+        }
+    }
+
+    #[cold]
+    fn payload_aside(&self, place: &Range<usize>) -> &[u8] {
+        let [begin, end] = [place.start, place.end].map(|at| at.wrapping_sub(ASIDE));
+        self.aside.get(begin..end).unwrap_or_default()
     }
 
     /// The packets with their payloads.
@@ -57,12 +74,12 @@ impl Packets {
 
     /// How many bytes are kept for them.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.aside.len()
     }
 
     /// The memory that they and their bytes take.
     pub fn memory(&self) -> usize {
-        self.bytes.len() + self.list.len() * size_of::<(Packet<'static>, Range<usize>)>()
+        self.bytes() + self.list.len() * size_of::<(Packet<'static>, Range<usize>)>()
     }
 
     /// Keeps a packet, with a copy of its payload.
@@ -74,13 +91,23 @@ impl Packets {
 
     /// Forgets all packets and keeps the memory.
     pub fn clear(&mut self) {
-        self.list.clear();
+        self.forget();
         self.bytes.clear();
     }
 
     /// Forgets all packets and lets their bytes be.
     pub(super) fn forget(&mut self) {
         self.list.clear();
+        self.aside.clear();
+    }
+
+    /// Keeps a packet whose payload is none of its bytes.
+    #[cold]
+    pub(super) fn put_aside(&mut self, packet: &Packet<'_>) {
+        let begin = ASIDE + self.aside.len();
+        self.aside.extend_from_slice(packet.payload());
+        self.list
+            .push((bare(packet), begin..ASIDE + self.aside.len()));
     }
 
     /// Keeps a packet whose payload is to be at `payload` of its bytes.

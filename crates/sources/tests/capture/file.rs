@@ -205,6 +205,7 @@ fn converted_captures_are_those_of_tshark() {
         ("micros.pcap", &["-F", "pcap"][..]),
         ("nanos.pcap", &["-F", "nsecpcap"]),
         ("modified.pcap", &["-F", "modpcap"]),
+        ("snoop.snoop", &["-F", "snoop"]),
         ("next.pcapng", &["-F", "pcapng"]),
         ("cut.pcapng", &["-F", "pcapng", "-s", "70"]),
         (
@@ -243,6 +244,7 @@ fn what_is_no_capture_is_named() {
     for (content, expected) in [
         (&b""[..], "empty"),
         (b"\xfd7zXZ\0", "xz-compressed"),
+        (b"GMBU\0\x02\x01\0", "a NetMon capture"),
         (b"hello\n", "text"),
         (b"\xff\xff", "of unknown format, beginning ff ff 00 00"),
     ] {
@@ -252,6 +254,21 @@ fn what_is_no_capture_is_named() {
             .expect("no capture");
         assert!(error.to_string().ends_with(expected), "{error}");
         assert!(matches!(error, CaptureError::NotCapture { .. }));
+    }
+    for (content, expected) in [
+        (
+            &b"\xa1\xb2\xc3\xd4\0\x02\0\x09aaaabbbbccccdddd"[..],
+            "version 2.9",
+        ),
+        (
+            b"snoop\0\0\0\0\0\0\x02\0\0\0\x08",
+            "datalink type 8, not Ethernet",
+        ),
+    ] {
+        std::fs::write(&file, content).expect("a temporary file");
+        let error = FileCapture::open(&file, PointId(0)).err().expect("strange");
+        assert!(error.to_string().ends_with(expected), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("editcap")));
     }
     let cut = folder.path().join("cut.gz");
     std::fs::write(&cut, b"\x1f\x8b\x08\0\0").expect("a temporary file");

@@ -239,9 +239,111 @@ fn what_is_no_capture() {
         assert_eq!((records, damage.fault), (0, expected));
         assert_eq!((damage.offset, damage.record), (0, 1));
     }
-    let mut old = pcap(Order::Big, 0xa1b2_c3d4, 1);
-    old[7] = 2;
-    assert_eq!(fault(&old).1.fault, Fault::Version(2, 2));
+    for (major, minor) in [(2, 5), (1, 4), (543, 1)] {
+        let unknown = of_version(Order::Big, major, minor);
+        assert_eq!(fault(&unknown).1.fault, Fault::Version(major, minor));
+    }
+}
+
+/// The header of a pcap file of another version.
+fn of_version(order: Order, major: u16, minor: u16) -> Vec<u8> {
+    let mut header = pcap(order, 0xa1b2_c3d4, 1);
+    header[4..6].copy_from_slice(&order.u16(major));
+    header[6..8].copy_from_slice(&order.u16(minor));
+    header
+}
+
+proptest! {
+    /// Which length comes first depends on the version; in 2.3 the smaller one
+    /// is what was captured.
+    #[test]
+    fn old_pcaps_have_their_lengths_in_another_order(
+        captured in 0_usize..2_000,
+        cut in 0_u32..2_000,
+        is_big in any::<bool>(),
+    ) {
+        let order = if is_big { Order::Big } else { Order::Little };
+        let bytes = vec![7; captured];
+        let wire = captured as u32 + cut;
+        let today = pcap_record(order, (3, 5), wire, &bytes);
+        let mut old = today.clone();
+        old[8..12].copy_from_slice(&order.u32(wire));
+        old[12..16].copy_from_slice(&order.u32(captured as u32));
+        let expected = (1, Some(3_000_005_000), 1, 0, wire, bytes);
+        let mut versions: Vec<_> = (0..=2).map(|minor| ((2, minor), &old)).collect();
+        versions.extend([((543, 0), &old), ((2, 3), &old), ((2, 3), &today), ((2, 4), &today)]);
+        for ((major, minor), record) in versions {
+            let file = [of_version(order, major, minor), record.clone()].concat();
+            let (records, damage, _) = read(&file, &[11]);
+            prop_assert_eq!(damage, None);
+            prop_assert_eq!(&records[..], std::slice::from_ref(&expected), "{}.{}", major, minor);
+        }
+    }
+}
+
+/// A snoop file's header and a record with so much padding.
+fn snoop(version: u32, datalink: u32) -> Vec<u8> {
+    let mut file = b"snoop\0\0\0".to_vec();
+    file.extend(version.to_be_bytes());
+    file.extend(datalink.to_be_bytes());
+    file
+}
+
+fn snoop_record(wire: u32, bytes: &[u8], padding: usize, lost: u32) -> Vec<u8> {
+    let len = 24 + bytes.len() + padding;
+    let mut record = Vec::new();
+    for word in [wire, bytes.len() as u32, len as u32, lost, 3, 5] {
+        record.extend(word.to_be_bytes());
+    }
+    record.extend(bytes);
+    record.resize(len, 0);
+    record
+}
+
+proptest! {
+    #[test]
+    fn snoop_records_are_padded(
+        lengths in prop::collection::vec((0_usize..300, 0_u32..300), 1..6),
+        piece in 1_usize..90,
+    ) {
+        let mut file = snoop(2, 4);
+        let mut expected = Vec::new();
+        for (index, (len, cut)) in lengths.iter().enumerate() {
+            let (bytes, wire) = (vec![9; *len], *len as u32 + cut);
+            let padding = len.next_multiple_of(4) - len;
+            file.extend(snoop_record(wire, &bytes, padding, index as u32));
+            expected.push((1 + index as u64, Some(3_000_005_000), 1, 0, wire, bytes));
+        }
+        let (records, damage, dropped) = read(&file, &[piece]);
+        prop_assert_eq!((damage, dropped), (None, Some(lengths.len() as u64 - 1)));
+        prop_assert_eq!(records, expected);
+    }
+}
+
+#[test]
+fn snoop_of_other_versions_and_links_is_named() {
+    for (head, expected) in [
+        (snoop(3, 4), Fault::SnoopVersion(3)),
+        (snoop(2, 8), Fault::SnoopDatalink(8)),
+        (b"snoopy likes dogs".to_vec(), Fault::NotCapture),
+        (snoop(2, 4)[..12].to_vec(), Fault::Truncated),
+    ] {
+        assert_eq!(fault(&head).1.fault, expected);
+    }
+    let with = |record: Vec<u8>| [snoop(2, 4), snoop_record(3, &[1; 3], 1, 0), record].concat();
+    for (padding, len, expected) in [
+        (0, Some(26), Fault::SnoopRecord(26)),
+        (0, Some(1 << 20), Fault::SnoopRecord(1 << 20)),
+        (65, None, Fault::SnoopRecord(24 + 3 + 65)),
+    ] {
+        let mut record = snoop_record(3, &[1; 3], padding, 0);
+        if let Some(len) = len {
+            record[8..12].copy_from_slice(&u32::to_be_bytes(len));
+        }
+        let (records, damage) = fault(&with(record));
+        assert_eq!((records, damage.fault), (1, expected));
+    }
+    assert_eq!(times(&snoop(2, 0)), []);
 }
 
 #[test]

@@ -1,130 +1,339 @@
-//! Segments that IP cut into fragments.
+//! IP packets that were cut into fragments.
+
+use proptest::prelude::*;
 
 use super::super::*;
 use super::record;
-use super::writing::{ipv4, ipv6, tcp};
+use super::writing::{ethernet, ipv4, ipv6, tcp};
 use crate::segment::TcpFlags;
 
-/// A segment with FIN and 40 bytes of payload.
-fn whole() -> Vec<u8> {
-    tcp(0x19, &[], &[b'x'; 40])
-}
+/// How a packet's fragments are made: where, whether more follow, of what.
+type Cut = fn(u16, usize, bool, u8, &[u8]) -> Vec<u8>;
 
-fn v4_part(offset: usize, more: bool, body: &[u8]) -> Vec<u8> {
+fn v4_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = ipv4(&[], body);
     let part = (offset / 8) as u16 | if more { 0x2000 } else { 0 };
+    packet[4..6].copy_from_slice(&id.to_be_bytes());
     packet[6..8].copy_from_slice(&part.to_be_bytes());
+    packet[9] = protocol;
     packet
 }
 
-fn v6_part(offset: usize, more: bool, body: &[u8]) -> Vec<u8> {
+fn v6_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec<u8> {
     let [o0, o1] = (offset as u16 | u16::from(more)).to_be_bytes();
-    ipv6(44, &[&[6, 0, o0, o1, 9, 9, 0x12, 0x34], body].concat())
+    let [i0, i1] = id.to_be_bytes();
+    ipv6(44, &[&[protocol, 0, o0, o1, 9, 9, i0, i1], body].concat())
 }
 
-type Seen = Option<(u32, TcpFlags, u32, usize)>;
+const CUTS: [Cut; 2] = [v4_part, v6_part];
 
-fn seen(decoder: &mut Decoder, packet: &[u8]) -> Seen {
-    match decoder.packet(&record(LinkType::RAW, packet), PointId(0)) {
-        Packet::Tcp(s, payload) => Some((s.seq, s.flags, s.payload_len, payload.len())),
+/// A packet's payload in pieces of `size` bytes.
+fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec<u8>> {
+    let places = (0..whole.len()).step_by(size);
+    places
+        .map(|at| {
+            let end = whole.len().min(at + size);
+            cut(id, at, end < whole.len(), protocol, &whole[at..end])
+        })
+        .collect()
+}
+
+/// What is told of a packet: sequence number, flags, length, captured payload.
+type Seen = Option<(u32, TcpFlags, u32, Vec<u8>)>;
+
+/// A decoder that knows that later fragments are captured too.
+fn decoder() -> Decoder {
+    let mut decoder = Decoder::new();
+    seen(&mut decoder, &v4_part(1, 8, true, 6, &[0; 8]), 1);
+    decoder
+}
+
+fn seen(decoder: &mut Decoder, packet: &[u8], second: i64) -> Seen {
+    seen_of(decoder, LinkType::RAW, packet, second)
+}
+
+fn seen_of(decoder: &mut Decoder, link: LinkType, packet: &[u8], second: i64) -> Seen {
+    let mut record = record(link, packet);
+    record.at = Some(Timestamp::from_parts(second, 0));
+    match decoder.packet(&record, PointId(0)) {
+        Packet::Tcp(s, payload) => Some((s.seq, s.flags, s.payload_len, payload.to_vec())),
+        Packet::Udp(header, payload) => {
+            let len = header.payload_len.into();
+            Some((0, TcpFlags::default(), len, payload.to_vec()))
+        }
         _ => None,
     }
 }
 
-#[test]
-fn every_byte_counts_and_the_flags_of_the_end_come_with_the_end() {
-    let (ack, end) = (TcpFlags::ACK, TcpFlags(0x19));
-    for part in [v4_part, v6_part] {
-        let mut decoder = Decoder::new();
-        let whole = whole();
-        let parts = [(0, true), (32, true), (48, false)].map(|(at, more)| {
-            let len = if at == 0 {
-                32
+fn drawn(len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index * 7 % 251) as u8).collect()
+}
+
+proptest! {
+    /// A segment counts once, whole, with its last fragment, in whatever order
+    /// they come; of what was cut off, nothing is made up.
+    #[test]
+    fn a_segment_counts_when_its_fragments_are_there(
+        len in 0_usize..5_000,
+        units in 1_usize..180,
+        order in any::<prop::sample::Index>(),
+        is_reversed in any::<bool>(),
+        is_v6 in any::<bool>(),
+    ) {
+        let payload = drawn(len);
+        let whole = tcp(0x19, &[1; 12], &payload);
+        let cut = CUTS[usize::from(is_v6)];
+        let size = (units * 8).max(whole.len().div_ceil(200).next_multiple_of(8));
+        let mut parts = pieces(cut, 77, 6, &whole, size);
+        let count = parts.len();
+        parts.rotate_left(order.index(count));
+        if is_reversed {
+            parts.reverse();
+        }
+        let mut decoder = decoder();
+        for (index, part) in parts.iter().enumerate() {
+            let told = seen(&mut decoder, part, 2);
+            if index + 1 < count {
+                prop_assert_eq!(told, None);
             } else {
-                whole.len().min(at + 16) - at
-            };
-            seen(&mut decoder, &part(at, more, &whole[at..at + len]))
-        });
-        let expected = [
-            Some((1, ack, 12, 12)),
-            Some((13, ack, 16, 16)),
-            Some((29, end, 12, 12)),
-        ];
-        assert_eq!(parts, expected);
+                prop_assert_eq!(told, Some((1, TcpFlags(0x19), len as u32, payload.clone())));
+            }
+        }
+    }
+
+    /// A datagram too, whose payload is one piece again.
+    #[test]
+    fn a_datagram_counts_when_its_fragments_are_there(len in 0_usize..9_000, units in 1_usize..180) {
+        let payload = drawn(len);
+        let size = (units * 8).max((len + 8).div_ceil(200).next_multiple_of(8));
+        for cut in CUTS {
+            let head = [0xc0, 0, 0, 53, ((len + 8) >> 8) as u8, (len + 8) as u8, 0, 0];
+            let parts = pieces(cut, 78, 17, &[&head[..], &payload].concat(), size);
+            let mut decoder = decoder();
+            let told: Vec<Seen> = parts.iter().map(|part| seen(&mut decoder, part, 2)).collect();
+            let (last, before) = told.split_last().expect("at least one");
+            prop_assert!(before.iter().all(Option::is_none));
+            let expected = (0, TcpFlags::default(), len as u32, payload.clone());
+            prop_assert_eq!(last, &Some(expected));
+        }
+    }
+
+    #[test]
+    fn arbitrary_fragments_never_panic(
+        parts in prop::collection::vec(
+            (0_u16..3, 0_usize..40, any::<bool>(), 0_usize..90, any::<bool>(), 0_usize..130),
+            0..40,
+        ),
+    ) {
+        let mut decoder = Decoder::new();
+        for (id, units, more, len, is_v6, kept) in parts {
+            let protocol = [6, 17, 47][usize::from(id)];
+            let body = tcp(0x10, &[], &drawn(len));
+            let mut packet = CUTS[usize::from(is_v6)](id, units * 8, more, protocol, &body);
+            packet.truncate(kept.max(20));
+            if let Some((_, _, len, payload)) = seen(&mut decoder, &packet, 2) {
+                prop_assert!(payload.len() as u64 <= u64::from(len));
+            }
+        }
     }
 }
 
 #[test]
-fn the_flow_and_identification_are_the_first_ones() {
-    let mut decoder = Decoder::new();
-    let whole = whole();
-    let parts = [
-        v4_part(0, true, &whole[..24]),
-        v4_part(24, false, &whole[24..]),
-    ];
-    let segments =
-        parts.map(
-            |part| match decoder.packet(&record(LinkType::RAW, &part), PointId(0)) {
-                Packet::Tcp(segment, _) => segment,
-                other => panic!("no segment: {other:?}"),
-            },
-        );
-    assert_eq!(segments[0].flow, segments[1].flow);
-    assert_eq!(segments[0].ip.id, segments[1].ip.id);
+fn what_was_cut_off_by_the_snap_length_is_no_payload() {
+    let payload = drawn(40);
+    let whole = tcp(0x18, &[], &payload);
+    for (short, captured) in [(0, 4 - 2), (1, 20 - 2), (2, 36 - 2)] {
+        let mut decoder = decoder();
+        let mut told = None;
+        // 24 bytes hold the header and 4 of the payload; then 16 and 16.
+        for (index, (from, to)) in [(0, 24), (24, 40), (40, 60)].into_iter().enumerate() {
+            let mut part = v4_part(5, from, to < 60, 6, &whole[from..to]);
+            if index == short {
+                part.truncate(part.len() - 2 - usize::from(to == 60) * 4);
+            }
+            told = seen(&mut decoder, &part, 2);
+        }
+        let expected = (1, TcpFlags(0x18), 40, payload[..captured].to_vec());
+        assert_eq!(told, Some(expected), "fragment {short} is cut");
+    }
 }
 
 #[test]
-fn a_later_fragment_alone_is_no_segment() {
-    let whole = whole();
-    for packet in [
-        v4_part(24, false, &whole[24..]),
-        v6_part(24, true, &whole[24..48]),
-    ] {
-        assert_eq!(seen(&mut Decoder::new(), &packet), None);
+fn fragments_seen_twice_count_once() {
+    let whole = tcp(0x19, &[], &drawn(40));
+    let parts = pieces(v6_part, 5, 6, &whole, 32);
+    let mut decoder = decoder();
+    let told: Vec<bool> = [&parts[0], &parts[0], &parts[1], &parts[1]]
+        .map(|part| seen(&mut decoder, part, 2).is_some())
+        .to_vec();
+    assert_eq!(told, [false, false, true, false]);
+}
+
+#[test]
+fn what_overlaps_or_lies_behind_the_end_is_no_packet() {
+    let whole = tcp(0x19, &[], &drawn(60));
+    let part = |from: usize, to: usize| v4_part(5, from, to < 80, 6, &whole[from..to]);
+    let behind = v4_part(5, 80, true, 6, &[0; 8]);
+    let end = v4_part(5, 72, false, 6, &[0; 16]);
+    for strange in [part(24, 48), behind, end] {
+        let mut decoder = decoder();
+        for before in [part(0, 32), part(64, 80), strange] {
+            assert_eq!(seen(&mut decoder, &before, 2), None);
+        }
+        assert_eq!(seen(&mut decoder, &part(32, 64), 2), None);
     }
-    // Nor is one that claims to lie within the header.
+    // Nor one of no whole units, nor one beyond what IP can say.
+    let mut decoder = decoder();
+    assert_eq!(
+        seen(&mut decoder, &v4_part(5, 0, true, 6, &whole[..30]), 2),
+        None
+    );
+    assert_eq!(
+        seen(&mut decoder, &v4_part(5, 65_528, false, 6, &[0; 9]), 2),
+        None
+    );
+}
+
+#[test]
+fn packets_are_told_apart() {
+    let (one, other) = (tcp(0x19, &[], &drawn(40)), tcp(0x19, &[], &[b'y'; 40]));
+    let mut decoder = decoder();
+    let ones = pieces(v4_part, 5, 6, &one, 32);
+    let others = pieces(v4_part, 6, 6, &other, 32);
+    for part in [&ones[0], &others[0]] {
+        assert_eq!(seen(&mut decoder, part, 2), None);
+    }
+    let payload = |seen: Seen| seen.expect("it is whole").3;
+    assert_eq!(payload(seen(&mut decoder, &others[1], 2)), [b'y'; 40]);
+    assert_eq!(payload(seen(&mut decoder, &ones[1], 2)), drawn(40));
+    // Of another protocol, address or point it is another packet's.
+    let mut of_udp = ones[1].clone();
+    of_udp[9] = 17;
+    let mut elsewhere = ones[1].clone();
+    elsewhere[15] = 9;
+    for foreign in [of_udp, elsewhere] {
+        assert_eq!(seen(&mut decoder, &ones[0], 2), None);
+        assert_eq!(seen(&mut decoder, &foreign, 2), None);
+    }
+    let here = record(LinkType::RAW, &ones[1]);
+    assert_eq!(decoder.packet(&here, PointId(1)), Packet::Other);
+}
+
+#[test]
+fn others_are_waited_for_so_long_and_of_so_many_packets() {
+    let whole = tcp(0x19, &[], &drawn(40));
+    let parts = pieces(v4_part, 5, 6, &whole, 32);
+    for (later, is_told) in [(32, true), (33, false)] {
+        let mut decoder = decoder();
+        seen(&mut decoder, &parts[0], 2);
+        assert_eq!(seen(&mut decoder, &parts[1], later).is_some(), is_told);
+    }
+    let mut decoder = decoder();
+    for id in 0..1_000 {
+        seen(&mut decoder, &v4_part(id, 0, true, 6, &whole[..32]), 2);
+    }
+    for (id, is_told) in [(0, false), (900, false), (950, true), (999, true)] {
+        let last = v4_part(id, 32, false, 6, &whole[32..]);
+        assert_eq!(seen(&mut decoder, &last, 2).is_some(), is_told, "{id}");
+    }
+}
+
+/// A filter for ports lets only first fragments pass: they are all there is.
+#[test]
+fn first_fragments_alone_count_as_what_they_hold() {
+    let whole = tcp(0x19, &[], &drawn(40));
     let mut decoder = Decoder::new();
-    seen(&mut decoder, &v4_part(0, true, &whole[..24]));
-    assert_eq!(seen(&mut decoder, &v4_part(8, false, &whole[8..])), None);
+    for id in 0..3 {
+        let first = v4_part(id, 0, true, 6, &whole[..32]);
+        let expected = (1, TcpFlags::ACK, 12, drawn(40)[..12].to_vec());
+        assert_eq!(seen(&mut decoder, &first, 2), Some(expected));
+    }
+    // The rest of one that counted goes on where it ended; the next is whole.
+    let last = v4_part(2, 32, false, 6, &whole[32..]);
+    let expected = (13, TcpFlags(0x19), 28, drawn(40)[12..].to_vec());
+    assert_eq!(seen(&mut decoder, &last, 2), Some(expected));
+    assert_eq!(
+        seen(&mut decoder, &v4_part(3, 0, true, 6, &whole[..32]), 2),
+        None
+    );
+    // A datagram that counted does not count again.
+    let mut decoder = Decoder::new();
+    let datagram = [&[0xc0, 0, 0, 53, 0, 48, 0, 0][..], &drawn(40)].concat();
+    let parts = pieces(v4_part, 7, 17, &datagram, 32);
+    let told = seen(&mut decoder, &parts[0], 2).map(|seen| (seen.2, seen.3.len()));
+    assert_eq!(told, Some((40, 24)));
+    assert_eq!(seen(&mut decoder, &parts[1], 2), None);
+}
+
+#[test]
+fn a_header_may_be_cut_itself() {
+    let whole = tcp(0x19, &[1; 20], &drawn(40));
+    let mut decoder = Decoder::new();
+    let told: Vec<Seen> = pieces(v6_part, 5, 6, &whole, 8)
+        .iter()
+        .map(|part| seen(&mut decoder, part, 2))
+        .collect();
+    let (last, before) = told.split_last().expect("several");
+    assert!(before.iter().all(Option::is_none));
+    assert_eq!(last, &Some((1, TcpFlags(0x19), 40, drawn(40))));
 }
 
 #[test]
 fn a_whole_packet_may_have_a_fragment_header() {
-    let packet = v6_part(0, false, &whole());
-    let expected = Some((1, TcpFlags(0x19), 40, 40));
-    assert_eq!(seen(&mut Decoder::new(), &packet), expected);
+    let packet = v6_part(5, 0, false, 6, &tcp(0x19, &[], &drawn(40)));
+    let expected = (1, TcpFlags(0x19), 40, drawn(40));
+    assert_eq!(seen(&mut Decoder::new(), &packet, 2), Some(expected));
 }
 
 #[test]
 fn a_fragmented_extension_header_moves_the_payload() {
     // Destination options stand behind the fragment header and are its content.
-    let whole = [&[6, 0, 0, 0, 0, 0, 0, 0][..], &whole()].concat();
-    let part = |offset: usize, more: bool, body: &[u8]| {
-        let mut packet = v6_part(offset, more, body);
-        packet[40] = 60;
-        packet
-    };
-    let mut decoder = Decoder::new();
-    let first = seen(&mut decoder, &part(0, true, &whole[..32]));
-    let second = seen(&mut decoder, &part(32, false, &whole[32..]));
-    assert_eq!(
-        (first.map(|s| s.2), second.map(|s| (s.0, s.2))),
-        (Some(4), Some((5, 36)))
-    );
+    let whole = [&[6, 0, 0, 0, 0, 0, 0, 0][..], &tcp(0x19, &[], &drawn(40))].concat();
+    let mut decoder = decoder();
+    let told: Vec<Seen> = pieces(v6_part, 5, 60, &whole, 32)
+        .iter()
+        .map(|part| seen(&mut decoder, part, 2))
+        .collect();
+    assert_eq!(told[0], None);
+    assert_eq!(told[1], None);
+    assert_eq!(told[2], Some((1, TcpFlags(0x19), 40, drawn(40))));
+}
+
+/// What a tunnel carries is put together with it, also where both were cut.
+#[test]
+fn tunnels_in_fragments() {
+    let inner = ipv4(&[], &tcp(0x19, &[], &drawn(90)));
+    let gre = [&[0, 0, 0x08, 0][..], &inner].concat();
+    let mut decoder = decoder();
+    let told: Vec<Seen> = pieces(v6_part, 5, 47, &gre, 48)
+        .iter()
+        .map(|part| seen(&mut decoder, part, 2))
+        .collect();
+    let (last, before) = told.split_last().expect("several");
+    assert!(before.iter().all(Option::is_none));
+    assert_eq!(last, &Some((1, TcpFlags(0x19), 90, drawn(90))));
+
+    let segment = tcp(0x19, &[], &drawn(90));
+    let halves = pieces(v4_part, 8, 6, &segment, 56);
+    let mut told = Vec::new();
+    for (id, half) in (10..).zip(halves) {
+        let gre = [&[0, 0, 0x65, 0x58][..], &ethernet(&[], 0x0800, &half)].concat();
+        for part in pieces(v4_part, id, 47, &gre, 48) {
+            told.push(seen(&mut decoder, &part, 2));
+        }
+    }
+    let (last, before) = told.split_last().expect("several");
+    assert!(before.iter().all(Option::is_none));
+    assert_eq!(last, &Some((1, TcpFlags(0x19), 90, drawn(90))));
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
-    let mut decoder = Decoder::new();
-    let whole = whole();
-    for id in 0..1000_u16 {
-        let mut packet = v4_part(0, true, &whole[..24]);
-        packet[4..6].copy_from_slice(&id.to_be_bytes());
-        assert!(seen(&mut decoder, &packet).is_some());
-    }
-    let mut last = v4_part(24, false, &whole[24..]);
-    for (id, is_known) in [(0_u16, false), (999, true)] {
-        last[4..6].copy_from_slice(&id.to_be_bytes());
-        assert_eq!(seen(&mut decoder, &last).is_some(), is_known);
+fn a_later_fragment_alone_is_no_packet() {
+    let whole = tcp(0x19, &[], &drawn(40));
+    for cut in CUTS {
+        let part = cut(5, 24, false, 6, &whole[24..]);
+        assert_eq!(seen(&mut Decoder::new(), &part, 2), None);
+        let bare = record(LinkType::RAW, &part);
+        assert_eq!(packet(&bare, PointId(0)), Packet::Other);
     }
 }

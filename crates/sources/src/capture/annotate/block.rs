@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use lagtrace_core::decode::MAX_CAPTURED;
+use lagtrace_core::decode::{Lengths, MAX_CAPTURED};
 
 use super::{Annotated, Comments, Stop, put};
 
@@ -170,10 +170,15 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         self.is_little = is_known(u32::from_le_bytes(magic));
         let magic = self.u32(magic);
         if !is_known(magic) {
-            return Err(damaged("neither pcap nor pcapng"));
+            return Err(damaged(
+                "neither pcap nor pcapng, to which editcap converts others",
+            ));
         }
         let mut header = [0; 20];
         self.fill_all(&mut header)?;
+        let version = [0, 2].map(|at| self.half(&header, at));
+        let lengths = Lengths::of(version.into());
+        let lengths = lengths.ok_or_else(|| damaged("a pcap of an unknown version"))?;
         self.begin_section(magic, &header)?;
         let resolution = if magic == NANOS {
             1_000_000_000
@@ -189,7 +194,7 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
             if !self.fill(record)? {
                 return Ok(());
             }
-            self.copy_record(record, resolution)?;
+            self.copy_record(record, resolution, lengths)?;
         }
     }
 
@@ -218,10 +223,16 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         self.put_block(self.bytes(INTERFACE_DESCRIPTION), &interface)
     }
 
-    fn copy_record(&mut self, record: &[u8], resolution: u64) -> Result<(), Stop> {
+    fn copy_record(
+        &mut self,
+        record: &[u8],
+        resolution: u64,
+        lengths: Lengths,
+    ) -> Result<(), Stop> {
         let word = |at: usize| record.get(at..).and_then(|rest| rest.first_chunk());
-        let [seconds, fraction, captured, original] =
+        let [seconds, fraction, first, second] =
             [0, 4, 8, 12].map(|at| word(at).map_or(0, |raw| self.u32(*raw)));
+        let [captured, original] = lengths.in_order([first, second]);
         if captured > MAX_CAPTURED {
             return Err(damaged("a packet that is too long"));
         }
@@ -300,6 +311,15 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
         match self.is_little {
             true => u32::from_le_bytes(raw),
             false => u32::from_be_bytes(raw),
+        }
+    }
+
+    fn half(&self, bytes: &[u8], at: usize) -> u16 {
+        let raw = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        let raw = raw.copied().unwrap_or_default();
+        match self.is_little {
+            true => u16::from_le_bytes(raw),
+            false => u16::from_be_bytes(raw),
         }
     }
 

@@ -8,7 +8,7 @@ use lagtrace_core::decode::{Decoder, Packet, Record};
 use lagtrace_core::event::{CaptureSummary, PointId};
 
 use crate::capture::writer::{PcapWriter, Written};
-use crate::capture::{Packets, count};
+use crate::capture::{Packets, count, count_beside};
 
 /// Batches of so many packets,
 const MAX_PACKETS: usize = 4_096;
@@ -18,11 +18,16 @@ const MAX_PAYLOAD: usize = 2 * 1024 * 1024;
 /// The receiving side of the capturing thread.
 pub(super) struct Sink {
     file: PacketFile,
+    outbox: Outbox,
+    decoder: Decoder,
+    packets: u64,
+}
+
+/// What goes to the consumer, in batches.
+struct Outbox {
     full: SyncSender<Packets>,
     recycled: Receiver<Packets>,
     batch: Packets,
-    decoder: Decoder,
-    packets: u64,
 }
 
 /// The file for the packets.
@@ -44,9 +49,11 @@ impl Sink {
     ) -> Self {
         Self {
             file: writer.map_or(PacketFile::Absent, PacketFile::Open),
-            full,
-            recycled,
-            batch: Packets::default(),
+            outbox: Outbox {
+                full,
+                recycled,
+                batch: Packets::default(),
+            },
             decoder: Decoder::new(),
             packets: 0,
         }
@@ -74,27 +81,18 @@ impl Sink {
         let record = Record { number, ..record };
         count(summary, &record);
         self.with_file(|writer| writer.write(&record));
-        match self.decoder.packet(&record, point) {
-            Packet::Other => summary.undecoded += 1,
-            packet if self.add(&packet) => {}
-            _ => *summary.dropped.get_or_insert_default() += 1,
+        let packet = self.decoder.packet(&record, point);
+        if !matches!(packet, Packet::Tcp(..)) {
+            count_beside(summary, &record, &packet);
+        }
+        if packet != Packet::Other && !self.outbox.add(&packet) {
+            *summary.dropped.get_or_insert_default() += 1;
         }
     }
 
     /// Hands the batch over if the consumer keeps up.
     pub(super) fn deliver(&mut self) {
-        if self.batch.is_empty() {
-            return;
-        }
-        match self.full.try_send(mem::take(&mut self.batch)) {
-            Ok(()) => {
-                self.batch = self.recycled.try_recv().unwrap_or_default();
-                self.batch.clear();
-            }
-            Err(TrySendError::Full(batch)) => self.batch = batch,
-            // The consumer wants no more.
-            Err(TrySendError::Disconnected(_)) => {}
-        }
+        self.outbox.deliver();
     }
 
     /// Brings what was written to the file.
@@ -109,11 +107,50 @@ impl Sink {
             PacketFile::Open(writer) => Some(writer.finish()),
             PacketFile::Closed(written) => Some(written),
         };
+        self.outbox.finish();
+        written
+    }
+
+    /// A file that cannot be written is closed; capturing goes on.
+    fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
+        if let PacketFile::Open(writer) = &mut self.file
+            && let Err(error) = write(writer)
+        {
+            self.close_file(error);
+        }
+    }
+
+    fn close_file(&mut self, error: io::Error) {
+        let file = mem::replace(&mut self.file, PacketFile::Absent);
+        if let PacketFile::Open(writer) = file {
+            self.file = PacketFile::Closed(writer.into_written(Some(error)));
+        }
+    }
+}
+
+impl Outbox {
+    /// Hands the batch over if the consumer keeps up.
+    fn deliver(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        match self.full.try_send(mem::take(&mut self.batch)) {
+            Ok(()) => {
+                self.batch = self.recycled.try_recv().unwrap_or_default();
+                self.batch.clear();
+            }
+            Err(TrySendError::Full(batch)) => self.batch = batch,
+            // The consumer wants no more.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// Waits for the consumer to take the last batch.
+    fn finish(self) {
         if !self.batch.is_empty() {
             // Fails when the consumer wants no more.
             let _ = self.full.send(self.batch);
         }
-        written
     }
 
     fn add(&mut self, packet: &Packet<'_>) -> bool {
@@ -132,21 +169,5 @@ impl Sink {
     fn is_full_for(&self, payload: &[u8]) -> bool {
         let bytes = self.batch.bytes() + payload.len();
         self.batch.len() >= MAX_PACKETS || !self.batch.is_empty() && bytes > MAX_PAYLOAD
-    }
-
-    /// A file that cannot be written is closed; capturing goes on.
-    fn with_file(&mut self, write: impl FnOnce(&mut PcapWriter) -> io::Result<()>) {
-        if let PacketFile::Open(writer) = &mut self.file
-            && let Err(error) = write(writer)
-        {
-            self.close_file(error);
-        }
-    }
-
-    fn close_file(&mut self, error: io::Error) {
-        let file = mem::replace(&mut self.file, PacketFile::Absent);
-        if let PacketFile::Open(writer) = file {
-            self.file = PacketFile::Closed(writer.into_written(Some(error)));
-        }
     }
 }

@@ -1,0 +1,41 @@
+//! Logical link control (IEEE 802.2) and its extension SNAP (RFC 1042): what
+//! stands before the packet where a frame has no EtherType of its own.
+
+use super::ethertype_header;
+
+/// The service access point of SNAP, of both sides, in an unnumbered frame.
+const SNAP: [u8; 3] = [0xaa, 0xaa, 0x03];
+/// The one of IP itself (RFC 948).
+const IP: [u8; 3] = [0x06, 0x06, 0x03];
+/// Organization codes behind which an EtherType follows: RFC 1042's, and the
+/// one of bridges between 802.11 and Ethernet.
+const OF_ETHERTYPES: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
+/// The code behind which IEEE 802.1 says which bridged frame follows.
+const OF_BRIDGES: [u8; 3] = [0x00, 0x80, 0xc2];
+/// An Ethernet frame with its frame check sequence, and one without.
+const BRIDGED_ETHERNET: [[u8; 2]; 2] = [[0, 1], [0, 7]];
+
+/// Where IP begins in what begins with logical link control at `at`.
+pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
+    let (control, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
+    match *control {
+        SNAP if OF_ETHERTYPES.contains(rest.first_chunk()?) => {
+            ethertype_header(bytes, at + 6, at + 8)
+        }
+        IP => Some(at + 3),
+        _ => None,
+    }
+}
+
+/// Where IP begins in what begins with SNAP's organization code at `at`, as
+/// RFC 2427 has it: without the rest of logical link control.
+pub(super) fn snap(bytes: &[u8], at: usize) -> Option<usize> {
+    let (organization, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
+    match *organization {
+        code if OF_ETHERTYPES.contains(&code) => ethertype_header(bytes, at + 3, at + 5),
+        OF_BRIDGES if BRIDGED_ETHERNET.contains(rest.first_chunk()?) => {
+            ethertype_header(bytes, at + 5 + 12, at + 5 + 14)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,65 @@
+//! Point-to-point lines: PPP (RFC 1661, RFC 1662) and Frame Relay (RFC 2427).
+
+use super::{ethertype_header, llc, mpls_header};
+
+/// How RFC 2427 names what a Frame Relay frame carries (ISO/IEC TR 9577).
+mod nlpid {
+    pub(super) const IPV4: u8 = 0xcc;
+    pub(super) const IPV6: u8 = 0x8e;
+    pub(super) const SNAP: u8 = 0x80;
+    pub(super) const PPP: u8 = 0xcf;
+}
+
+/// The control field of unnumbered information.
+const UNNUMBERED: u8 = 0x03;
+/// Q.922 addresses are no longer than this.
+const MAX_ADDRESS: usize = 4;
+
+/// Where IP begins in a PPP frame that stands at `at`.
+pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
+    if bytes.get(at..)?.starts_with(&[0xff, UNNUMBERED]) {
+        at += 2;
+    }
+    // RFC 1332 and RFC 5072; the first byte may be left out (RFC 1661 §6.5).
+    match bytes.get(at..)? {
+        [0x00, 0x21 | 0x57, ..] => Some(at + 2),
+        [0x21 | 0x57, ..] => Some(at + 1),
+        [0x02, 0x81 | 0x83, ..] => mpls_header(bytes, at + 2),
+        _ => None,
+    }
+}
+
+/// The same where the direction stands in place of the address.
+pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [0 | 1, UNNUMBERED, ..] => ppp(bytes, 2),
+        [0 | 1, ..] => ppp(bytes, 1),
+        _ => None,
+    }
+}
+
+/// Where IP begins in a Frame Relay frame at `at`.
+pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
+    let frame = bytes.get(at..)?;
+    // The last byte of the address has its lowest bit set; the first has not.
+    let last = frame
+        .iter()
+        .take(MAX_ADDRESS)
+        .position(|byte| byte & 1 == 1)?;
+    let control = at + last + 1;
+    if last == 0 {
+        return None;
+    }
+    if *bytes.get(control)? != UNNUMBERED {
+        // What Cisco has instead of RFC 2427: an EtherType.
+        return ethertype_header(bytes, control, control + 2);
+    }
+    let padding = usize::from(bytes.get(control + 1) == Some(&0));
+    let behind = control + 2 + padding;
+    match *bytes.get(behind - 1)? {
+        nlpid::IPV4 | nlpid::IPV6 => Some(behind),
+        nlpid::SNAP => llc::snap(bytes, behind),
+        nlpid::PPP => ppp(bytes, behind),
+        _ => None,
+    }
+}

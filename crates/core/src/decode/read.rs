@@ -1,0 +1,135 @@
+//! The headers within a record, one after the other.
+
+use super::ip::{self, protocol};
+use super::plain::Plain;
+use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
+use crate::event::PointId;
+use crate::segment::{Segment, TcpFlags};
+
+/// What a record holds.
+pub(super) enum Read<'a> {
+    Packet(Packet<'a>),
+    /// A fragment of an IP packet, within any tunnels.
+    Part(ip::Datagram<'a>),
+}
+
+/// The segment that a record is, if it is one of the kind that nearly all are.
+#[inline(always)]
+pub(super) fn plain<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    network: Option<(&'a [u8], u32)>,
+) -> Option<Packet<'a>> {
+    let plain = network.and_then(|(bytes, _)| Plain::of(bytes));
+    let (Some(plain), Some(at)) = (plain, record.at) else {
+        return None;
+    };
+    Some(match plain.usual_segment(record, at, point) {
+        Some(segment) => Packet::Tcp(segment, plain.payload),
+        None => Packet::Tcp(plain.segment(record, at, point), plain.payload),
+    })
+}
+
+/// Reads the headers of any record that holds this IP packet, if one, without
+/// regard to others.
+#[inline(never)]
+pub(super) fn alone<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    network: Option<(&'a [u8], u32)>,
+) -> Packet<'a> {
+    let packet = match read(record, point, network) {
+        Some(Read::Packet(packet)) => Some(packet),
+        Some(Read::Part(part)) => first_part(record, point, part),
+        None => None,
+    };
+    packet.unwrap_or(Packet::Other)
+}
+
+#[inline]
+pub(super) fn read<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    network: Option<(&'a [u8], u32)>,
+) -> Option<Read<'a>> {
+    let Some(network) = network else {
+        return neighbour::arp(record, point).map(|step| Read::Packet(Packet::Neighbour(step)));
+    };
+    let datagram = ip::read(network)?;
+    let datagram = match datagram.protocol {
+        protocol::TCP => datagram,
+        _ => tunnel::innermost(datagram)?,
+    };
+    if datagram.fragment.is_some() {
+        return Some(Read::Part(datagram));
+    }
+    transport(record, point, &datagram).map(Read::Packet)
+}
+
+/// What a whole IP packet carries.
+#[inline]
+pub(super) fn transport<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    datagram: &ip::Datagram<'a>,
+) -> Option<Packet<'a>> {
+    match datagram.protocol {
+        protocol::TCP => segment(record, point, datagram),
+        protocol::UDP => {
+            udp::read(record, point, datagram).map(|(header, payload)| Packet::Udp(header, payload))
+        }
+        protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, datagram)
+            .map(Packet::Icmp)
+            .or_else(|| neighbour::ndp(record, point, datagram).map(Packet::Neighbour)),
+        _ => None,
+    }
+}
+
+/// A first fragment as a packet of what it holds.
+#[cold]
+pub(super) fn first_part<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    part: ip::Datagram<'a>,
+) -> Option<Packet<'a>> {
+    let inner = tunnel::innermost_of_first(part)?;
+    if !inner.has_header() {
+        return None;
+    }
+    let packet = transport(record, point, &inner)?;
+    Some(match packet {
+        Packet::Tcp(mut segment, payload) if inner.fragment.is_some_and(|part| !part.is_last) => {
+            // What they say of the segment's end comes with its end.
+            let of_end = TcpFlags::FIN.with(TcpFlags::PSH);
+            segment.flags = TcpFlags(segment.flags.0 & !of_end.0);
+            Packet::Tcp(segment, payload)
+        }
+        packet => packet,
+    })
+}
+
+#[inline]
+fn segment<'a>(
+    record: &Record<'a>,
+    point: PointId,
+    datagram: &ip::Datagram<'a>,
+) -> Option<Packet<'a>> {
+    let at = record.at?;
+    let (header, payload) = tcp::read(datagram)?;
+    let (flow, direction) = header.flow(datagram);
+    let segment = Segment {
+        at,
+        number: record.number,
+        point,
+        flow,
+        direction,
+        seq: header.seq,
+        ack: header.ack,
+        flags: header.flags,
+        window: header.window,
+        payload_len: header.payload_len,
+        options: header.options,
+        ip: datagram.facts,
+    };
+    Some(Packet::Tcp(segment, payload))
+}
