@@ -375,8 +375,7 @@ fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
         .collect();
     let (id, text) = if !links.is_empty() {
         let text = format!(
-            "{name}: of {packets} packets {} are of a link type that is not decoded. What they \
-             hold is not in this report.",
+            "{name}: not decoded of {packets} packets: {}. What they hold is not in this report.",
             links.join(", ")
         );
         ("link-type-not-decoded", text)

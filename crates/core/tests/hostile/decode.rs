@@ -1,14 +1,40 @@
 //! Any bytes as a capture file: the decoder neither panics nor loops, and what
 //! it finds does not depend on how the file is split.
 
-use lagtrace_core::decode::{Container, Decoder, Found, Packet};
+use lagtrace_core::decode::{Container, Decoder, Found, LinkType, Packet, Record};
 use lagtrace_core::event::PointId;
+use lagtrace_core::time::Timestamp;
+
+/// The length of the frames that the bytes are taken for, whatever they are.
+const FRAME: usize = 300;
+/// Link types up to this one are tried.
+const LINKS: u16 = 304;
 
 /// Reads the bytes whole and in pieces.
 pub(crate) fn check(bytes: &[u8]) {
     let whole = read(bytes, usize::MAX);
     let piece = 1 + bytes.first().map_or(0, |byte| usize::from(*byte));
     assert_eq!(whole, read(bytes, piece), "in pieces of {piece}");
+    read_as_frames(bytes);
+}
+
+/// Reads the bytes as frames of one link type that is read after the other.
+fn read_as_frames(bytes: &[u8]) {
+    let links = (0..LINKS).map(LinkType).filter(|link| link.is_read());
+    let mut decoder = Decoder::new();
+    for (link, frame) in links.cycle().zip(bytes.chunks(FRAME)) {
+        let record = Record {
+            number: 1,
+            at: Some(Timestamp::from_parts(1, 0)),
+            link,
+            interface: 0,
+            original_len: frame.len() as u32,
+            bytes: frame,
+        };
+        if let Packet::Tcp(segment, payload) = decoder.packet(&record, PointId(0)) {
+            assert!(payload.len() as u64 <= u64::from(segment.payload_len));
+        }
+    }
 }
 
 /// Records and segments, and a sum over what they say.

@@ -113,7 +113,13 @@ fn a_link_type_that_is_not_decoded_is_named() {
 #[test]
 fn a_capture_without_a_time_is_given_none() {
     let folder = tempfile::tempdir().unwrap();
-    let arp = [&[0xff; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[2; 18]].concat();
+    let arp = [
+        &[0xff; 12][..],
+        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+        &[2; 10],
+        &[9; 10],
+    ]
+    .concat();
     for (name, packets, start) in [
         ("empty", vec![], Value::Null),
         ("arp", vec![(0, arp)], 1_700_000_000_000_000_000_i64.into()),

@@ -317,9 +317,10 @@ impl<'a, R: Read, W: Write> Copier<'a, R, W> {
     fn half(&self, bytes: &[u8], at: usize) -> u16 {
         let raw = bytes.get(at..).and_then(|rest| rest.first_chunk());
         let raw = raw.copied().unwrap_or_default();
-        match self.is_little {
-            true => u16::from_le_bytes(raw),
-            false => u16::from_be_bytes(raw),
+        if self.is_little {
+            u16::from_le_bytes(raw)
+        } else {
+            u16::from_be_bytes(raw)
         }
     }
 
