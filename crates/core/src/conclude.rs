@@ -7,6 +7,7 @@ mod display_filter;
 mod layers;
 mod limits;
 mod live;
+mod outside;
 mod particular;
 mod probes;
 mod queueing;
@@ -78,6 +79,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let is_from_packets = complete_targets(&mut evidence);
     let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
+    outside::add(&evidence, &mut findings);
     consequence::fold(&mut findings);
     rank(&mut findings, &evidence);
     let is_watched = is_only_watched(&evidence);

@@ -138,6 +138,25 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
+/// Tiles one message of `sender` alone, which answers nothing and is not answered:
+/// what is before its first segment or behind its last is nobody's.
+pub(crate) fn tile_message(trace: &Trace<'_>, sender: Side, spare: &mut Spare) -> Tiling {
+    let mut tiler = Tiler {
+        trace,
+        cursor: trace.begin,
+        tiling: spare.tiling(),
+        flow: Flow::default(),
+        stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
+    };
+    tiler.walk(sender);
+    let (kind, owner) = (WaitKind::Unknown, Owner::Unknown);
+    tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
+    tiler.tiling
+}
+
 struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,

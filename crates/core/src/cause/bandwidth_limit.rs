@@ -38,7 +38,7 @@ impl Kind for Bottleneck {
         finding.summary = format!(
             "The path carries {rate}: a {} of {} takes its bytes by that rate, whatever the ends do. \
              Beyond slow start that is {}.",
-            message(sender),
+            message(case, sender),
             bytes(worst.bytes),
             share(messages, &finding)
         );
@@ -61,7 +61,7 @@ impl Kind for Bottleneck {
                 "server",
                 format!(
                     "smaller {}s: compress, send fewer fields, cache",
-                    message(sender)
+                    message(case, sender)
                 ),
             ),
             fix(

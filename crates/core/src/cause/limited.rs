@@ -208,8 +208,9 @@ pub(super) fn found(
 
 /// How much it costs, as the end of a summary.
 pub(super) fn share(messages: &Messages, finding: &Finding) -> String {
+    let [one, many] = finding.unit.words();
     format!(
-        "{} (median) for {} of {} requests, {} of all request time",
+        "{} (median) for {} of {} {many}, {} of all {one} time",
         median(&messages.tally.saved),
         finding.affected.exchanges,
         finding.affected.of,
@@ -231,8 +232,9 @@ pub(super) fn name(side: Side) -> &'static str {
 }
 
 /// What a side sends, for a sentence.
-pub(super) fn message(side: Side) -> &'static str {
+pub(super) fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
+        _ if !case.ledger.unit.is_requests() => "transfer",
         Side::Client => "request",
         Side::Server => "response",
     }

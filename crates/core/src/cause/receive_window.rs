@@ -47,7 +47,7 @@ impl Kind for SmallWindow {
             "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
              window: {}.",
             bytes(window),
-            message(sender),
+            message(case, sender),
             trip(worst),
             share(messages, &finding)
         );

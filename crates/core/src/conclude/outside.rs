@@ -1,0 +1,93 @@
+//! What passed outside of exchanges: stretches of data that no request asked for or
+//! that were not answered. The rules on transport weigh them as they do messages, and
+//! what they find is evidence of the same finding, where exchanges show it too.
+
+use super::Evidence;
+use crate::cause::evidence::{MATERIAL_SHARE, Measures};
+use crate::cause::rhythm::Rhythm;
+use crate::cause::{Case, Conclusion};
+use crate::flow::Endpoint;
+use crate::report::Finding;
+use crate::service::{Outside, Service, Stretches};
+
+/// The causes that hold back data whatever it says. What needs to know who owes whom an
+/// answer, or what a program meant to send, is not among them.
+const SPEAKS: [&str; 11] = [
+    "zero-window",
+    "receive-window",
+    "packet-loss",
+    "policer",
+    "retransmission-timeout",
+    "fast-retransmit",
+    "tail-loss-probe",
+    "lost-retransmission",
+    "reordering",
+    "spurious-retransmission",
+    "bandwidth-limit",
+];
+
+/// Adds what was found outside of exchanges to what was found within them.
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+    if super::is_only_watched(evidence) {
+        return;
+    }
+    let services = evidence.services.iter();
+    let outside = services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
+    for (endpoint, service, outside) in outside {
+        for finding in found(evidence, endpoint, outside) {
+            if let Some(finding) = weigh(finding, service, outside) {
+                join(findings, finding);
+            }
+        }
+    }
+}
+
+fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Finding> {
+    let (fetches, rhythm) = (Stretches::default(), Rhythm::default());
+    let case = Case {
+        endpoint,
+        target: None,
+        ledger: &outside.ledger,
+        latency: Measures::of(&outside.ledger.latency),
+        gathered: &outside.rules.gathered,
+        fetches: &fetches,
+        facts: &evidence.facts,
+        rhythm: &rhythm,
+        upstream: None,
+        has_packets: true,
+        weight: 1.0,
+    };
+    let conclusions = outside.rules.conclude(&case).into_iter();
+    let findings = conclusions.filter_map(|conclusion| match conclusion {
+        Conclusion::Finding(finding) => Some(*finding),
+        Conclusion::Note(_) | Conclusion::Nothing => None,
+    });
+    findings
+        .filter(|finding| SPEAKS.contains(&finding.cause.as_str()))
+        .collect()
+}
+
+/// Holds a finding against all that the service's time went to: a lost segment of a
+/// greeting is nothing beside a thousand requests.
+fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
+    let all = service.ledger.total().saturating_add(outside.ledger.total());
+    finding.share = (finding.cost_ns as f64 / all.max(1) as f64).min(1.0);
+    finding.predicted = None;
+    (finding.share >= MATERIAL_SHARE).then_some(finding)
+}
+
+/// One finding for one cause of one service: the dearer one, with what shows the other.
+fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
+    let same = findings.iter_mut().find(|known| {
+        known.cause == finding.cause && known.service == finding.service
+    });
+    let Some(known) = same else {
+        findings.push(finding);
+        return;
+    };
+    if finding.cost_ns > known.cost_ns {
+        core::mem::swap(known, &mut finding);
+    }
+    known.verdict = known.verdict.max(finding.verdict);
+    known.evidence.append(&mut finding.evidence);
+}
