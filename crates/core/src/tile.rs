@@ -140,7 +140,14 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
 
 /// Tiles one message of `sender` alone, which answers nothing and is not answered:
 /// what is before its first segment or behind its last is nobody's.
-pub(crate) fn tile_message(trace: &Trace<'_>, sender: Side, spare: &mut Spare) -> Tiling {
+pub(crate) fn tile_message(
+    trace: Trace<'_>,
+    sender: Side,
+    spare: &mut Spare,
+) -> (Tiling, Timestamp) {
+    let left = stop::left_shut(&trace, sender);
+    let end = left.map_or(trace.end, |(until, _)| until);
+    let trace = &Trace { end, ..trace };
     let mut tiler = Tiler {
         trace,
         cursor: trace.begin,
@@ -149,12 +156,16 @@ pub(crate) fn tile_message(trace: &Trace<'_>, sender: Side, spare: &mut Spare) -
         stops: take(&mut spare.stops),
         pieces: take(&mut spare.pieces),
     };
+    tiler.stops.extend(left.map(|(_, stop)| stop));
     tiler.walk(sender);
-    let (kind, owner) = (WaitKind::Unknown, Owner::Unknown);
+    let (kind, owner) = match left {
+        Some(_) => (WaitKind::WindowFull, sender.peer().owner()),
+        None => (WaitKind::Unknown, Owner::Unknown),
+    };
     tiler.push(trace.end, kind, owner, None, Bound::Observed);
     tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
     (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
-    tiler.tiling
+    (tiler.tiling, end)
 }
 
 struct Tiler<'a> {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
+    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, standing, trip,
 };
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
@@ -85,4 +85,5 @@ fn is_window(delivery: &Delivery) -> bool {
         && delivery.zero_windows == 0
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
+        && standing(delivery).is_none()
 }

@@ -68,7 +68,10 @@ impl Kind for Starting {
             ),
             fix(
                 from,
-                format!("send less: compress the {}, or split it", message(case, sender)),
+                format!(
+                    "send less: compress the {}, or split it",
+                    message(case, sender)
+                ),
             ),
             fix(
                 from,

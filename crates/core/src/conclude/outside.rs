@@ -12,11 +12,10 @@ use crate::service::{Outside, Service, Stretches};
 
 /// The causes that hold back data whatever it says. What needs to know who owes whom an
 /// answer, or what a program meant to send, is not among them.
-const SPEAKS: [&str; 11] = [
+const SPEAKS: [&str; 10] = [
     "zero-window",
     "receive-window",
     "packet-loss",
-    "policer",
     "retransmission-timeout",
     "fast-retransmit",
     "tail-loss-probe",
@@ -32,7 +31,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
         return;
     }
     let services = evidence.services.iter();
-    let outside = services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
+    let outside =
+        services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
     for (endpoint, service, outside) in outside {
         for finding in found(evidence, endpoint, outside) {
             if let Some(finding) = weigh(finding, service, outside) {
@@ -70,7 +70,10 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
 /// Holds a finding against all that the service's time went to: a lost segment of a
 /// greeting is nothing beside a thousand requests.
 fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
-    let all = service.ledger.total().saturating_add(outside.ledger.total());
+    let all = service
+        .ledger
+        .total()
+        .saturating_add(outside.ledger.total());
     finding.share = (finding.cost_ns as f64 / all.max(1) as f64).min(1.0);
     finding.predicted = None;
     (finding.share >= MATERIAL_SHARE).then_some(finding)
@@ -78,9 +81,9 @@ fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<F
 
 /// One finding for one cause of one service: the dearer one, with what shows the other.
 fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
-    let same = findings.iter_mut().find(|known| {
-        known.cause == finding.cause && known.service == finding.service
-    });
+    let same = findings
+        .iter_mut()
+        .find(|known| known.cause == finding.cause && known.service == finding.service);
     let Some(known) = same else {
         findings.push(finding);
         return;

@@ -88,6 +88,8 @@ pub(crate) struct Half {
     pub(crate) repaired: u64,
     /// True if it ever advertised a window of zero.
     pub(crate) had_no_window: bool,
+    /// True if it advertises a window of zero now.
+    pub(crate) has_no_window: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and

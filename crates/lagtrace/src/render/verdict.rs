@@ -76,10 +76,7 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
         let whole = whole_request(finding, exchanges.latency_ns.mean);
         format!("of each {} request", quantity::duration(whole))
     } else {
-        format!(
-            "of each of {}",
-            quantity::counted(affected.of, one, many)
-        )
+        format!("of each of {}", quantity::counted(affected.of, one, many))
     };
     let share = quantity::share(finding.share);
     let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
@@ -94,7 +91,11 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     };
     Some(format!(
         "{each} {whom}, {share} of all {} time{bounds}.",
-        if finding.unit.is_requests() { "request" } else { "its" }
+        if finding.unit.is_requests() {
+            "request"
+        } else {
+            "its"
+        }
     ))
 }
 

@@ -43,7 +43,9 @@ impl Pairing {
             let exchange = draft.close(around, setup, self.handshake.take(), spare);
             if exchange.outcome == Outcome::Cut && self.mode != Mode::Http2 {
                 let is_followed = self.loose.is_some();
-                closed.transfers.extend(draft.remains(around, is_followed, spare));
+                closed
+                    .transfers
+                    .extend(draft.remains(around, is_followed, spare));
             }
             let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
             closed.transfers.extend(waiting.into_iter().flatten());
@@ -177,7 +179,7 @@ impl Draft {
         }
         let charged = setup.charge(self.begin, handshake.as_deref());
         let first_record = self.first_record.map(|span| first_record(&trace, span));
-        let mut exchange = self.exchange(&around, &trace, tiling, outcome);
+        let mut exchange = self.exchange(&around, (trace.begin, trace.end), tiling, outcome);
         (exchange.setup, exchange.handshake) = (charged, handshake);
         exchange.first_record = first_record;
         exchange.signs.thought = thought;
@@ -186,7 +188,12 @@ impl Draft {
     }
 
     /// Closes bytes that are no exchange: of one side, tiled as a message is.
-    pub(super) fn close_loose(&self, around: Around<'_>, sender: Side, spare: &mut Spare) -> Exchange {
+    pub(super) fn close_loose(
+        &self,
+        around: Around<'_>,
+        sender: Side,
+        spare: &mut Spare,
+    ) -> Exchange {
         let marks = around.marks_from(self.begin);
         let trace = self.trace(&around, marks, false);
         let (begin, end) = loose::bounds(&trace, sender);
@@ -196,14 +203,14 @@ impl Draft {
             is_unread: true,
             ..trace
         };
-        let tiling = tile_message(&trace, sender, spare);
-        self.exchange(&around, &trace, tiling, Outcome::Complete(None))
+        let (tiling, end) = tile_message(trace, sender, spare);
+        self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
     }
 
     fn exchange(
         &self,
         around: &Around<'_>,
-        trace: &Trace<'_>,
+        (begin, end): (Timestamp, Timestamp),
         tiling: Tiling,
         outcome: Outcome,
     ) -> Exchange {
@@ -213,8 +220,8 @@ impl Draft {
             server: view.server(),
             point: view.point,
             ordinal: self.ordinal,
-            begin: trace.begin,
-            end: trace.end,
+            begin,
+            end,
             outcome,
             waits: tiling.waits,
             holds: tiling.holds,
@@ -229,7 +236,7 @@ impl Draft {
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
-            least_trip: trace.to_server.floor(),
+            least_trip: view.to_server().floor(),
             setup: None,
             is_revocation: self.is_revocation,
             first_record: None,
@@ -240,7 +247,7 @@ impl Draft {
             },
             at_host: None,
             signs: Signs {
-                idle: around.before.ended.map(|end| trace.begin.since(end)),
+                idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
                 is_unread: around.is_unread,
                 ..self.signs

@@ -132,12 +132,16 @@ impl Pairing {
             return;
         }
         if !self.may_be_loose(mark.by, data.span) {
-            if let Some(loose) = self.loose.as_mut().filter(|_| mark.by == Side::Server) {
+            if mark.by == Side::Server
+                && let Some(loose) = &mut self.loose
+            {
                 loose.answered(Side::Client);
+                self.close_way(Side::Server, view, &mut scratch.spare);
             }
             return;
         }
-        let is_apart = is_apart(mark, data, view);
+        // A sender that is shut out did not rest.
+        let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
         let way = self.loose.get_or_insert_default();
         let Some(way) = way.ways.get_mut(slot(mark.by)) else {
             return;
@@ -157,9 +161,8 @@ impl Pairing {
 
     /// Whether no exchange holds these bytes, as far as is known.
     fn may_be_loose(&self, by: Side, span: Span) -> bool {
-        let holds = |draft: &Draft| {
-            draft.response.start <= span.start && draft.response.end >= span.end
-        };
+        let holds =
+            |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
         match (self.mode, by) {
             (Mode::Undecided, _) => true,
             (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
