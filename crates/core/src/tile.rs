@@ -139,13 +139,15 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
 }
 
 /// Tiles one message of `sender` alone, which answers nothing and is not answered:
-/// what is before its first segment or behind its last is nobody's.
+/// what is behind its last segment is nobody's, unless its receiver was shut. The end is
+/// then when that opened.
 pub(crate) fn tile_message(
     trace: Trace<'_>,
     sender: Side,
+    begins_shut_out: bool,
     spare: &mut Spare,
 ) -> (Tiling, Timestamp) {
-    let left = stop::left_shut(&trace, sender);
+    let left = stop::left_shut(&trace, sender, begins_shut_out);
     let end = left.map_or(trace.end, |(until, _)| until);
     let trace = &Trace { end, ..trace };
     let mut tiler = Tiler {

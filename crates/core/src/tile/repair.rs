@@ -75,8 +75,10 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
-    if trace.is_near(mark.by) {
-        // Beside its sender: the capture missed when it was sent first.
+    let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);
+    if trace.is_near(mark.by) && !noticed.is_some_and(is_missed) {
+        // Beside its sender: the capture missed when it was sent first, and the receiver
+        // did not say that it missed it too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(trace, mark, late, late, noticed.is_some())

@@ -185,14 +185,20 @@ fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Dura
 
 /// What is left of a message whose receiver shut its window behind the last segment of
 /// `sender`, while that went on probing: until when, and the stop.
-pub(crate) fn left_shut(trace: &Trace<'_>, sender: Side) -> Option<(Timestamp, Stop)> {
-    let own = |mark: &Mark| mark.by == sender && mark.data.is_some();
-    let is_last = |mark: &Mark| own(mark) && mark.at <= trace.end;
+pub(crate) fn left_shut(
+    trace: &Trace<'_>,
+    sender: Side,
+    begins_shut_out: bool,
+) -> Option<(Timestamp, Stop)> {
+    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some() && mark.at <= trace.end;
     let index = trace.marks.iter().rposition(is_last)?;
     let last = trace.marks.get(index)?;
-    let told = told(trace, last, index + 1);
-    let mut since = told.filter(|told| told.is_closed).map(|_| last.at);
-    let (mut until, mut probes) = (None, 0);
+    let words = trace.marks.get(..index).unwrap_or_default().iter();
+    let word = words.rev().find(|mark| mark.by == sender.peer());
+    let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
+    let mut since = was_shut.then_some(last.at);
+    // What it sends to a closed window is a probe.
+    let (mut until, mut probes) = (None, u32::from(since.is_some()));
     for mark in trace.marks.get(index + 1..)? {
         if mark.by == sender {
             probes += u32::from(since.is_some() && mark.data.is_some());

@@ -203,7 +203,7 @@ impl Draft {
             is_unread: true,
             ..trace
         };
-        let (tiling, end) = tile_message(trace, sender, spare);
+        let (tiling, end) = tile_message(trace, sender, self.begins_shut_out, spare);
         self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
     }
 

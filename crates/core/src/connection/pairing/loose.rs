@@ -91,7 +91,8 @@ impl Way {
     /// Takes in a segment that goes on from what came before.
     fn go_on(&mut self, mark: &Brief, span: Span) {
         let draft = self.draft.get_or_insert_with(|| {
-            let draft = Draft::new(0, span.start, mark.at, mark.number, false);
+            let mut draft = Draft::new(0, span.start, mark.at, mark.number, false);
+            draft.begins_shut_out = mark.is_shut_out;
             Box::new(draft)
         });
         let own = match mark.by {
