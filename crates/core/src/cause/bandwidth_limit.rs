@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, human, ruled_out};
 use super::limited::{
     Kind, Limited, Messages, beyond_slow_start, bits, bytes, found, message, share, standing,
 };
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -48,7 +48,7 @@ impl Kind for Bottleneck {
                 worst.bytes
             ),
         };
-        let mut finding = found("bandwidth-limit", sender, case, messages, worst, seen);
+        let mut finding = found(Id::BandwidthLimit, sender, case, messages, worst, seen);
         finding.culprit = Owner::Path;
         finding.summary = format!(
             "The path carries {rate}: a {} of {} takes its bytes by that rate, whatever the ends do. \
@@ -58,14 +58,14 @@ impl Kind for Bottleneck {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "pacing",
+            Id::Pacing,
             "segments left faster than they came through: they queued",
         ));
         let because = match queued {
             Some(_) => "a larger window would only have made the queue longer",
             None => "the window had room for more",
         };
-        finding.ruled_out.push(ruled_out("receive-window", because));
+        finding.ruled_out.push(ruled_out(Id::ReceiveWindow, because));
         finding.overturned_by =
             "a faster transfer over the same path at the same time of day, or a shaper on the sender's own device"
                 .to_owned();

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, TargetId};
 use crate::handshakes::{self, Why};
@@ -121,7 +121,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::bare_finding("syn-loss", Owner::Path, case);
+        let mut finding = evidence::bare_finding(Id::SynLoss, Owner::Path, case);
         let lost = self.lost.sum_ns() + self.given_up.sum_ns();
         let cost = u64::try_from(lost).unwrap_or(u64::MAX);
         finding.unit = Unit::Connections;
@@ -156,7 +156,7 @@ impl Rule {
         finding.summary = self.summary();
         if self.repeated > 0 {
             let because = "the repeated SYN was answered";
-            finding.ruled_out.push(ruled_out("firewall-drop", because));
+            finding.ruled_out.push(ruled_out(Id::FirewallDrop, because));
         }
         finding.overturned_by =
             "a capture on the server that shows every SYN answered at once".to_owned();

@@ -5,24 +5,24 @@
 use super::Evidence;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures};
 use crate::cause::rhythm::Rhythm;
-use crate::cause::{Case, Conclusion};
+use crate::cause::{Case, Conclusion, Id};
 use crate::flow::Endpoint;
 use crate::report::Finding;
 use crate::service::{Outside, Service, Stretches};
 
 /// The causes that hold back data whatever it says. What needs to know who owes whom an
 /// answer, or what a program meant to send, is not among them.
-const SPEAKS: [&str; 10] = [
-    "zero-window",
-    "receive-window",
-    "packet-loss",
-    "retransmission-timeout",
-    "fast-retransmit",
-    "tail-loss-probe",
-    "lost-retransmission",
-    "reordering",
-    "spurious-retransmission",
-    "bandwidth-limit",
+const SPEAKS: [Id; 10] = [
+    Id::ZeroWindow,
+    Id::ReceiveWindow,
+    Id::PacketLoss,
+    Id::RetransmissionTimeout,
+    Id::FastRetransmit,
+    Id::TailLossProbe,
+    Id::LostRetransmission,
+    Id::Reordering,
+    Id::SpuriousRetransmission,
+    Id::BandwidthLimit,
 ];
 
 /// Adds what was found outside of exchanges to what was found within them.
@@ -63,7 +63,7 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         Conclusion::Note(_) | Conclusion::Nothing => None,
     });
     findings
-        .filter(|finding| SPEAKS.contains(&finding.cause.as_str()))
+        .filter(|finding| SPEAKS.contains(&finding.cause))
         .collect()
 }
 
