@@ -29,7 +29,7 @@ use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
 use crate::flow::{Endpoint, FlowKey, Transport};
-use crate::icmp::IcmpError;
+use crate::icmp::{Echo, IcmpError};
 use crate::report::Report;
 use crate::segment::Segment;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
@@ -137,6 +137,7 @@ impl Analyzer {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
             Packet::Icmp(error) => self.icmp(error),
             Packet::Udp(datagram, payload) => self.datagram(datagram, payload),
+            Packet::Echo(echo) => self.echo(echo),
             Packet::Neighbour(step) => self.neighbour(step),
             Packet::Other => {}
         }
@@ -148,6 +149,11 @@ impl Analyzer {
         if let Some(shard) = self.shards.get_mut(index) {
             shard.icmp(error);
         }
+    }
+
+    /// Takes in a ping, its answer, or what is said about it.
+    pub fn echo(&mut self, echo: &Echo) {
+        self.entrance.echo(echo);
     }
 
     /// Takes in one UDP datagram and as much of its payload as was captured.
@@ -282,6 +288,7 @@ impl SoFar {
             facts,
             silent: seen.silent,
             asked: seen.asked,
+            told: seen.told,
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,

@@ -1,5 +1,6 @@
 //! Turns what was folded into the report.
 
+mod blank;
 mod calls;
 mod connection;
 mod consequence;
@@ -16,6 +17,7 @@ mod secured;
 pub(crate) mod served;
 mod sweep;
 mod tables;
+mod told;
 mod traced;
 mod unnumbered;
 mod watch;
@@ -26,11 +28,13 @@ use std::collections::BTreeMap;
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
+use blank::Blank;
+
 use crate::approach::{Asked, Silent};
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion, Gathered, Id};
+use crate::cause::{self, Case, Conclusion, Id};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::exchange::Outcome;
@@ -46,6 +50,7 @@ use crate::report::{
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::table::Tallied;
+use crate::told::Told;
 use crate::wait::WaitKind;
 
 /// Shorter waits are not worth an experiment.
@@ -66,6 +71,7 @@ pub(crate) struct Evidence {
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
+    pub(crate) told: Told,
     /// Turns whose exchanges did not close among the packets.
     pub(crate) waiting: Waiting,
     /// Figures of all connections, with exchanges or without.
@@ -80,6 +86,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let (mut findings, mut notes) = weigh_all(&evidence, &is_from_packets);
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
+    told::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
     rank(&mut findings, &evidence);
     let is_watched = is_only_watched(&evidence);
@@ -310,22 +317,9 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     };
     let meant = evidence.silent.iter();
     let meant = meant.filter(|host| is_meant(host.target) && !is_alive(host.target));
-    let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
-    let gathered = Gathered::default();
+    let blank = Blank::default();
     let finding = |host: &Silent| {
-        let case = Case {
-            endpoint: Endpoint::new(host.target, 0),
-            target: None,
-            ledger: &ledger,
-            latency: Measures::default(),
-            gathered: &gathered,
-            fetches: &fetches,
-            facts: &evidence.facts,
-            rhythm: &rhythm,
-            upstream: None,
-            has_packets: true,
-            weight: 1.0,
-        };
+        let case = blank.case(Endpoint::new(host.target, 0), &evidence.facts);
         cause::neighbour_silent(&case, host, is_missed)
     };
     meant.map(finding).collect()

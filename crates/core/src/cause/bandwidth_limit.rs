@@ -65,7 +65,9 @@ impl Kind for Bottleneck {
             Some(_) => "a larger window would only have made the queue longer",
             None => "the window had room for more",
         };
-        finding.ruled_out.push(ruled_out(Id::ReceiveWindow, because));
+        finding
+            .ruled_out
+            .push(ruled_out(Id::ReceiveWindow, because));
         finding.overturned_by =
             "a faster transfer over the same path at the same time of day, or a shaper on the sender's own device"
                 .to_owned();

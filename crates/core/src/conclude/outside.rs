@@ -3,12 +3,12 @@
 //! what they find is evidence of the same finding, where exchanges show it too.
 
 use super::Evidence;
+use super::blank::Blank;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures};
-use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Conclusion, Id};
 use crate::flow::Endpoint;
 use crate::report::Finding;
-use crate::service::{Outside, Service, Stretches};
+use crate::service::{Outside, Service};
 
 /// The causes that hold back data whatever it says. What needs to know who owes whom an
 /// answer, or what a program meant to send, is not among them.
@@ -43,19 +43,12 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
 }
 
 fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Finding> {
-    let (fetches, rhythm) = (Stretches::default(), Rhythm::default());
+    let blank = Blank::default();
     let case = Case {
-        endpoint,
-        target: None,
         ledger: &outside.ledger,
         latency: Measures::of(&outside.ledger.latency),
         gathered: &outside.rules.gathered,
-        fetches: &fetches,
-        facts: &evidence.facts,
-        rhythm: &rhythm,
-        upstream: None,
-        has_packets: true,
-        weight: 1.0,
+        ..blank.case(endpoint, &evidence.facts)
     };
     let conclusions = outside.rules.conclude(&case).into_iter();
     let findings = conclusions.filter_map(|conclusion| match conclusion {

@@ -11,7 +11,7 @@ use std::path::Path;
 use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::icmp::IcmpError;
+use lagtrace_core::icmp::{Echo, IcmpError};
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
@@ -117,6 +117,7 @@ impl FileCapture {
                 Packet::Udp(header, self.buffer.get(payload).unwrap_or_default())
             }
             Next::Icmp(error) => Packet::Icmp(error),
+            Next::Echo(echo) => Packet::Echo(echo),
             Next::Neighbour(step) => Packet::Neighbour(step),
         })
     }
@@ -176,7 +177,7 @@ impl FileCapture {
             let packet = self.decoder.packet(&record, PointId(point));
             match packet {
                 Packet::Tcp(..) => *segments += 1,
-                Packet::Udp(..) | Packet::Icmp(_) | Packet::Neighbour(_) => {}
+                Packet::Udp(..) | Packet::Icmp(_) | Packet::Echo(_) | Packet::Neighbour(_) => {}
                 Packet::Other => {
                     self.summary.undecoded += 1;
                     continue;
@@ -279,6 +280,7 @@ impl FileCapture {
                             return Some(Next::Datagram(header, payload));
                         }
                         Packet::Icmp(error) => return Some(Next::Icmp(error)),
+                        Packet::Echo(echo) => return Some(Next::Echo(echo)),
                         Packet::Neighbour(step) => return Some(Next::Neighbour(step)),
                         Packet::Other => self.summary.undecoded += 1,
                     }
@@ -325,6 +327,7 @@ enum Next {
     Segment(Segment, Range<usize>),
     Datagram(Datagram, Range<usize>),
     Icmp(IcmpError),
+    Echo(Echo),
     Neighbour(Neighbour),
 }
 
