@@ -361,6 +361,9 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
+    if let Some((state, line)) = super::outside::doubt(evidence) {
+        return layer("transport", state, line, SEEN);
+    }
     let line = format!(
         "{} exchanges, {repaired} losses repaired within them",
         ledger.count

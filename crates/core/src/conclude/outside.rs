@@ -2,13 +2,17 @@
 //! that were not answered. The rules on transport weigh them as they do messages, and
 //! what they find is evidence of the same finding, where exchanges show it too.
 
+use core::time::Duration;
+
 use super::Evidence;
 use super::blank::Blank;
-use crate::cause::evidence::{MATERIAL_SHARE, Measures};
+use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
 use crate::cause::{Case, Conclusion, Id};
+use crate::event::TargetId;
 use crate::flow::Endpoint;
-use crate::report::Finding;
-use crate::service::{Outside, Service};
+use crate::report::{Finding, LayerState};
+use crate::service::{Ledger, Outside, Service};
+use crate::wait::WaitKind;
 
 /// The causes that hold back data whatever it says. What needs to know who owes whom an
 /// answer, or what a program meant to send, is not among them.
@@ -58,6 +62,41 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
     findings
         .filter(|finding| SPEAKS.contains(&finding.cause))
         .collect()
+}
+
+/// What keeps the transport from being cleared by what passed outside of exchanges: time
+/// for which data stood still, and time of which nobody knows what set the pace.
+pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
+    let mut sum = Ledger::default();
+    let services = evidence.services.values();
+    for outside in services.filter_map(|service| service.outside.as_ref()) {
+        sum.merge(outside.ledger.clone());
+    }
+    let within = super::ledger(evidence, TargetId::Subject).total();
+    let all = sum.total().saturating_add(within) as f64;
+    let is_much = |time: u64| time > 0 && time as f64 >= all * MATERIAL_SHARE;
+    let human = |time: u64| human(Duration::from_nanos(time));
+    let (full, repair) = (
+        sum.waits.of(WaitKind::WindowFull),
+        sum.waits.of(WaitKind::Recovery),
+    );
+    if is_much(full.saturating_add(repair)) {
+        let line = format!(
+            "outside of requests data stood still: {} for a full window, {} for what was lost",
+            human(full),
+            human(repair)
+        );
+        return Some((LayerState::Suspected, line));
+    }
+    let untold = sum.waits.of(WaitKind::Unknown);
+    is_much(untold).then(|| {
+        let line = format!(
+            "data passed outside of requests for {}, and of {} it is not known what set the pace",
+            human(sum.total()),
+            human(untold)
+        );
+        (LayerState::NotMeasured, line)
+    })
 }
 
 /// Holds a finding against all that the service's time went to: a lost segment of a
