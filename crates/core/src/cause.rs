@@ -44,6 +44,7 @@ mod fast_retransmit;
 mod features;
 mod firewall_drop;
 mod gathered;
+mod greetings;
 mod head_of_line_blocking;
 mod held;
 mod host_unreachable;

@@ -175,7 +175,7 @@ impl Connection {
         }
         let acked_before = self.half(segment.direction.reverse()).acked;
         if !is_set_up {
-            self.follow_handshake(segment, closed);
+            self.follow_handshake(segment, payload, closed);
         }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
