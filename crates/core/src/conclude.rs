@@ -8,6 +8,7 @@ mod display_filter;
 mod layers;
 mod limits;
 mod live;
+mod lookups;
 mod outside;
 mod particular;
 mod probes;
@@ -87,6 +88,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
     told::add(&evidence, &mut findings, &mut notes);
+    lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
     rank(&mut findings, &evidence);
     let is_watched = is_only_watched(&evidence);
