@@ -321,6 +321,9 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         evicted,
         one_sided,
         copies,
+        congested,
+        marked,
+        echoed,
         ..
     } = *tallied;
     let mut list = Vec::new();
@@ -332,6 +335,11 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     if copies > 0 {
         list.push((Id::DuplicatePackets.as_str(), format!(
             "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
+        )));
+    }
+    if congested > 0 {
+        list.push(("congestion-marks", format!(
+            "{marked} packets of {congested} of {connections} connections came marked by the path (ECN's CE) and {echoed} echo such marks (ECE): queues on the way grew, and senders were told to slow down before anything was dropped."
         )));
     }
     if one_sided > 0 {

@@ -156,6 +156,7 @@ impl Connection {
         if let Some(facts) = &mut self.facts {
             facts.count(segment);
         }
+        self.half_mut(segment.direction).marks.take(segment);
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;

@@ -26,9 +26,9 @@ mod watch;
 
 pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
-    Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
-    Handshake, InitialWindow, Lost, QuicFacts, Retransmissions, RoundTripFigures, Spells,
-    SystemFacts, Vantage, WindowFigures,
+    Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide,
+    Connections, Delays, Handshake, InitialWindow, Lost, QuicFacts, Retransmissions,
+    RoundTripFigures, Spells, SystemFacts, Vantage, WindowFigures,
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
