@@ -29,7 +29,7 @@ use crate::exchange::Exchange;
 use crate::experiment::Experiment;
 use crate::facts::Facts;
 use crate::flow::{Endpoint, FlowKey, Transport};
-use crate::icmp::IcmpError;
+use crate::icmp::{Echo, IcmpError};
 use crate::report::Report;
 use crate::segment::Segment;
 use crate::table::{self, MAX_CONNECTIONS, Tallied};
@@ -137,6 +137,7 @@ impl Analyzer {
             Packet::Tcp(segment, payload) => self.segment(segment, payload),
             Packet::Icmp(error) => self.icmp(error),
             Packet::Udp(datagram, payload) => self.datagram(datagram, payload),
+            Packet::Echo(echo) => self.echo(echo),
             Packet::Neighbour(step) => self.neighbour(step),
             Packet::Other => {}
         }
@@ -148,6 +149,11 @@ impl Analyzer {
         if let Some(shard) = self.shards.get_mut(index) {
             shard.icmp(error);
         }
+    }
+
+    /// Takes in a ping, its answer, or what is said about it.
+    pub fn echo(&mut self, echo: &Echo) {
+        self.entrance.echo(echo);
     }
 
     /// Takes in one UDP datagram and as much of its payload as was captured.
@@ -282,6 +288,7 @@ impl SoFar {
             facts,
             silent: seen.silent,
             asked: seen.asked,
+            told: seen.told,
             waiting: sum.waiting,
             tallied: sum.tallied,
             connections: seen.connections,
@@ -314,6 +321,9 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         evicted,
         one_sided,
         copies,
+        congested,
+        marked,
+        echoed,
         ..
     } = *tallied;
     let mut list = Vec::new();
@@ -325,6 +335,11 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     if copies > 0 {
         list.push((Id::DuplicatePackets.as_str(), format!(
             "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
+        )));
+    }
+    if congested > 0 {
+        list.push(("congestion-marks", format!(
+            "{marked} packets of {congested} of {connections} connections came marked by the path (ECN's CE) and {echoed} echo such marks (ECE): queues on the way grew, and senders were told to slow down before anything was dropped."
         )));
     }
     if one_sided > 0 {

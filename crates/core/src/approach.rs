@@ -21,7 +21,7 @@ use crate::segment::{Segment, TcpFlags};
 
 pub(crate) use chain::Chain;
 pub(crate) use elsewhere::Elsewhere;
-pub(crate) use lookup::{Asked, Lookup, Lost};
+pub(crate) use lookup::{Asked, Lookup, Lost, Resolved, ResolvedKind};
 pub(crate) use neighbour::{Search, Silent};
 
 /// What a connection waited for before its first SYN.
@@ -111,6 +111,8 @@ impl Approaches {
         asked
             .unanswered
             .retain(|lost| asked.is_answered || self.heard.is_told(lost.point, lost.client));
+        let shows_answers = asked.is_answered || !asked.unanswered.is_empty();
+        asked.resolved = self.lookups.resolved(shows_answers);
         asked
     }
 

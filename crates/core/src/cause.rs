@@ -44,6 +44,7 @@ mod fast_retransmit;
 mod features;
 mod firewall_drop;
 mod gathered;
+mod greetings;
 mod head_of_line_blocking;
 mod held;
 mod host_unreachable;
@@ -208,6 +209,7 @@ pub(crate) trait Rule: Clone + Default + fmt::Debug {
     fn conclude(&self, case: &Case<'_>) -> Conclusion;
 }
 
+pub(crate) use host_unreachable::told as told_unreachable;
 pub(crate) use nagle_delayed_ack::stall_follows_ack;
 pub(crate) use neighbour_resolution::silent as neighbour_silent;
 

@@ -1,6 +1,7 @@
 //! Turns what was folded into the report.
 
 mod account;
+mod blank;
 mod calls;
 mod connection;
 mod consequence;
@@ -8,6 +9,8 @@ mod display_filter;
 mod layers;
 mod limits;
 mod live;
+mod lookups;
+mod outside;
 mod particular;
 mod probes;
 mod queueing;
@@ -16,6 +19,7 @@ mod secured;
 pub(crate) mod served;
 mod sweep;
 mod tables;
+mod told;
 mod traced;
 mod unnumbered;
 mod watch;
@@ -26,11 +30,13 @@ use std::collections::BTreeMap;
 pub(crate) use connection::connection_record;
 pub(crate) use quic::quic_record;
 
+use blank::Blank;
+
 use crate::approach::{Asked, Silent};
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion, Gathered, Id};
+use crate::cause::{self, Case, Conclusion, Id};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::exchange::Outcome;
@@ -46,6 +52,7 @@ use crate::report::{
 use crate::served::Waiting;
 use crate::service::{Counts, Ledger, Service, Stretches};
 use crate::table::Tallied;
+use crate::told::Told;
 use crate::wait::WaitKind;
 use account::Booked;
 
@@ -67,6 +74,7 @@ pub(crate) struct Evidence {
     /// Hosts that never told their hardware address.
     pub(crate) silent: Vec<Silent>,
     pub(crate) asked: Asked,
+    pub(crate) told: Told,
     /// Turns whose exchanges did not close among the packets.
     pub(crate) waiting: Waiting,
     /// Figures of all connections, with exchanges or without.
@@ -81,6 +89,9 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let scene = Scene::new(&evidence, &is_from_packets);
     let (mut findings, mut notes) = weigh_all(&scene);
     findings.extend(silent(&evidence));
+    outside::add(&evidence, &mut findings);
+    told::add(&evidence, &mut findings, &mut notes);
+    lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);
     rank(&mut findings, &evidence);
     let account = keep_account(&scene, &mut findings);
@@ -393,22 +404,9 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     };
     let meant = evidence.silent.iter();
     let meant = meant.filter(|host| is_meant(host.target) && !is_alive(host.target));
-    let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
-    let gathered = Gathered::default();
+    let blank = Blank::default();
     let finding = |host: &Silent| {
-        let case = Case {
-            endpoint: Endpoint::new(host.target, 0),
-            target: None,
-            ledger: &ledger,
-            latency: Measures::default(),
-            gathered: &gathered,
-            fetches: &fetches,
-            facts: &evidence.facts,
-            rhythm: &rhythm,
-            upstream: None,
-            has_packets: true,
-            weight: 1.0,
-        };
+        let case = blank.case(Endpoint::new(host.target, 0), &evidence.facts);
         cause::neighbour_silent(&case, host, is_missed)
     };
     meant.map(finding).collect()

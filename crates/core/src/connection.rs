@@ -156,6 +156,7 @@ impl Connection {
         if let Some(facts) = &mut self.facts {
             facts.count(segment);
         }
+        self.half_mut(segment.direction).marks.take(segment);
         if segment.flags.contains(TcpFlags::SYN) {
             self.take_syn(segment);
             return;
@@ -175,12 +176,14 @@ impl Connection {
         }
         let acked_before = self.half(segment.direction.reverse()).acked;
         if !is_set_up {
-            self.follow_handshake(segment, closed);
+            self.follow_handshake(segment, payload, closed);
         }
         let (ack, is_new_ack) = self.take_ack(segment);
         let window = self.window(segment);
         let is_closed = segment.window == 0 && segment.flags.contains(TcpFlags::ACK);
-        self.half_mut(segment.direction).had_no_window |= is_closed;
+        let own = self.half_mut(segment.direction);
+        own.had_no_window |= is_closed;
+        own.has_no_window = is_closed;
         let mss = self
             .half(segment.direction)
             .mss(self.half(segment.direction.reverse()));
@@ -256,6 +259,7 @@ impl Connection {
             idle: before.0,
             is_after_gap: before.1,
             start: data.span.start,
+            is_shut_out: self.half(segment.direction.reverse()).has_no_window,
         };
         let halves = [&self.forward, &self.backward];
         let view = View::of(&self.flow, self.point, self.client, halves);

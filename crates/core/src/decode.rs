@@ -41,7 +41,7 @@ use read::{Read, alone, first_part, plain, read, transport};
 
 use crate::datagram::{Datagram, Neighbour};
 use crate::event::PointId;
-use crate::icmp::IcmpError;
+use crate::icmp::{Echo, IcmpError};
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
@@ -78,6 +78,8 @@ pub enum Packet<'a> {
     Tcp(Segment, &'a [u8]),
     /// What a router or host says about a packet of a TCP or UDP flow.
     Icmp(IcmpError),
+    /// A ping, its answer, or what a router or host says about it.
+    Echo(Echo),
     /// A UDP datagram and what was captured of its payload.
     Udp(Datagram, &'a [u8]),
     /// A host asks for its neighbour's hardware address, or is told.
@@ -94,6 +96,7 @@ impl<'a> Packet<'a> {
             Self::Tcp(segment, _) => Some(segment.at),
             Self::Udp(header, _) => Some(header.at),
             Self::Icmp(error) => Some(error.at),
+            Self::Echo(echo) => Some(echo.at),
             Self::Neighbour(step) => Some(step.at),
             Self::Other => None,
         }
@@ -104,7 +107,7 @@ impl<'a> Packet<'a> {
     pub fn payload(&self) -> &'a [u8] {
         match self {
             Self::Tcp(_, payload) | Self::Udp(_, payload) => payload,
-            Self::Icmp(_) | Self::Neighbour(_) | Self::Other => &[],
+            Self::Icmp(_) | Self::Echo(_) | Self::Neighbour(_) | Self::Other => &[],
         }
     }
 
@@ -115,6 +118,7 @@ impl<'a> Packet<'a> {
             Self::Tcp(segment, _) => Packet::Tcp(segment, payload),
             Self::Udp(header, _) => Packet::Udp(header, payload),
             Self::Icmp(error) => Packet::Icmp(error),
+            Self::Echo(echo) => Packet::Echo(echo),
             Self::Neighbour(step) => Packet::Neighbour(step),
             Self::Other => Packet::Other,
         }

@@ -32,6 +32,43 @@ pub struct IcmpError {
     pub kind: IcmpKind,
 }
 
+/// A ping, or what became of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// When the observation point saw it, on that point's clock.
+    pub at: Timestamp,
+    /// The record's number in its source, from 1: what Wireshark shows.
+    pub number: u64,
+    /// Where it was seen.
+    pub point: PointId,
+    /// The host that asks.
+    pub asker: IpAddr,
+    /// The host that is asked.
+    pub target: IpAddr,
+    /// The series that the ping is of.
+    pub id: u16,
+    /// Its number in that series.
+    pub seq: u16,
+    /// Which packet of the two it is.
+    pub step: EchoStep,
+}
+
+/// A step of a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EchoStep {
+    /// The asker asks.
+    Request,
+    /// The target answers.
+    Reply,
+    /// A router or host says that it could not be delivered.
+    TurnedDown {
+        /// Who says so.
+        reporter: IpAddr,
+        /// What is said.
+        kind: IcmpKind,
+    },
+}
+
 /// What an ICMP error says of a packet, the same for both IP versions but for
 /// the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +87,37 @@ pub enum IcmpKind {
 impl IcmpError {
     /// Type and code as they were on the wire.
     pub fn wire(&self) -> (u8, u8) {
-        match (self.kind, self.reporter.is_ipv4()) {
-            (IcmpKind::TooBig(_), true) => (3, 4),
-            (IcmpKind::TooBig(_), false) => (2, 0),
-            (IcmpKind::Unreachable(code), true) => (3, code),
-            (IcmpKind::Unreachable(code), false) => (1, code),
-            (IcmpKind::TimeExceeded(code), true) => (11, code),
-            (IcmpKind::TimeExceeded(code), false) => (3, code),
-            (IcmpKind::ParameterProblem(code), true) => (12, code),
-            (IcmpKind::ParameterProblem(code), false) => (4, code),
+        self.kind.wire(self.reporter.is_ipv4())
+    }
+}
+
+impl IcmpKind {
+    /// Type and code on the wire of ICMP, or of ICMPv6.
+    pub fn wire(self, is_v4: bool) -> (u8, u8) {
+        match (self, is_v4) {
+            (Self::TooBig(_), true) => (3, 4),
+            (Self::TooBig(_), false) => (2, 0),
+            (Self::Unreachable(code), true) => (3, code),
+            (Self::Unreachable(code), false) => (1, code),
+            (Self::TimeExceeded(code), true) => (11, code),
+            (Self::TimeExceeded(code), false) => (3, code),
+            (Self::ParameterProblem(code), true) => (12, code),
+            (Self::ParameterProblem(code), false) => (4, code),
         }
+    }
+
+    /// Whether a packet filter says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+    pub(crate) fn is_prohibited(self, is_v4: bool) -> bool {
+        match self {
+            Self::Unreachable(code) if is_v4 => matches!(code, 9 | 10 | 13),
+            Self::Unreachable(code) => matches!(code, 1 | 5),
+            _ => false,
+        }
+    }
+
+    /// Whether the host itself says that nobody listens there.
+    pub(crate) fn is_port_closed(self, is_v4: bool) -> bool {
+        let code = if is_v4 { 3 } else { 4 };
+        self == Self::Unreachable(code)
     }
 }

@@ -48,5 +48,6 @@ mod table;
 mod tile;
 pub mod time;
 mod timeline;
+mod told;
 pub mod turn;
 pub mod wait;

@@ -69,6 +69,8 @@ pub(crate) struct Brief {
     pub(crate) is_after_gap: bool,
     /// The position of the payload's first byte.
     pub(crate) start: u64,
+    /// True if the other side's window is closed: it probes, or waits for room.
+    pub(crate) is_shut_out: bool,
 }
 
 /// A segment's payload.

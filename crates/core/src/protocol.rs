@@ -6,6 +6,7 @@
 //! knowledge of packets, times or the other direction. A parser that loses its
 //! thread says so, and its caller goes by turns.
 
+pub(crate) mod greeting;
 pub(crate) mod http2;
 pub(crate) mod memcached;
 mod messages;

@@ -33,9 +33,9 @@ mod watch;
 pub use account::{Account, Booking, Claim, Location, Says, Shape, Witness};
 pub use calls::{CalledSocket, ServiceSetting, SocketCaller, SocketCalls, SocketSetting};
 pub use connection::{
-    Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Connections, Delays,
-    Handshake, InitialWindow, Lost, QuicFacts, Retransmissions, RoundTripFigures, Spells,
-    SystemFacts, Vantage, WindowFigures,
+    Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide,
+    Connections, Delays, Handshake, InitialWindow, Lost, QuicFacts, Retransmissions,
+    RoundTripFigures, Spells, SystemFacts, Vantage, WindowFigures,
 };
 pub use figures::{Figures, ProbeFigures};
 pub use joined::{ClockRelation, Joined, Place, Way};
@@ -608,6 +608,9 @@ pub struct Finding {
     pub share: f64,
     /// How many exchanges, of how many.
     pub affected: Affected,
+    /// What is affected, where it is not requests.
+    #[serde(default, skip_serializing_if = "Unit::is_requests")]
+    pub unit: Unit,
     /// One paragraph for a person.
     pub summary: String,
     /// What shows it.
@@ -652,6 +655,54 @@ pub struct Affected {
     pub exchanges: u64,
     /// Of all these.
     pub of: u64,
+}
+
+/// What a finding counts.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Requests and their responses.
+    #[default]
+    Requests,
+    /// Stretches of one side's data that no request asked for, or that is no answer.
+    Transfers,
+    /// Lookups of names.
+    Lookups,
+    /// Connections, or attempts at one.
+    Connections,
+    /// Packets that ask for an answer, such as pings.
+    Packets,
+}
+
+impl Unit {
+    /// Whether it is the usual one.
+    pub fn is_requests(&self) -> bool {
+        *self == Self::Requests
+    }
+
+    /// One of them and several, in words.
+    pub const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Requests => ["request", "requests"],
+            Self::Transfers => ["transfer", "transfers"],
+            Self::Lookups => ["lookup", "lookups"],
+            Self::Connections => ["connection", "connections"],
+            Self::Packets => ["packet", "packets"],
+        }
+    }
 }
 
 /// The kinds of evidence that a verdict counts.

@@ -14,6 +14,7 @@ use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshakes::Handshakes;
 use crate::histogram::Distribution;
 use crate::modes::Bands;
+use crate::report::Unit;
 use crate::served::Served;
 use crate::time::Timestamp;
 use crate::timeline::Timeline;
@@ -30,6 +31,29 @@ pub(crate) struct Service {
     pub(crate) timeline: Timeline,
     /// Exchanges joined to what the server's kernel saw of them.
     pub(crate) served: Served,
+    /// What passed outside of exchanges, if anything did.
+    pub(crate) outside: Option<Box<Outside>>,
+}
+
+/// Figures and rules of the bytes that no exchange holds: stretches of one side's data,
+/// each taken as a message of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outside {
+    pub(crate) ledger: Ledger,
+    pub(crate) rules: Rules,
+}
+
+impl Outside {
+    fn take(&mut self, transfer: &Exchange) {
+        self.ledger.unit = Unit::Transfers;
+        self.ledger.take(transfer);
+        self.rules.observe(&[transfer]);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.ledger.merge(other.ledger);
+        self.rules.merge(other.rules);
+    }
 }
 
 impl Service {
@@ -52,7 +76,15 @@ impl Service {
         self.rules.observe_setups(batch);
     }
 
+    /// Counts a stretch of data outside of exchanges.
+    pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
+        self.outside.get_or_insert_default().take(transfer);
+    }
+
     pub(crate) fn merge(&mut self, other: Self) {
+        if let Some(outside) = other.outside {
+            self.outside.get_or_insert_default().merge(*outside);
+        }
         self.ledger.merge(other.ledger);
         self.timeline.merge(other.timeline);
         self.rules.merge(other.rules);
@@ -63,6 +95,8 @@ impl Service {
 /// The figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
+    /// What is counted.
+    pub(crate) unit: Unit,
     pub(crate) count: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
@@ -195,6 +229,7 @@ impl Ledger {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
+        self.unit = self.unit.max(other.unit);
         self.count += other.count;
         self.errors += other.errors;
         self.timeouts += other.timeouts;

@@ -18,6 +18,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 
 use crate::approach::Approach;
+use crate::connection::facts::end::Marks;
 use crate::connection::{Closed, Connection, Parting};
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
@@ -85,6 +86,11 @@ pub(crate) struct Tallied {
     pub(crate) unseen_bytes: u64,
     /// Connections on which a window was closed.
     pub(crate) stopped: u64,
+    /// Connections on which the path marked packets, or an end echoed that.
+    pub(crate) congested: u64,
+    /// Packets that the path marked, and packets that echo it, on those.
+    pub(crate) marked: u64,
+    pub(crate) echoed: u64,
 }
 
 /// What is to be known of a segment besides itself.
@@ -124,6 +130,9 @@ impl Tallied {
         self.bytes += other.bytes;
         self.unseen_bytes += other.unseen_bytes;
         self.stopped += other.stopped;
+        self.congested += other.congested;
+        self.marked += other.marked;
+        self.echoed += other.echoed;
     }
 
     fn closed(&mut self, open: &Open) {
@@ -136,6 +145,14 @@ impl Tallied {
         self.bytes += halves.map(|half| half.seen_bytes()).iter().sum::<u64>();
         self.unseen_bytes += halves.map(|half| half.unseen_bytes).iter().sum::<u64>();
         self.stopped += u64::from(halves.iter().any(|half| half.had_no_window));
+        let marks = halves.map(|half| half.marks);
+        let marked: u64 = marks.iter().map(|marks| u64::from(marks.marked)).sum();
+        let echoed: u64 = marks.iter().map(|marks| u64::from(marks.echoed)).sum();
+        if marked + echoed > 0 && Marks::are_meant(marks) {
+            self.congested += 1;
+            self.marked += marked;
+            self.echoed += echoed;
+        }
     }
 }
 

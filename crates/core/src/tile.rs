@@ -138,6 +138,38 @@ pub(crate) fn tile(trace: &Trace<'_>, spare: &mut Spare) -> Tiling {
     tiler.tiling
 }
 
+/// Tiles one message of `sender` alone, which answers nothing and is not answered:
+/// what is behind its last segment is nobody's, unless its receiver was shut. The end is
+/// then when that opened.
+pub(crate) fn tile_message(
+    trace: Trace<'_>,
+    sender: Side,
+    begins_shut_out: bool,
+    spare: &mut Spare,
+) -> (Tiling, Timestamp) {
+    let left = stop::left_shut(&trace, sender, begins_shut_out);
+    let end = left.map_or(trace.end, |(until, _)| until);
+    let trace = &Trace { end, ..trace };
+    let mut tiler = Tiler {
+        trace,
+        cursor: trace.begin,
+        tiling: spare.tiling(),
+        flow: Flow::default(),
+        stops: take(&mut spare.stops),
+        pieces: take(&mut spare.pieces),
+    };
+    tiler.stops.extend(left.map(|(_, stop)| stop));
+    tiler.walk(sender);
+    let (kind, owner) = match left {
+        Some(_) => (WaitKind::WindowFull, sender.peer().owner()),
+        None => (WaitKind::Unknown, Owner::Unknown),
+    };
+    tiler.push(trace.end, kind, owner, None, Bound::Observed);
+    tiler.tiling.drops = drops::drops(trace, &tiler.tiling.recoveries);
+    (spare.stops, spare.pieces) = (tiler.stops, tiler.pieces);
+    (tiler.tiling, end)
+}
+
 struct Tiler<'a> {
     trace: &'a Trace<'a>,
     cursor: Timestamp,

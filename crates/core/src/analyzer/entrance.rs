@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
 use super::points::{Points, Vantages};
-use super::shard::{News, Tidings, Told};
+use super::shard::{self, News, Tidings};
 use crate::approach::{Approach, Approaches, Asked, Silent};
 use crate::connections::{Collected, ConnectionSink};
 use crate::datagram::{Datagram, Neighbour};
-use crate::icmp::IcmpError;
+use crate::icmp::{Echo, IcmpError};
 use crate::report::Connections;
 use crate::segment::Segment;
+use crate::told::{Told, Words};
 
 /// Where all packets pass in their order, and what closed is told in it.
 pub struct Entrance {
@@ -22,11 +23,13 @@ pub struct Entrance {
     points: Points,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
+    /// What is said about packets, and pings.
+    words: Words,
     /// Connections one by one, if they are wanted.
     collected: Collected,
     sink: Option<Sink>,
     /// What is still to be told, in the order in which it happened.
-    told: VecDeque<Told>,
+    told: VecDeque<shard::Told>,
 }
 
 /// A segment's way in: which worker it belongs to, and what is to be known of
@@ -55,6 +58,7 @@ pub(super) struct Seen {
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
     pub(super) silent: Vec<Silent>,
     pub(super) asked: Asked,
+    pub(super) told: Told,
     pub(super) connections: Option<Connections>,
 }
 
@@ -65,6 +69,7 @@ impl Entrance {
             packets: 0,
             points: Points::default(),
             approaches: Approaches::default(),
+            words: Words::default(),
             collected,
             sink: None,
             told: VecDeque::new(),
@@ -107,15 +112,23 @@ impl Entrance {
     pub fn icmp(&mut self, error: &IcmpError) -> usize {
         self.packets += 1;
         self.collected.number_quoted(error);
+        self.words.error(error);
         error.flow.share(self.shards)
+    }
+
+    /// A ping, its answer, or what is said about it.
+    pub fn echo(&mut self, echo: &Echo) {
+        self.packets += 1;
+        self.words.echo(echo);
     }
 
     /// A UDP datagram and as much of its payload as was captured.
     pub fn datagram(&mut self, datagram: &Datagram, payload: &[u8]) {
         self.packets += 1;
+        self.words.datagram(datagram);
         self.approaches.datagram(datagram, payload);
         for flow in self.collected.datagram(datagram, payload) {
-            self.told.push_back(Told {
+            self.told.push_back(shard::Told {
                 ordinal: self.packets,
                 news: News::Quic(flow),
             });
@@ -134,7 +147,7 @@ impl Entrance {
         self.hear(told);
     }
 
-    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = Told>) {
+    pub(super) fn hear(&mut self, told: impl IntoIterator<Item = shard::Told>) {
         let before = self.told.len();
         self.told.extend(told);
         if self.told.len() > before {
@@ -167,6 +180,7 @@ impl Entrance {
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
             asked: self.approaches.asked(),
+            told: self.words.told(),
             connections: None,
         }
     }
@@ -178,6 +192,7 @@ impl Entrance {
             resolvers: self.approaches.resolvers(),
             silent: self.approaches.silent(),
             asked: self.approaches.asked(),
+            told: self.words.told(),
             connections: self.collected.finish(),
         }
     }

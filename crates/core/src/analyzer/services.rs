@@ -74,6 +74,14 @@ impl Services {
         self.setups.push(place);
     }
 
+    /// Counts what its server sent or took outside of exchanges.
+    pub(super) fn take_transfer(&mut self, transfer: &Exchange) {
+        let place = self.place(transfer.server);
+        if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
+            service.take_transfer(transfer);
+        }
+    }
+
     /// Exchanges and connections made that were taken and not counted yet.
     pub(super) fn taken(&self) -> (usize, usize) {
         (self.exchanges.len(), self.setups.len())

@@ -309,6 +309,7 @@ impl Shard {
     fn fold_closed(&mut self, common: &Common, ordinal: u64) {
         self.fold_setups(common);
         self.fold_exchanges(common, ordinal);
+        self.fold_transfers(common);
         let closed = &mut self.closed;
         for &(server, ttl) in &closed.servers {
             self.hosts.take_ttl(server, ttl);
@@ -346,6 +347,16 @@ impl Shard {
             if self.tells_exchanges {
                 let news = News::Exchange(Box::new(exchange.clone()));
                 self.told.push(Told { ordinal, news });
+            }
+        }
+    }
+
+    /// Counts what passed outside of exchanges: in a capture on its own, where it may be
+    /// what somebody waits for.
+    fn fold_transfers(&mut self, common: &Common) {
+        for transfer in &self.closed.transfers {
+            if common.targets.is_empty() {
+                self.services.take_transfer(transfer);
             }
         }
     }

@@ -1,5 +1,6 @@
 mod ended;
 mod guessed;
+mod marked;
 mod served;
 mod unanswered;
 mod watched;

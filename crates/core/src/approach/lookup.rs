@@ -2,12 +2,15 @@
 //! the program that waits for them sees it.
 
 mod open;
+mod resolver;
 
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use open::Open;
+use resolver::Resolvers;
+pub(crate) use resolver::{Kind as ResolvedKind, Resolved};
 
 use super::Search;
 use crate::dns::Message;
@@ -84,7 +87,7 @@ pub(crate) enum Lost {
 }
 
 /// Lookups of a capture, with a connection after them or without.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     /// The number of lookups.
     pub(crate) count: u64,
@@ -92,6 +95,8 @@ pub(crate) struct Asked {
     pub(crate) is_answered: bool,
     /// Lookups whose question was sent again and never answered, oldest first.
     pub(crate) unanswered: Vec<Unanswered>,
+    /// Those that no connection followed, by resolver.
+    pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
 }
 
 /// A lookup that got no answer, with its most repeated question.
@@ -129,6 +134,8 @@ pub(super) struct Lookups {
     given_up: Vec<Unanswered>,
     /// The least time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
+    /// Those that no connection followed and that are no longer in the list.
+    done: Resolvers,
 }
 
 impl Lookups {
@@ -163,7 +170,8 @@ impl Lookups {
     /// Takes in an answer.
     pub(super) fn answer(&mut self, message: &Message, place: Place) {
         let key = (place.point, place.destination.addr);
-        for id in self.of_client.get(&key).into_iter().flatten() {
+        // Ids come again: the latest lookup is meant.
+        for id in self.of_client.get(&key).into_iter().flatten().rev() {
             let Some(open) = self.list.get_mut(id) else {
                 continue;
             };
@@ -193,7 +201,18 @@ impl Lookups {
             count: self.next,
             is_answered: !self.resolvers.is_empty(),
             unanswered: self.given_up.iter().cloned().chain(open).collect(),
+            resolved: BTreeMap::new(),
         }
+    }
+
+    /// The lookups that no connection followed, by resolver; `shows_answers`: an answer
+    /// that is missing would have been seen.
+    pub(super) fn resolved(&self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
+        let mut all = self.done.clone();
+        for open in self.list.values() {
+            all.take(open);
+        }
+        all.by_address(shows_answers)
     }
 
     /// The lookup that named the address to which `client` sends a SYN at `at`.
@@ -254,6 +273,7 @@ impl Lookups {
         if self.given_up.len() < MAX_GIVEN_UP {
             self.given_up.extend(open.unanswered());
         }
+        self.done.take(open);
         let of_client = (open.point, open.client);
         unlist(&mut self.of_client, &of_client, id);
         for &address in &open.addresses {

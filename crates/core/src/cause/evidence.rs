@@ -95,6 +95,7 @@ pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) ->
             exchanges: case.weigh(tally.affected),
             of: case.weigh(case.ledger.count),
         },
+        unit: case.ledger.unit,
         summary: String::new(),
         evidence: Vec::new(),
         display_filter: None,

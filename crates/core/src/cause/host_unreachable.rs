@@ -7,7 +7,8 @@ use super::refusals::Refusals;
 use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
-use crate::report::Affected;
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::told::Word;
 use crate::wait::Owner;
 
 /// Looks at attempts that the network itself turned down: ICMP errors about
@@ -68,4 +69,47 @@ impl super::Rule for Rule {
         ];
         Conclusion::Finding(Box::new(finding))
     }
+}
+
+/// What a router or host says of packets that open no connection, as `said` puts it, where
+/// `asked` of them were sent: under `id`, as a filter says it in other words.
+pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
+    let mut finding = evidence::bare_finding(id, Owner::Path, case);
+    finding.service = word.target.to_string();
+    finding.affected = Affected {
+        exchanges: word.count,
+        of: asked,
+    };
+    let text = format!("{} times {said}", word.count);
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(word.count)
+            .packets(&word.packets),
+    );
+    finding.verdict = evidence::judge(&finding.evidence, word.count, false);
+    finding.summary = match id {
+        Id::FirewallDrop => format!(
+            "A packet filter turns down what is sent to {}, and says so by ICMP.",
+            word.target
+        ),
+        _ => format!(
+            "The network says that {} cannot be reached: no route, or nobody has that address.",
+            word.target
+        ),
+    };
+    finding.overturned_by = "an answer from the host by another path".to_owned();
+    finding.fix = vec![
+        fix(
+            "client",
+            format!(
+                "check the address and the route (`ip route get {}`)",
+                word.target
+            ),
+        ),
+        fix(
+            "path",
+            "ask the one that says so why: its route, its filter, its neighbours",
+        ),
+    ];
+    finding
 }

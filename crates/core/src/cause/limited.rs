@@ -76,6 +76,28 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     })
 }
 
+/// A receiver's window that takes so many round trips to be acknowledged …
+const QUEUED_TRIPS: u32 = 3;
+/// … and this beyond them, as acknowledgements may be delayed, stands in a queue, …
+const QUEUED_FOR: Duration = Duration::from_millis(100);
+/// … if nearly all of it is under way and not just unread, in percent.
+const UNDER_WAY: u64 = 80;
+
+/// How long a full window was on its way, where the receiver's window was all that a
+/// queue of the path held: a larger one would only make the queue longer.
+pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
+    let [window, _] = delivery.windows;
+    let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
+    if !is_full || window == 0 || delivery.bytes < window {
+        return None;
+    }
+    let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
+    let whole = Duration::try_from_secs_f64(whole).ok()?;
+    let is_late = whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR;
+    let is_under_way = delivery.most_in_flight * 100 >= window * UNDER_WAY;
+    (is_late && is_under_way).then_some(whole)
+}
+
 /// A cause that limits messages.
 pub(super) trait Kind: Default + Clone + fmt::Debug {
     /// What it cost this message; `None` where it did not limit it.
@@ -208,8 +230,9 @@ pub(super) fn found(
 
 /// How much it costs, as the end of a summary.
 pub(super) fn share(messages: &Messages, finding: &Finding) -> String {
+    let [one, many] = finding.unit.words();
     format!(
-        "{} (median) for {} of {} requests, {} of all request time",
+        "{} (median) for {} of {} {many}, {} of all {one} time",
         median(&messages.tally.saved),
         finding.affected.exchanges,
         finding.affected.of,
@@ -231,8 +254,9 @@ pub(super) fn name(side: Side) -> &'static str {
 }
 
 /// What a side sends, for a sentence.
-pub(super) fn message(side: Side) -> &'static str {
+pub(super) fn message(case: &Case<'_>, side: Side) -> &'static str {
     match side {
+        _ if !case.ledger.unit.is_requests() => "transfer",
         Side::Client => "request",
         Side::Server => "response",
     }

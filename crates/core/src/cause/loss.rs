@@ -11,7 +11,7 @@ use super::trips::share_outside;
 use super::{Case, Conclusion, Id};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
-use crate::report::{Candidate, Evidence, EvidenceKind, Finding};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Unit};
 use crate::wait::{Owner, WaitKind};
 
 /// Losses on this many connections, and this many in all, are the path's:
@@ -160,7 +160,7 @@ impl Losses {
             return None;
         }
         let mut finding = evidence::finding(id, Owner::Path, case, &self.tally);
-        finding.evidence.push(self.wire());
+        finding.evidence.push(self.wire(case));
         finding.evidence.extend(self.before());
         if self.requests.count() > 0 {
             let least = case.ledger.round_trip.unwrap_or_default();
@@ -183,12 +183,16 @@ impl Losses {
         (count > 0).then(|| circumstance.packets(&self.requests.packets))
     }
 
-    fn wire(&self) -> Evidence {
+    fn wire(&self, case: &Case<'_>) -> Evidence {
+        let one = match case.ledger.unit {
+            Unit::Requests => "exchange",
+            unit => unit.words()[0],
+        };
         let count = |kind| self.repaired_by(kind).0;
         let text = format!(
             "{} losses were repaired on {} connections: {} by a timer, {} by a \
              tail-loss probe, {} because later data arrived, {} only by a second repetition; the \
-             median exchange that lost something lost {}",
+             median {one} that lost something lost {}",
             self.events(),
             self.clients.len(),
             count(Kind::Timeout),
@@ -235,8 +239,12 @@ pub(super) fn conclude_few(case: &Case<'_>, told: &Told) -> Conclusion {
         return Conclusion::Nothing;
     };
     finding.summary = format!(
-        "{} exchanges {} {} (median) {}.",
+        "{} {} {} {} (median) {}.",
         finding.affected.exchanges,
+        match finding.unit {
+            Unit::Requests => "exchanges",
+            unit => unit.words()[1],
+        },
         told.did,
         human(losses.tally.saved.quantile(0.5).unwrap_or_default()),
         told.until,

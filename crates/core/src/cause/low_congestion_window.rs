@@ -39,7 +39,7 @@ impl Kind for LowWindow {
             "Something keeps the {from}'s congestion window at {} segments, so each such part of a {} \
              takes a round trip ({}): {}.",
             worst.most_segments,
-            message(sender),
+            message(case, sender),
             trip(worst),
             share(messages, &finding)
         );
@@ -57,7 +57,7 @@ impl Kind for LowWindow {
         ));
         finding.overturned_by = format!(
             "`ss -ti` at the {from} showing a larger cwnd during a {}",
-            message(sender)
+            message(case, sender)
         );
         finding.fix = vec![
             fix(

@@ -38,7 +38,7 @@ impl Kind for Paced {
         finding.summary = format!(
             "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
              a window asks for it: {}.",
-            message(sender),
+            message(case, sender),
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::evidence::{fix, ruled_out};
 use super::limited::{
-    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
+    Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, standing, trip,
 };
 use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
@@ -54,7 +54,7 @@ impl Kind for SmallWindow {
             "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
              window: {}.",
             bytes(window),
-            message(sender),
+            message(case, sender),
             trip(worst),
             share(messages, &finding)
         );
@@ -92,4 +92,5 @@ fn is_window(delivery: &Delivery) -> bool {
         && delivery.zero_windows == 0
         && delivery.stops >= LEAST_STOPS
         && last as f64 <= first as f64 * GROWING
+        && standing(delivery).is_none()
 }

@@ -120,9 +120,5 @@ fn hops(ttl: u8) -> u8 {
 /// ICMP's word for a filter that says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 fn is_prohibited(kind: IcmpKind, setup: &Setup) -> bool {
     let is_v4 = setup.ends.is_some_and(|(_, server)| server.addr.is_ipv4());
-    match kind {
-        IcmpKind::Unreachable(code) if is_v4 => matches!(code, 9 | 10 | 13),
-        IcmpKind::Unreachable(code) => matches!(code, 1 | 5),
-        _ => false,
-    }
+    kind.is_prohibited(is_v4)
 }

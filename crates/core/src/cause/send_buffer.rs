@@ -42,7 +42,7 @@ impl Kind for FullBuffer {
             "The {from}'s socket holds no more than about {} until they are acknowledged, so each \
              such part of a {} takes a round trip ({}): {}.",
             bytes(worst.most_in_flight),
-            message(sender),
+            message(case, sender),
             trip(worst),
             share(messages, &finding)
         );

@@ -1,22 +1,51 @@
 //! `server-think`.
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::greetings::Greetings;
 use super::served;
 use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
 use super::{Case, Conclusion, Id, candidates};
+use crate::connection::Setup;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
 /// A server that takes its time, wherever that passes: what shows where is a
 /// finding of its own ([`served`]).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    greetings: Greetings,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    fn observe_setup(&mut self, setup: &Setup) {
+        self.greetings.observe(setup);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.greetings.merge(other.greetings);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
+        let greets = self.greetings.finding(case);
+        match (self.thinks(case), greets) {
+            (Conclusion::Finding(mut thinks), Some(mut greets)) => {
+                // The same program takes its time twice: one finding, the dearer one.
+                if greets.cost_ns > thinks.cost_ns {
+                    core::mem::swap(&mut *thinks, &mut greets);
+                }
+                thinks.evidence.append(&mut greets.evidence);
+                Conclusion::Finding(thinks)
+            }
+            (_, Some(greets)) => Conclusion::Finding(Box::new(greets)),
+            (thinks, None) => thinks,
+        }
+    }
+}
+
+impl Rule {
+    /// What exchanges show.
+    fn thinks(&self, case: &Case<'_>) -> Conclusion {
         match case.gathered.thinking.claim(case) {
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>

@@ -46,7 +46,7 @@ impl Kind for Starting {
             "A new connection may send ten segments at first and twice as many each round trip ({}): \
              a {} of {} waits {} times for ACKs. It costs {}.",
             trip(worst),
-            message(sender),
+            message(case, sender),
             bytes(worst.bytes),
             worst.stops,
             share(messages, &finding)
@@ -68,7 +68,10 @@ impl Kind for Starting {
             ),
             fix(
                 from,
-                format!("send less: compress the {}, or split it", message(sender)),
+                format!(
+                    "send less: compress the {}, or split it",
+                    message(case, sender)
+                ),
             ),
             fix(
                 from,

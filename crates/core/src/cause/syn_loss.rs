@@ -8,7 +8,7 @@ use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, TargetId};
 use crate::handshakes::{self, Why};
 use crate::histogram::Distribution;
-use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding, Unit};
 use crate::wait::{Owner, WaitKind};
 
 /// Of the connections, this share must have been late to matter.
@@ -25,14 +25,21 @@ pub(crate) struct Rule {
     repeated: u64,
     lost: Distribution,
     packets: Vec<u64>,
+    /// Attempts that repeated their SYN and were never answered, and for how long.
+    given_up: Distribution,
 }
 
 impl super::Rule for Rule {
     fn observe_setup(&mut self, setup: &Setup) {
-        if setup.outcome != Some(SetupOutcome::Established) {
-            return;
+        let is_turned_down = setup.turned_down.is_some();
+        match setup.outcome {
+            Some(SetupOutcome::Established) => self.established += 1,
+            Some(SetupOutcome::Unanswered) if setup.retransmissions > 0 && !is_turned_down => {
+                self.given_up.record(setup.repeated_for());
+                return self.show(setup);
+            }
+            _ => return,
         }
-        self.established += 1;
         if !handshakes::is_repeated(setup) {
             return;
         }
@@ -42,15 +49,14 @@ impl super::Rule for Rule {
             .iter()
             .filter(|wait| wait.kind == WaitKind::Recovery);
         self.lost.record(recovery.map(|wait| wait.duration()).sum());
-        self.packets.push(setup.first_packet);
-        self.packets.sort_unstable();
-        self.packets.truncate(5);
+        self.show(setup);
     }
 
     fn merge(&mut self, other: Self) {
         self.established += other.established;
         self.repeated += other.repeated;
         self.lost.absorb(other.lost);
+        self.given_up.absorb(other.given_up);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
         self.packets.truncate(5);
@@ -58,8 +64,10 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let probed = probed(case);
-        let is_frequent =
-            self.repeated > 0 && self.repeated as f64 >= self.established as f64 * SHARE;
+        let odd = self.repeated + self.given_up.count();
+        // Where none is answered, that is another cause's.
+        let is_answered = self.established > 0;
+        let is_frequent = is_answered && odd > 0 && odd as f64 >= self.attempts() as f64 * SHARE;
         let is_lost = || case.ledger.setups.handshakes.why(case.ledger) == Why::Loss;
         if (!is_frequent && probed.is_none()) || !is_lost() {
             return Conclusion::Nothing;
@@ -69,17 +77,62 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    /// Attempts that came to a connection, or were given up.
+    fn attempts(&self) -> u64 {
+        self.established + self.given_up.count()
+    }
+
+    fn show(&mut self, setup: &Setup) {
+        self.packets.push(setup.first_packet);
+        self.packets.sort_unstable();
+        self.packets.truncate(5);
+    }
+
+    /// The attempts that nothing answered, beside others that were: a filter or a server
+    /// that was away for a while would look the same.
+    fn silence(&self) -> Option<Evidence> {
+        let count = self.given_up.count();
+        let text = format!(
+            "{count} of {} attempts repeated their SYN for {} (median) and were given up, though \
+             others were answered",
+            self.attempts(),
+            evidence::median(&self.given_up)
+        );
+        let circumstance = Evidence::circumstance(EvidenceKind::Wire, text).count(count);
+        (count > 0).then(|| circumstance.packets(&self.packets))
+    }
+
+    fn summary(&self) -> String {
+        if self.repeated == 0 && !self.given_up.is_empty() {
+            return format!(
+                "Connection attempts are lost: {} of {} were repeated for {} (median) and given \
+                 up. From this side lost SYNs and lost answers look the same.",
+                self.given_up.count(),
+                self.attempts(),
+                evidence::median(&self.given_up),
+            );
+        }
+        format!(
+            "Connection attempts are lost: {} of the connections needed a second SYN and started \
+             {} (median) late. From this side a lost SYN and a lost answer look the same.",
+            percent(self.repeated as f64 / self.established.max(1) as f64),
+            human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
+        )
+    }
+
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         let mut finding = evidence::bare_finding(Id::SynLoss, Owner::Path, case);
-        let cost = u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX);
+        let lost = self.lost.sum_ns() + self.given_up.sum_ns();
+        let cost = u64::try_from(lost).unwrap_or(u64::MAX);
+        finding.unit = Unit::Connections;
         finding.cost_ns = cost;
         finding.cost_low_ns = cost;
         finding.cost_high_ns = cost;
         finding.wall_ns = cost;
         finding.share = (cost as f64 / (case.ledger.total().max(1) + cost) as f64).min(1.0);
         finding.affected = Affected {
-            exchanges: self.repeated,
-            of: self.established,
+            exchanges: self.repeated + self.given_up.count(),
+            of: self.attempts(),
         };
         if self.repeated > 0 {
             let text = format!(
@@ -95,19 +148,16 @@ impl Rule {
                     .packets(&self.packets),
             );
         }
+        finding.evidence.extend(self.silence());
         finding.evidence.extend(probed);
         let repeats = self.repeated;
         finding.verdict =
             evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
-        finding.summary = format!(
-            "Connection attempts are lost: {} of the connections needed a second SYN and started \
-             {} (median) late. From this side a lost SYN and a lost answer look the same.",
-            percent(self.repeated as f64 / self.established.max(1) as f64),
-            human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
-        );
-        finding
-            .ruled_out
-            .push(ruled_out(Id::FirewallDrop, "the repeated SYN was answered"));
+        finding.summary = self.summary();
+        if self.repeated > 0 {
+            let because = "the repeated SYN was answered";
+            finding.ruled_out.push(ruled_out(Id::FirewallDrop, because));
+        }
         finding.overturned_by =
             "a capture on the server that shows every SYN answered at once".to_owned();
         finding.fix = vec![

@@ -39,7 +39,7 @@ impl Kind for TinyPieces {
         finding.summary = format!(
             "The {from} writes its {} in tiny pieces with TCP_NODELAY. The congestion window counts \
              segments, so it is full of them and the rest waits a round trip: {}.",
-            message(sender),
+            message(case, sender),
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
@@ -48,7 +48,7 @@ impl Kind for TinyPieces {
         ));
         finding.overturned_by = format!(
             "the {from}'s trace showing one write for the whole {}",
-            message(sender)
+            message(case, sender)
         );
         finding.fix = vec![
             fix(

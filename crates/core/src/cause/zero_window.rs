@@ -30,7 +30,7 @@ impl Kind for ClosedWindow {
             "the {to} advertised a window of zero; the {from} stood still ({} in the worst {}) until \
              the {to} opened it again",
             human(worst.stopped),
-            message(sender)
+            message(case, sender)
         );
         let mut finding = found(Id::ZeroWindow, sender.peer(), case, messages, worst, seen);
         finding.summary = format!(

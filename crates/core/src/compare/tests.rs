@@ -338,6 +338,7 @@ fn nagle() -> Finding {
         wall_ns: 1,
         share: 0.98,
         affected: crate::report::Affected::default(),
+        unit: crate::report::Unit::default(),
         summary: String::new(),
         evidence: vec![Evidence {
             kind: EvidenceKind::Configuration,

@@ -1,16 +1,16 @@
 //! A connection's facts as its record in the report.
 
 use crate::cause::tally::nanos;
-use crate::connection::facts::end::{End, Rare};
+use crate::connection::facts::end::{End, Marks, Rare};
 use crate::connection::facts::spell::Spell;
 use crate::connection::facts::{Facts, system};
 use crate::connection::rtt::RoundTrip;
 use crate::connection::{Parting, Watched};
 use crate::flow::Direction;
 use crate::report::{
-    Acknowledgements, ConnectionEnd, ConnectionRecord, ConnectionSide, Delays, Handshake,
-    InitialWindow, Lost, Retransmissions, RoundTripFigures, Spells, SystemFacts, Vantage,
-    WindowFigures,
+    Acknowledgements, CongestionMarks, ConnectionEnd, ConnectionRecord, ConnectionSide, Delays,
+    Handshake, InitialWindow, Lost, Retransmissions, RoundTripFigures, Spells, SystemFacts,
+    Vantage, WindowFigures,
 };
 use crate::time::Timestamp;
 
@@ -162,6 +162,10 @@ fn side(watched: &Watched, direction: Direction) -> ConnectionSide {
             .map(|_| spells(own, last, |rare| &rare.full_window)),
         retransmissions: (own.segments > 0).then(|| retransmissions(own, facts)),
         acknowledgements: (own.segments > 0).then(|| acknowledgements(own)),
+        congestion: Marks::are_meant([own.marks, peer.marks]).then(|| CongestionMarks {
+            marked: u64::from(own.marks.marked),
+            echoed: u64::from(own.marks.echoed),
+        }),
         initial_window: initial_window(own, peer),
         system: system_facts(own),
     }

@@ -395,6 +395,9 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
+    if let Some((state, line)) = super::outside::doubt(evidence) {
+        return layer("transport", state, line, SEEN);
+    }
     let (at_most, share) = at_most(ledger, &TRANSPORTS);
     let line = format!(
         "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \

@@ -14,6 +14,8 @@ pub(crate) struct Closed {
     pub(crate) exchanges: Vec<Exchange>,
     /// The same.
     pub(crate) setups: Vec<Setup>,
+    /// Stretches of one side's bytes that no exchange holds, tiled as a message is.
+    pub(crate) transfers: Vec<Exchange>,
     /// Connections that ended or were given up: their point, and where it
     /// stands: 0 at the client, 1 at the server, 2 between, 3 untold.
     pub(crate) connections: Vec<(PointId, usize)>,
@@ -31,12 +33,18 @@ impl Closed {
     /// Whether anything closed that was not told of.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.told != (self.exchanges.len(), self.setups.len()) || !self.connections.is_empty()
+        self.told != (self.exchanges.len(), self.setups.len())
+            || !self.connections.is_empty()
+            || !self.transfers.is_empty()
     }
 
     /// All was told of: keeps what is yet to be counted, and the memory.
     pub(crate) fn forget_told(&mut self) {
         self.told = (self.exchanges.len(), self.setups.len());
+        for transfer in &mut self.transfers {
+            self.scratch.take_back(transfer);
+        }
+        self.transfers.clear();
         self.connections.clear();
         self.watched.clear();
         self.servers.clear();

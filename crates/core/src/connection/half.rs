@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use crate::connection::facts::end::Marks;
 use crate::connection::flight::Flight;
 use crate::connection::order::{Numbering, Order};
 use crate::connection::repeats::Repeats;
@@ -88,6 +89,10 @@ pub(crate) struct Half {
     pub(crate) repaired: u64,
     /// True if it ever advertised a window of zero.
     pub(crate) had_no_window: bool,
+    /// Marks of congestion on its packets.
+    pub(crate) marks: Marks,
+    /// True if it advertises a window of zero now.
+    pub(crate) has_no_window: bool,
     /// What it puts on the way at a time.
     pub(crate) flight: Flight,
     /// Bytes that a router said came in too big packets: it dropped them, and

@@ -110,9 +110,14 @@ impl Connection {
 
     /// A handshake is told of when the server has said something after it:
     /// some servers only seem to take a connection.
-    pub(super) fn follow_handshake(&mut self, segment: &Segment, closed: &mut Closed) {
+    pub(super) fn follow_handshake(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        closed: &mut Closed,
+    ) {
         let is_client = self.client == Some(segment.direction);
-        if self.setup.is_followed() && self.setup.follow(segment, is_client) {
+        if self.setup.is_followed() && self.setup.follow(segment, payload, is_client) {
             let endpoints = self.endpoints();
             closed.setups.extend(self.setup.conclude(endpoints));
         }

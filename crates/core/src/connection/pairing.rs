@@ -9,6 +9,7 @@ mod closing;
 mod draft;
 mod flights;
 mod http2;
+mod loose;
 mod messages;
 mod tls;
 mod turns;
@@ -16,6 +17,7 @@ mod turns;
 use std::collections::VecDeque;
 
 use draft::Draft;
+use loose::Loose;
 use messages::Steps;
 
 use super::View;
@@ -94,6 +96,8 @@ pub(crate) struct Pairing {
     tls: Option<Box<tls::Conversation>>,
     /// A TLS handshake that no exchange bears yet.
     handshake: Option<Box<Handshake>>,
+    /// Bytes that no exchange holds, if there were any.
+    loose: Option<Box<Loose>>,
 }
 
 /// How messages are told apart.
@@ -135,6 +139,7 @@ impl Default for Pairing {
             multiplex: None,
             tls: None,
             handshake: None,
+            loose: None,
         }
     }
 }
@@ -159,6 +164,19 @@ impl Pairing {
 
     /// Takes in a data segment that was just marked.
     pub(crate) fn data(
+        &mut self,
+        mark: &Brief,
+        data: Data,
+        payload: &[u8],
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) {
+        self.pair(mark, data, payload, view, scratch);
+        self.take_loose(mark, data, view, scratch);
+    }
+
+    /// Finds the exchange that the segment belongs to.
+    fn pair(
         &mut self,
         mark: &Brief,
         data: Data,
@@ -333,6 +351,9 @@ impl Pairing {
             self.finish_turn();
         }
         self.fail_handshake();
+        if let Some(loose) = &mut self.loose {
+            loose.end();
+        }
         // Who says first that it wants no more has given up, unless reset.
         let left = self.left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
@@ -349,7 +370,7 @@ impl Pairing {
 
     /// Whether no exchange is open.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && !self.has_loose()
     }
 
     /// Frees the memory.
@@ -360,6 +381,7 @@ impl Pairing {
         self.torn = Vec::new();
         self.open = VecDeque::new();
         self.tls = None;
+        self.loose = None;
     }
 
     fn cut_awaited(&mut self) {

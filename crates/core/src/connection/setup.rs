@@ -7,6 +7,7 @@ use crate::event::PointId;
 use crate::flow::Endpoint;
 use crate::handshake::Handshake;
 use crate::icmp::IcmpKind;
+use crate::protocol::greeting::Greeting;
 use crate::segment::Segment;
 use crate::time::Timestamp;
 use crate::wait::{Bound, Owner, Wait, WaitKind};
@@ -97,6 +98,8 @@ pub(crate) struct Aftermath {
     pub(crate) last_answer: Timestamp,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
+    /// What it said unasked, and the packet.
+    pub(crate) greeting: Option<(Greeting, u64)>,
 }
 
 /// What became of a handshake.
@@ -247,9 +250,11 @@ impl Setup {
     }
 
     /// Follows what comes right after the handshake; whether that is over.
-    pub(crate) fn follow(&mut self, segment: &Segment, is_client: bool) -> bool {
+    pub(crate) fn follow(&mut self, segment: &Segment, payload: &[u8], is_client: bool) -> bool {
         let after = &mut self.aftermath;
         if !is_client {
+            let greeting = Greeting::of(payload).filter(|_| after.request.is_none());
+            after.greeting = greeting.map(|greeting| (greeting, segment.number));
             after.spoke = Some((segment.at, segment.payload_len > 0));
             return true;
         }
@@ -330,6 +335,18 @@ impl Setup {
         // Nagle's algorithm may hold the request for the Finished's ACK.
         let trip = trip.max(handshake.round_trip.unwrap_or_default()) + PROMPT;
         is_prompt(handshake.end, begin, trip).then(|| begin.since(from))
+    }
+
+    /// The greeting that the server owed its client: how long beyond the way the client,
+    /// who was silent, waited for it once connected, and in which packet it came; `None`
+    /// too where a segment of the handshake was lost.
+    pub(crate) fn greeted(&self) -> Option<(Greeting, Duration, u64)> {
+        let (greeting, packet) = self.aftermath.greeting?;
+        let (spoke, _) = self.aftermath.spoke?;
+        let is_clean = self.aftermath.answer_repeats == 0 && self.answer_retransmissions == 0;
+        let travel = self.answered_within().filter(|_| is_clean)?;
+        let waited = spoke.since(self.end?).saturating_sub(travel);
+        Some((greeting, waited, packet))
     }
 
     /// From the first SYN to the end.

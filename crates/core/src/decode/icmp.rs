@@ -1,34 +1,64 @@
-//! ICMP errors (RFC 792, RFC 4443) and the headers that they quote.
+//! ICMP errors (RFC 792, RFC 4443) and the headers that they quote, and pings.
 
-use super::Record;
 use super::byte_order::ByteOrder;
 use super::ip::{self, Datagram, protocol};
+use super::{Packet, Record};
 use crate::event::PointId;
 use crate::flow::{Endpoint, FlowKey, Transport};
-use crate::icmp::{IcmpError, IcmpKind};
+use crate::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::segment::TcpFlags;
 
 /// Type, code, checksum and four bytes whose meaning depends on the type.
 const HEADER: usize = 8;
 
-/// Reads the error that `datagram` holds. `None` for what is no error (echoes,
-/// redirects, neighbour discovery) or quotes neither TCP nor UDP.
+/// Reads the error or the ping that `datagram` holds. `None` for what is neither
+/// (redirects, neighbour discovery), or quotes neither TCP nor UDP nor a ping.
 ///
 /// Kept out of line: the path of a segment does not come here.
 #[cold]
-pub(super) fn read(
+pub(super) fn read<'a>(
     record: &Record<'_>,
     point: PointId,
     datagram: &Datagram<'_>,
-) -> Option<IcmpError> {
+) -> Option<Packet<'a>> {
     let at = record.at?;
     let (header, rest) = datagram.payload.split_first_chunk::<HEADER>()?;
+    let echo = |(is_reply, id, seq): (bool, u16, u16), from, to, step| {
+        let (asker, target) = if is_reply { (to, from) } else { (from, to) };
+        Packet::Echo(Echo {
+            at,
+            number: record.number,
+            point,
+            asker,
+            target,
+            id,
+            seq,
+            step,
+        })
+    };
+    let (from, to) = (datagram.source, datagram.destination);
+    if let Some(ping) = ping(datagram.protocol, header) {
+        let (is_reply, ..) = ping;
+        let step = if is_reply {
+            EchoStep::Reply
+        } else {
+            EchoStep::Request
+        };
+        return Some(echo(ping, from, to, step));
+    }
     let kind = kind(datagram.protocol, header)?;
     // How long the quoted packet was, its own header tells.
     let quoted = ip::read((rest, u32::try_from(rest.len()).unwrap_or(u32::MAX)))?;
     let (transport, seq) = match quoted.protocol {
         protocol::TCP => (Transport::Tcp, ByteOrder::Big.u32(quoted.payload, 4)),
         protocol::UDP => (Transport::Udp, None),
+        protocol::ICMP | protocol::ICMPV6 => {
+            let header = quoted.payload.first_chunk()?;
+            let ping = ping(quoted.protocol, header).filter(|(is_reply, ..)| !is_reply)?;
+            let reporter = datagram.source;
+            let step = EchoStep::TurnedDown { reporter, kind };
+            return Some(echo(ping, quoted.source, quoted.destination, step));
+        }
         _ => return None,
     };
     if !quoted.has_header() {
@@ -40,7 +70,7 @@ pub(super) fn read(
         Endpoint::new(quoted.source, port(0)?),
         Endpoint::new(quoted.destination, port(2)?),
     );
-    Some(IcmpError {
+    Some(Packet::Icmp(IcmpError {
         at,
         number: record.number,
         point,
@@ -50,7 +80,19 @@ pub(super) fn read(
         seq,
         flags: quoted_flags(&quoted),
         kind,
-    })
+    }))
+}
+
+/// Whether a ping is an answer, its series and its number.
+fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
+    let [kind, code, _, _, i0, i1, s0, s1] = *header;
+    let is_reply = match (protocol, kind, code) {
+        (protocol::ICMP, 0, 0) | (protocol::ICMPV6, 129, 0) => true,
+        (protocol::ICMP, 8, 0) | (protocol::ICMPV6, 128, 0) => false,
+        _ => return None,
+    };
+    let half = |high, low| u16::from_be_bytes([high, low]);
+    Some((is_reply, half(i0, i1), half(s0, s1)))
 }
 
 /// The flags of a TCP header of which so much is quoted.

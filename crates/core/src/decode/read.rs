@@ -79,7 +79,6 @@ pub(super) fn transport<'a>(
             udp::read(record, point, datagram).map(|(header, payload)| Packet::Udp(header, payload))
         }
         protocol::ICMP | protocol::ICMPV6 => icmp::read(record, point, datagram)
-            .map(Packet::Icmp)
             .or_else(|| neighbour::ndp(record, point, datagram).map(Packet::Neighbour)),
         _ => None,
     }

@@ -152,10 +152,23 @@ pub struct ConnectionSide {
     pub retransmissions: Option<Retransmissions>,
     /// What it acknowledged; `None` likewise.
     pub acknowledgements: Option<Acknowledgements>,
+    /// What the path marked of what it sent, and what it echoed of its peer's; `None` where
+    /// the ends have not agreed on that (ECN, RFC 3168).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<CongestionMarks>,
     /// What it sent before its first data could have been acknowledged.
     pub initial_window: Option<InitialWindow>,
     /// What its packets say of its operating system.
     pub system: SystemFacts,
+}
+
+/// Marks of congestion on the path (ECN).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CongestionMarks {
+    /// Packets of this end that came here marked (CE).
+    pub marked: u64,
+    /// Packets by which this end says that some of its peer's were (ECE).
+    pub echoed: u64,
 }
 
 /// Round trips from the observation point to an end and back. They cover one

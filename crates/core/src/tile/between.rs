@@ -117,6 +117,7 @@ impl Tiler<'_> {
     }
 
     fn travel_and_think(&mut self, from: Timestamp, first: &Mark) {
+        let from = self.shut_out(from, first);
         let trip = self.trace.to_server;
         let Some(travel) = self.travel(from, first.at) else {
             self.unexplained(first);
@@ -170,6 +171,27 @@ impl Tiler<'_> {
             Some(first.number),
             inferred,
         );
+    }
+
+    /// The client asked with its window closed, and an answer had to wait until that
+    /// opened: when it did.
+    fn shut_out(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+        let words = self
+            .trace
+            .marks
+            .iter()
+            .filter(|mark| mark.by == Side::Client);
+        let mut words = words.skip_while(|word| word.at < from || !word.is_closed);
+        if words.next().is_none_or(|closed| closed.at > from) {
+            return from;
+        }
+        let open = words.find(|word| !word.is_closed);
+        let Some(open) = open.filter(|open| open.at < first.at) else {
+            return from;
+        };
+        let (kind, owner) = (WaitKind::WindowFull, Owner::Client);
+        self.push(open.at, kind, owner, Some(open.number), Bound::Observed);
+        open.at
     }
 
     /// Segments of the server never came here before its response did. One may

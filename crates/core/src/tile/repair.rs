@@ -55,10 +55,15 @@ fn is_hole_reported(trace: &Trace<'_>, sender: Side, since: Timestamp, until: &M
 
 /// Missing bytes that arrived: reordered, or sent again.
 pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
+    // It may bring what had arrived behind the hole once more.
+    let is_behind = |m: &Mark, d: Data| {
+        let is_again = m.at < mark.at && d.span.start > data.span.start;
+        d.span.start >= data.span.end || (is_again && d.span.end >= data.span.end)
+    };
     let noticed = trace
         .marks
         .iter()
-        .find(|m| m.by == mark.by && m.data.is_some_and(|d| d.span.start >= data.span.end));
+        .find(|m| m.by == mark.by && m.data.is_some_and(|d| is_behind(m, d)));
     // Without later data it was the sender's ACKs that told of it.
     let late = mark.at.since(noticed.map_or(before.at, |m| m.at));
     let travel = trace.round_trip(mark.by).floor().unwrap_or_default();
@@ -75,8 +80,10 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
             ..Gap::named(transfer(mark.by), Owner::Path)
         };
     }
-    if trace.is_near(mark.by) {
-        // Beside its sender: the capture missed when it was sent first.
+    let is_missed = |m: &Mark| is_hole_reported(trace, mark.by, m.at, mark);
+    if trace.is_near(mark.by) && !noticed.is_some_and(is_missed) {
+        // Beside its sender: the capture missed when it was sent first, and the receiver
+        // did not say that it missed it too.
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(trace, mark, late, late, noticed.is_some())

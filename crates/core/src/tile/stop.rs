@@ -8,6 +8,7 @@ use super::release::{bare_release, heard, release, told};
 use crate::delivery::Limit;
 use crate::exchange::Side;
 use crate::mark::{Data, Mark};
+use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
 /// On a shorter path an ACK comes back at once: what leaves with it may as
@@ -20,7 +21,7 @@ const SILLY_PART: u64 = 3;
 
 /// A time for which a sender stood still.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     pub(super) limit: Limit,
     pub(super) took: Duration,
     /// Bytes not acknowledged meanwhile, as its sender knew.
@@ -54,7 +55,8 @@ pub(super) fn name(
     };
     let gap = mark.at.since(before.at);
     let mut stop = stop(trace, (before, mark), index, first);
-    if is_window_full(trace, mark, index, first, second, stop.window) {
+    let is_full = is_window_full(trace, mark, index, first, second, stop.window);
+    if is_full || shut_out(trace, before, mark, index) * 2 > gap {
         stop.limit = Limit::ReceiveWindow;
         return (
             (WaitKind::WindowFull, super::gap::owner_of(sender.peer())),
@@ -162,6 +164,62 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
     between
         .into_iter()
         .any(|other| other.by == mark.by.peer() && other.is_closed)
+}
+
+/// For how long between the two the peer had its window closed, at the point.
+fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
+    let marks = trace.marks.get(..index).unwrap_or_default();
+    let from = marks.partition_point(|other| other.at < before.at);
+    let words = marks.get(from..).unwrap_or_default().iter();
+    let mut since = None;
+    let mut shut = Duration::ZERO;
+    for word in words.filter(|word| word.by == mark.by.peer()) {
+        if word.is_closed {
+            since.get_or_insert(word.at);
+        } else if let Some(since) = since.take() {
+            shut += word.at.since(since);
+        }
+    }
+    shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
+}
+
+/// What is left of a message whose receiver shut its window behind the last segment of
+/// `sender`, while that went on probing: until when, and the stop.
+pub(crate) fn left_shut(
+    trace: &Trace<'_>,
+    sender: Side,
+    begins_shut_out: bool,
+) -> Option<(Timestamp, Stop)> {
+    let is_last = |mark: &Mark| mark.by == sender && mark.data.is_some() && mark.at <= trace.end;
+    let index = trace.marks.iter().rposition(is_last)?;
+    let last = trace.marks.get(index)?;
+    let words = trace.marks.get(..index).unwrap_or_default().iter();
+    let word = words.rev().find(|mark| mark.by == sender.peer());
+    let was_shut = word.map_or(begins_shut_out, |word| word.is_closed);
+    let mut since = was_shut.then_some(last.at);
+    // What it sends to a closed window is a probe.
+    let (mut until, mut probes) = (None, u32::from(since.is_some()));
+    for mark in trace.marks.get(index + 1..)? {
+        if mark.by == sender {
+            probes += u32::from(since.is_some() && mark.data.is_some());
+        } else if mark.is_closed {
+            since.get_or_insert(mark.at);
+        } else if since.is_some() {
+            until = Some(mark);
+            break;
+        } else {
+            return None;
+        }
+    }
+    let until = until.or(trace.marks.last())?;
+    let stop = Stop {
+        limit: Limit::ReceiveWindow,
+        is_zero_window: true,
+        packets: [last.number, until.number, until.number],
+        took: until.at.since(since?),
+        ..stop(trace, (last, until), trace.marks.len(), last.data?)
+    };
+    (probes > 0 && until.at > trace.end).then_some((until.at, stop))
 }
 
 /// Whether the receiver's window had no room: for nothing, or for so little

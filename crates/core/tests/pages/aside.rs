@@ -1,5 +1,5 @@
 //! What passes the point besides segments: lookups, searches for hardware
-//! addresses, ICMP errors.
+//! addresses, pings, ICMP errors.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use lagtrace_core::analyzer::Analyzer;
 use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::event::PointId;
 use lagtrace_core::flow::{Endpoint, FlowKey, Transport};
-use lagtrace_core::icmp::{IcmpError, IcmpKind};
+use lagtrace_core::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use lagtrace_core::segment::{IpFacts, Segment, TcpFlags, TcpOptions};
 use lagtrace_core::time::Timestamp;
 
@@ -31,7 +31,12 @@ pub(crate) enum Aside {
     Arp { is_answer: bool },
     /// An ICMP error about the client's SYN on this connection.
     Unreachable { code: u8, connection: u16 },
+    /// A ping of the client's to the server, or what became of it.
+    Ping { seq: u16, step: EchoStep },
 }
+
+/// The router that says so of pings.
+const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
 
 fn resolver() -> Endpoint {
     Endpoint::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 53)), 53)
@@ -49,12 +54,27 @@ pub(crate) fn parse(words: &[&str], connection: u16) -> Option<Result<Aside, Str
         ["tell", rest @ ..] => dns(true, rest),
         ["arp", "ask"] => Ok(Aside::Arp { is_answer: false }),
         ["arp", "tell"] => Ok(Aside::Arp { is_answer: true }),
+        ["ping", seq] => ping(seq, EchoStep::Request),
+        ["pong", seq] => ping(seq, EchoStep::Reply),
+        ["icmp", "unreachable", code, "ping", seq] => code
+            .parse()
+            .map_err(|_| format!("`{code}` is no code"))
+            .and_then(|code| {
+                let kind = IcmpKind::Unreachable(code);
+                let reporter = ROUTER;
+                ping(seq, EchoStep::TurnedDown { reporter, kind })
+            }),
         ["icmp", "unreachable", code] => code
             .parse()
             .map(|code| Aside::Unreachable { code, connection })
             .map_err(|_| format!("`{code}` is no code")),
         _ => return None,
     })
+}
+
+fn ping(seq: &str, step: EchoStep) -> Result<Aside, String> {
+    let seq = seq.parse().map_err(|_| format!("`{seq}` is no number"))?;
+    Ok(Aside::Ping { seq, step })
 }
 
 fn dns(is_answer: bool, words: &[&str]) -> Result<Aside, String> {
@@ -184,6 +204,16 @@ impl Aside {
                 asker: wire::client(0).addr,
                 target: wire::server().addr,
                 is_answer: *is_answer,
+            }),
+            Self::Ping { seq, step } => analyzer.echo(&Echo {
+                at,
+                number,
+                point,
+                asker: wire::client(0).addr,
+                target: wire::server().addr,
+                id: 7,
+                seq: *seq,
+                step: *step,
             }),
             Self::Unreachable { code, connection } => {
                 let (client, server) = (wire::client(*connection), wire::server());

@@ -75,11 +75,12 @@
 //! TIME ask ID A|AAAA NAME [port N] [tcp | mdns | llmnr]
 //! TIME tell ID A|AAAA NAME [port N] [tcp | mdns | llmnr] ADDRESS … | none | nxdomain | truncated
 //! TIME arp ask|tell
-//! TIME icmp unreachable CODE
+//! TIME ping|pong NUMBER
+//! TIME icmp unreachable CODE [ping NUMBER]
 //! ```
 //! Queries go to a resolver at 10.77.0.53, or to the link's multicast addresses; the server is 10.77.0.2 and fd77::2.
 //! The client asks for the server's hardware address; the ICMP error speaks of
-//! the connection's SYN.
+//! the connection's SYN, or of that ping, as a router says it. The client pings the server.
 //!
 //! **What else was observed**, which makes the server the run's target:
 //! ```text

@@ -123,7 +123,7 @@ fn block<'a>(lines: &mut impl Iterator<Item = &'a Line>, inner: bool) -> Result<
             _ if parts.contains(&">") => {
                 Item::Segment(Box::new(segment(*number, &parts).map_err(in_line)?))
             }
-            [time, "ask" | "tell" | "arp" | "icmp", ..] => Item::Aside(
+            [time, "ask" | "tell" | "arp" | "ping" | "pong" | "icmp", ..] => Item::Aside(
                 *number,
                 time_of(time).map_err(in_line)?,
                 words.get(1..).unwrap_or_default().to_vec(),

@@ -151,7 +151,7 @@ impl Listing {
         let point = match packet {
             Packet::Tcp(segment, _) => segment.point,
             Packet::Icmp(error) => error.point,
-            Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => return,
+            Packet::Udp(..) | Packet::Echo(_) | Packet::Neighbour(_) | Packet::Other => return,
         };
         self.with(|state| {
             let file = usize::from(point.0) / state.points;
@@ -161,7 +161,7 @@ impl Listing {
             match packet {
                 Packet::Tcp(segment, _) => numbers.take(segment),
                 Packet::Icmp(error) => numbers.take_quoted(error),
-                Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => None,
+                Packet::Udp(..) | Packet::Echo(_) | Packet::Neighbour(_) | Packet::Other => None,
             };
         });
     }

@@ -246,6 +246,7 @@ fn moved<'a>(
         Packet::Tcp(segment, _) => (&mut segment.point, &mut segment.number),
         Packet::Udp(header, _) => (&mut header.point, &mut header.number),
         Packet::Icmp(error) => (&mut error.point, &mut error.number),
+        Packet::Echo(echo) => (&mut echo.point, &mut echo.number),
         Packet::Neighbour(step) => (&mut step.point, &mut step.number),
         Packet::Other => return packet,
     };

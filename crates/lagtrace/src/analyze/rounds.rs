@@ -210,6 +210,10 @@ impl<R: FnMut(&mut Packets)> Reader<'_, R> {
                     self.entrance.datagram(header, payload);
                     continue;
                 }
+                Packet::Echo(echo) => {
+                    self.entrance.echo(echo);
+                    continue;
+                }
                 Packet::Neighbour(step) => {
                     self.entrance.neighbour(step);
                     continue;

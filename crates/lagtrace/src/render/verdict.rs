@@ -97,21 +97,19 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
     let per = |ns: u64| quantity::duration(ns / affected.exchanges);
     let each = per(finding.cost_ns);
     let part = affected.exchanges as f64 / affected.of.max(1) as f64;
+    let [one, many] = finding.unit.words();
     let whom = if part < NEARLY_ALL {
-        let of = quantity::counted(affected.of, "request", "requests");
+        let of = quantity::counted(affected.of, one, many);
         let share = quantity::share(part);
         format!(
             "in each of {} of {of} ({share})",
             quantity::count(affected.exchanges)
         )
-    } else if affected.of == exchanges.count {
+    } else if affected.of == exchanges.count && finding.unit.is_requests() {
         let whole = whole_request(finding, exchanges.latency_ns.mean);
         format!("of each {} request", quantity::duration(whole))
     } else {
-        format!(
-            "of each of {}",
-            quantity::counted(affected.of, "request", "requests")
-        )
+        format!("of each of {}", quantity::counted(affected.of, one, many))
     };
     let share = quantity::share(finding.share);
     let spread = finding.cost_high_ns.saturating_sub(finding.cost_low_ns);
@@ -125,7 +123,12 @@ fn cost(finding: &Finding, exchanges: &Exchanges) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "{each} {whom}, {share} of all request time{bounds}."
+        "{each} {whom}, {share} of all {} time{bounds}.",
+        if finding.unit.is_requests() {
+            "request"
+        } else {
+            "its"
+        }
     ))
 }
 

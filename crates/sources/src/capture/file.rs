@@ -11,7 +11,7 @@ use std::path::Path;
 use lagtrace_core::datagram::{Datagram, Neighbour};
 use lagtrace_core::decode::{Container, Damage, Decoder, Fault, Found, LinkType, Packet};
 use lagtrace_core::event::{CaptureSummary, PointId};
-use lagtrace_core::icmp::IcmpError;
+use lagtrace_core::icmp::{Echo, IcmpError};
 use lagtrace_core::segment::Segment;
 
 use self::compression::Input;
@@ -111,7 +111,7 @@ impl FileCapture {
             match self.advance()? {
                 Next::Segment(segment, place) => return Some((segment, self.payload(place))),
                 Next::Icmp(error) => visit(&error),
-                Next::Datagram(..) | Next::Neighbour(_) => {}
+                Next::Datagram(..) | Next::Echo(_) | Next::Neighbour(_) => {}
             }
         }
     }
@@ -123,6 +123,7 @@ impl FileCapture {
             Next::Segment(segment, place) => Packet::Tcp(segment, self.payload(place)),
             Next::Datagram(header, place) => Packet::Udp(header, self.payload(place)),
             Next::Icmp(error) => Packet::Icmp(error),
+            Next::Echo(echo) => Packet::Echo(echo),
             Next::Neighbour(step) => Packet::Neighbour(step),
         })
     }
@@ -189,7 +190,7 @@ impl FileCapture {
             let packet = self.decoder.packet(&record, PointId(point));
             match packet {
                 Packet::Tcp(..) => *segments += 1,
-                Packet::Udp(..) | Packet::Icmp(_) | Packet::Neighbour(_) => {
+                Packet::Udp(..) | Packet::Icmp(_) | Packet::Echo(_) | Packet::Neighbour(_) => {
                     count_beside(&mut self.summary, &record, &packet);
                 }
                 Packet::Other => {
@@ -302,6 +303,7 @@ impl FileCapture {
                         Packet::Tcp(segment, _) => return Some(Next::Segment(segment, place)),
                         Packet::Udp(header, _) => return Some(Next::Datagram(header, place)),
                         Packet::Icmp(error) => return Some(Next::Icmp(error)),
+                        Packet::Echo(echo) => return Some(Next::Echo(echo)),
                         Packet::Neighbour(step) => return Some(Next::Neighbour(step)),
                         Packet::Other => {}
                     }
@@ -348,6 +350,7 @@ enum Next {
     Segment(Segment, Place),
     Datagram(Datagram, Place),
     Icmp(IcmpError),
+    Echo(Echo),
     Neighbour(Neighbour),
 }
 

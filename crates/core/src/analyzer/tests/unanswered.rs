@@ -39,43 +39,66 @@ fn pass(analyzer: &mut Analyzer, ms: u64, payload: &[u8], is_answer: bool) {
 }
 
 /// The layer of names, if there is anything to say of it.
-fn names(analyzer: Analyzer) -> Option<(LayerState, String)> {
-    let mut layers = analyzer.finish().layers.into_iter();
+fn names(report: &Report) -> Option<(LayerState, String)> {
+    let mut layers = report.layers.iter();
     let layer = layers.find(|layer| layer.layer == "name");
-    layer.map(|layer| (layer.state, layer.line))
+    layer.map(|layer| (layer.state, layer.line.clone()))
 }
 
-#[test]
-fn a_lookup_that_is_never_answered_is_told_among_many_that_are() {
+/// One lookup that nobody answers, and forty others that are answered, beside so many
+/// connections.
+fn asked(connections: u16) -> Report {
     let mut analyzer = Analyzer::new(Options::default());
+    for (segment, payload) in traffic(connections) {
+        analyzer.segment(&segment, payload);
+    }
     for again in 0..3 {
-        pass(
-            &mut analyzer,
-            again * 5_000,
-            &message(7, "db.test", false),
-            false,
-        );
+        let query = message(7, "db.test", false);
+        pass(&mut analyzer, again * 5_000, &query, false);
     }
     for other in 0..40 {
         let name = format!("n{other}.test");
         let at = 20_000 + u64::from(other) * 100;
-        pass(
-            &mut analyzer,
-            at,
-            &message(100 + other, &name, false),
-            false,
-        );
-        pass(
-            &mut analyzer,
-            at + 5,
-            &message(100 + other, &name, true),
-            true,
-        );
+        let [query, answer] = [false, true].map(|is_answer| message(100 + other, &name, is_answer));
+        pass(&mut analyzer, at, &query, false);
+        pass(&mut analyzer, at + 5, &answer, true);
     }
-    let (state, line) = names(analyzer).expect("one was not answered");
+    analyzer.finish()
+}
+
+#[test]
+fn a_lookup_that_is_never_answered_is_told_among_many_that_are() {
+    let report = asked(3);
+    let (state, line) = names(&report).expect("one was not answered");
     assert_eq!(state, LayerState::Suspected);
     assert!(line.starts_with("1 of 41 lookups got no answer"), "{line}");
     assert!(line.contains("db.test 3 times within 10.0 s"), "{line}");
+    let note = report.notes.iter().find(|note| note.id == "lookups-apart");
+    let text = &note.expect("a note beside requests").text;
+    assert!(
+        text.contains("10.0.0.53") && text.contains("1 of 41 lookups"),
+        "{text}"
+    );
+}
+
+#[test]
+fn where_nothing_was_connected_it_is_a_finding_of_its_resolver() {
+    let report = asked(0);
+    let [finding] = report.findings.as_slice() else {
+        panic!("one finding: {:?}", report.findings);
+    };
+    assert_eq!(finding.cause, crate::cause::Id::DnsRetry);
+    assert_eq!(finding.service, "10.0.0.53:53");
+    assert_eq!(finding.verdict, crate::report::Verdict::Possible);
+    assert!(
+        finding.evidence[0]
+            .text
+            .ends_with("never answered: db.test")
+    );
+    assert_eq!(
+        names(&report).map(|(state, _)| state),
+        Some(LayerState::Accused)
+    );
 }
 
 #[test]
@@ -89,5 +112,5 @@ fn where_no_answer_would_be_seen_none_is_missed() {
             false,
         );
     }
-    assert_eq!(names(analyzer), None);
+    assert_eq!(names(&analyzer.finish()), None);
 }

@@ -26,6 +26,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// The next name of a search list is asked for when the one before does not
 /// exist; at the resolver the way there and back is in it.
 const NEXT_NAME: Duration = Duration::from_millis(500);
+/// Codes of a resolver that cannot tell: SERVFAIL and REFUSED (RFC 1035 §4.1.1).
+const FAILURES: [u8; 2] = [2, 5];
 /// Labels that names of one search have in common at least, from the left.
 const COMMON_LABELS: usize = 2;
 
@@ -67,9 +69,26 @@ struct Query {
     truncated: Option<Timestamp>,
     answered: Option<Timestamp>,
     has_addresses: bool,
+    /// The resolver could not tell.
+    is_failed: bool,
 }
 
 impl Open {
+    /// The resolver that was asked first.
+    pub(super) fn resolver(&self) -> IpAddr {
+        self.resolver
+    }
+
+    /// Whether any of its questions was answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.queries().any(|query| query.answered.is_some())
+    }
+
+    /// Whether the resolver could not answer one of them.
+    pub(super) fn is_failed(&self) -> bool {
+        self.queries().any(|query| query.is_failed)
+    }
+
     /// The question that was sent most often, if none of its lookup's was answered.
     pub(super) fn unanswered(&self) -> Option<Unanswered> {
         let queries = || self.steps.iter().flat_map(|step| &step.queries);
@@ -151,7 +170,8 @@ impl Open {
             return false;
         }
         let is_due = |query: &Query| {
-            let is_late = place.at.since(query.last) >= LATE_RETRY;
+            let since = place.at.since(query.last);
+            let is_late = (LATE_RETRY..=LATEST_RETRY).contains(&since);
             let is_streamed = place.is_stream && query.truncated.is_some();
             query.answered.is_none() && (is_late || is_streamed)
         };
@@ -197,6 +217,7 @@ impl Open {
         }
         query.answered = Some(place.at);
         query.has_addresses = !message.addresses.is_empty();
+        query.is_failed = FAILURES.contains(&message.code);
         self.end = place.at;
         self.packets[1] = place.number;
         let mut fresh = Vec::new();
@@ -248,7 +269,7 @@ impl Open {
         }
     }
 
-    fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         !self.used.is_empty()
     }
 
@@ -344,6 +365,7 @@ impl Query {
             truncated: None,
             answered: None,
             has_addresses: false,
+            is_failed: false,
         }
     }
 

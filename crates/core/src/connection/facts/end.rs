@@ -52,8 +52,48 @@ pub(crate) struct End {
     pub(crate) ttl: Option<(u8, u8)>,
     /// Whether segments after its SYN bear timestamps; `None` before any came.
     pub(crate) has_timestamps: Option<bool>,
+    /// Marks of congestion.
+    pub(crate) marks: Marks,
     /// What most connections never see.
     rare: Option<Box<Rare>>,
+}
+
+/// Marks of congestion (ECN, RFC 3168) on one end's packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// Whether its SYN, or its answer to one, says that it would heed them.
+    pub(crate) is_able: bool,
+    /// Packets that the path marked.
+    pub(crate) marked: u32,
+    /// Packets that echo marks of its peer's.
+    pub(crate) echoed: u32,
+}
+
+impl Marks {
+    /// Takes in a packet of that end.
+    #[inline]
+    pub(crate) fn take(&mut self, segment: &Segment) {
+        let flags = segment.flags;
+        if flags.contains(TcpFlags::SYN) {
+            // A SYN asks by both, its answer says yes by one (RFC 3168 §6.1.1).
+            let asks = flags.contains(TcpFlags::CWR) || flags.contains(TcpFlags::ACK);
+            self.is_able = flags.contains(TcpFlags::ECE) && asks;
+            return;
+        }
+        self.marked = self
+            .marked
+            .saturating_add(u32::from(segment.ip.congestion_marked));
+        let is_echo = flags.contains(TcpFlags::ECE);
+        self.echoed = self.echoed.saturating_add(u32::from(is_echo));
+    }
+
+    /// Whether two ends agreed on marks; where that was not seen, marks that are echoed
+    /// say so: the same bits meant something else once.
+    pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
+        let [one, other] = ends;
+        let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;
+        (one.is_able && other.is_able) || is_echoed
+    }
 }
 
 /// Data segments that filled a hole, by what their sender's numbers say.
@@ -148,6 +188,7 @@ impl End {
     #[inline]
     pub(super) fn count(&mut self, segment: &Segment) {
         self.segments = self.segments.saturating_add(1);
+        self.marks.take(segment);
         self.bytes += u64::from(segment.payload_len);
         let ttl = segment.ip.ttl;
         if self.ttl != Some((ttl, ttl)) {

@@ -1,6 +1,6 @@
 //! Closes exchanges: tiles them, and says what is known of each.
 
-use super::{Draft, Mode, Pairing, Scratch};
+use super::{Draft, Mode, Pairing, Scratch, loose};
 use crate::connection::half::{Arrival, Span};
 use crate::connection::repeats::Need;
 use crate::connection::setup::Setup;
@@ -8,7 +8,7 @@ use crate::connection::{Closed, View};
 use crate::exchange::{Closing, Exchange, FirstRecord, Outcome, Particulars, Side, Signs};
 use crate::handshake::Handshake;
 use crate::mark::{Mark, Pace};
-use crate::tile::{Before, Spare, Tiling, Trace, tile};
+use crate::tile::{Before, Spare, Tiling, Trace, tile, tile_message};
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
@@ -16,7 +16,7 @@ impl Pairing {
     /// Whether an exchange is over that was not handed out.
     #[inline]
     pub(crate) fn has_closed(&self) -> bool {
-        self.first_closed().is_some()
+        self.first_closed().is_some() || self.loose.as_ref().is_some_and(|loose| loose.is_due())
     }
 
     /// Tiles and hands out the exchanges that are closed.
@@ -41,6 +41,14 @@ impl Pairing {
             };
             let spare = &mut closed.scratch.spare;
             let exchange = draft.close(around, setup, self.handshake.take(), spare);
+            if exchange.outcome == Outcome::Cut && self.mode != Mode::Http2 {
+                let is_followed = self.loose.is_some();
+                closed
+                    .transfers
+                    .extend(draft.remains(around, is_followed, spare));
+            }
+            let waiting = self.loose.as_mut().map(|loose| loose.settle(&exchange));
+            closed.transfers.extend(waiting.into_iter().flatten());
             self.last_end = Some(exchange.end);
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
@@ -60,6 +68,7 @@ impl Pairing {
             closed.exchanges.push(exchange);
             self.drop_draft(at);
         }
+        self.collect_loose(view, closed);
     }
 
     /// Forgets what is closed. Mostly it is the only one, which need not move.
@@ -86,7 +95,11 @@ impl Pairing {
     #[inline]
     pub(super) fn needs_marks_from(&self) -> Option<Timestamp> {
         let first = self.open.front().map(|front| front.begin);
-        first.or_else(|| self.handshake_begin())
+        let first = first.or_else(|| self.handshake_begin());
+        match &self.loose {
+            None => first,
+            Some(loose) => first.into_iter().chain(loose.begin()).min(),
+        }
     }
 
     /// Which exchange is over: the first in their order, but for HTTP/2.
@@ -150,7 +163,7 @@ impl Draft {
         };
         let marks = around.marks_from(self.begin);
         self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks, setup);
+        let trace = self.trace(&around, marks, setup.answer_retransmissions > 0);
         let mut thought = None;
         let mut tiling = match outcome {
             Outcome::Cut if self.is_broken_off => {
@@ -164,13 +177,51 @@ impl Draft {
         if let Some(multiplexed) = &self.multiplexed {
             tiling.hold_back(&multiplexed.held);
         }
+        let charged = setup.charge(self.begin, handshake.as_deref());
+        let first_record = self.first_record.map(|span| first_record(&trace, span));
+        let mut exchange = self.exchange(&around, (trace.begin, trace.end), tiling, outcome);
+        (exchange.setup, exchange.handshake) = (charged, handshake);
+        exchange.first_record = first_record;
+        exchange.signs.thought = thought;
+        exchange.request = self.line.take().map(|line| line.text);
+        exchange
+    }
+
+    /// Closes bytes that are no exchange: of one side, tiled as a message is.
+    pub(super) fn close_loose(
+        &self,
+        around: Around<'_>,
+        sender: Side,
+        spare: &mut Spare,
+    ) -> Exchange {
+        let marks = around.marks_from(self.begin);
+        let trace = self.trace(&around, marks, false);
+        let (begin, end) = loose::bounds(&trace, sender);
+        let trace = Trace {
+            begin,
+            end,
+            is_unread: true,
+            ..trace
+        };
+        let (tiling, end) = tile_message(trace, sender, self.begins_shut_out, spare);
+        self.exchange(&around, (begin, end), tiling, Outcome::Complete(None))
+    }
+
+    fn exchange(
+        &self,
+        around: &Around<'_>,
+        (begin, end): (Timestamp, Timestamp),
+        tiling: Tiling,
+        outcome: Outcome,
+    ) -> Exchange {
+        let view = around.view;
         Exchange {
             client: view.client(),
             server: view.server(),
             point: view.point,
             ordinal: self.ordinal,
-            begin: trace.begin,
-            end: trace.end,
+            begin,
+            end,
             outcome,
             waits: tiling.waits,
             holds: tiling.holds,
@@ -185,20 +236,19 @@ impl Draft {
             first_packet: self.first_number,
             last_packet: self.last_number,
             response_bytes: self.response.end - self.response.start,
-            least_trip: trace.to_server.floor(),
-            setup: setup.charge(self.begin, handshake.as_deref()),
+            least_trip: view.to_server().floor(),
+            setup: None,
             is_revocation: self.is_revocation,
-            first_record: self.first_record.map(|span| first_record(&trace, span)),
-            handshake,
+            first_record: None,
+            handshake: None,
             closing: Closing {
                 client_asked: self.client_asked,
                 server_asked: self.server_asked || view.is_left_by_server(),
             },
             at_host: None,
             signs: Signs {
-                idle: around.before.ended.map(|end| trace.begin.since(end)),
+                idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
-                thought,
                 is_unread: around.is_unread,
                 ..self.signs
             },
@@ -210,11 +260,16 @@ impl Draft {
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
             },
-            request: self.line.take().map(|line| line.text),
+            request: None,
         }
     }
 
-    fn trace<'a>(&self, around: &Around<'a>, marks: &'a [Mark], setup: &Setup) -> Trace<'a> {
+    fn trace<'a>(
+        &self,
+        around: &Around<'a>,
+        marks: &'a [Mark],
+        is_answer_repeated: bool,
+    ) -> Trace<'a> {
         Trace {
             marks,
             begin: self.begin,
@@ -230,7 +285,7 @@ impl Draft {
             to_client: around.view.to_client(),
             pipes: around.view.pipes(),
             before: around.before,
-            is_answer_repeated: setup.answer_retransmissions > 0,
+            is_answer_repeated,
             is_unread: around.is_unread,
         }
     }

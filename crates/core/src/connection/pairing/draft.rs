@@ -56,6 +56,8 @@ pub(super) struct Draft {
     aside: Option<(Span, Timestamp, u64)>,
     /// The first record of its response, if it is in records.
     pub(super) first_record: Option<Span>,
+    /// True if its first segment was sent to a closed window.
+    pub(super) begins_shut_out: bool,
 }
 
 impl Draft {
@@ -97,6 +99,7 @@ impl Draft {
             is_revocation: false,
             aside: None,
             first_record: None,
+            begins_shut_out: false,
         }
     }
 

@@ -17,7 +17,11 @@ pub(super) fn decode(link: LinkType, frame: &[u8]) -> Option<(Segment, &[u8])> {
 fn tcp_of(packet: Packet<'_>) -> Option<(Segment, &[u8])> {
     match packet {
         Packet::Tcp(segment, payload) => Some((segment, payload)),
-        Packet::Icmp(_) | Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => None,
+        Packet::Icmp(_)
+        | Packet::Udp(..)
+        | Packet::Echo(_)
+        | Packet::Neighbour(_)
+        | Packet::Other => None,
     }
 }
 

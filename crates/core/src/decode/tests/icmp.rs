@@ -4,7 +4,7 @@ use super::super::*;
 use super::record;
 use super::writing::{ipv4, ipv6, tcp};
 use crate::flow::{Direction, Transport};
-use crate::icmp::IcmpKind;
+use crate::icmp::{EchoStep, IcmpKind};
 
 /// An error by 10.0.0.1 (the writer's source) about `quoted`.
 fn error_v4(head: [u8; 8], quoted: &[u8]) -> Vec<u8> {
@@ -16,7 +16,11 @@ fn error_v4(head: [u8; 8], quoted: &[u8]) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Option<IcmpError> {
     match packet(&record(LinkType::RAW, bytes), PointId(3)) {
         Packet::Icmp(error) => Some(error),
-        Packet::Tcp(..) | Packet::Udp(..) | Packet::Neighbour(_) | Packet::Other => None,
+        Packet::Tcp(..)
+        | Packet::Udp(..)
+        | Packet::Echo(_)
+        | Packet::Neighbour(_)
+        | Packet::Other => None,
     }
 }
 
@@ -83,4 +87,40 @@ fn what_is_no_error_or_quotes_too_little_is_none() {
     // Ports and no sequence number.
     let error = read(&error_v4(too_big, &quoted_v4(24))).expect("ports suffice");
     assert_eq!(error.seq, None);
+}
+
+fn ping(bytes: &[u8]) -> Option<Echo> {
+    match packet(&record(LinkType::RAW, bytes), PointId(3)) {
+        Packet::Echo(echo) => Some(echo),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_ping_its_answer_and_what_is_said_of_it_name_the_same_series() {
+    let request = [8, 0, 0, 0, 0x12, 0x34, 0, 9];
+    let asked = ping(&error_v4(request, &[0; 32])).expect("a ping");
+    assert_eq!((asked.id, asked.seq), (0x1234, 9));
+    assert_eq!(asked.step, EchoStep::Request);
+    let mut reply = request;
+    reply[0] = 0;
+    let answered = ping(&error_v4(reply, &[0; 32])).expect("an answer");
+    assert_eq!((answered.id, answered.seq), (0x1234, 9));
+    assert_eq!(
+        (answered.asker, answered.target),
+        (asked.target, asked.asker)
+    );
+    let quoted = error_v4(request, &[]);
+    let turned_down = ping(&error_v4([3, 1, 0, 0, 0, 0, 0, 0], &quoted)).expect("a word");
+    assert_eq!((turned_down.id, turned_down.seq), (0x1234, 9));
+    assert_eq!(
+        (turned_down.asker, turned_down.target),
+        (asked.asker, asked.target)
+    );
+    let kind = IcmpKind::Unreachable(1);
+    assert!(matches!(turned_down.step, EchoStep::TurnedDown { kind: told, .. } if told == kind));
+    let of_reply = error_v4(reply, &[]);
+    assert_eq!(ping(&error_v4([3, 1, 0, 0, 0, 0, 0, 0], &of_reply)), None);
+    let v6 = ping(&ipv6(58, &[129, 0, 0, 0, 0, 7, 0, 1])).expect("an answer of ICMPv6");
+    assert_eq!((v6.id, v6.seq, v6.step), (7, 1, EchoStep::Reply));
 }

@@ -1,0 +1,131 @@
+//! Lookups that no connection followed, added up by the resolver that was asked.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::open::Open;
+use super::{Lookup, Unanswered};
+use crate::event::PointId;
+use crate::histogram::Distribution;
+
+/// Resolvers told apart at each point.
+const MAX_RESOLVERS: usize = 256;
+/// Lookups of one whose times are kept one by one, the first ones.
+const MAX_WAITED: usize = 1024;
+/// Packets shown of each kind.
+const MAX_PACKETS: usize = 6;
+
+/// What lookups at one resolver came to that no connection followed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Resolved {
+    pub(crate) lookups: u64,
+    /// Of those that were answered, from the first query to the last answer.
+    pub(crate) took: Distribution,
+    /// Until queries were sent again, in lookups that were answered at last.
+    pub(crate) retried: Kind,
+    /// The same of lookups that were never answered.
+    pub(crate) unanswered: Kind,
+    /// From an answer that did not fit to the same over TCP.
+    pub(crate) streamed: Kind,
+    /// Lookups that the resolver could not do (SERVFAIL, REFUSED).
+    pub(crate) failed: Kind,
+    /// Answers that were waited for, of queries that were sent once: how long, for how many
+    /// names one after the other, and the packets.
+    pub(crate) waited: Vec<(Duration, u32, [u64; 2])>,
+}
+
+/// Lookups that one thing happened to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kind {
+    pub(crate) lost: Distribution,
+    pub(crate) packets: Vec<u64>,
+    /// A name that it happened to.
+    pub(crate) name: String,
+}
+
+/// All resolvers of a capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resolvers {
+    list: BTreeMap<(PointId, IpAddr), Resolved>,
+}
+
+impl Resolvers {
+    /// Takes in a lookup that is done with, unless a connection followed.
+    pub(super) fn take(&mut self, open: &Open) {
+        let key = (open.point, open.resolver());
+        let has_room = self.list.len() < MAX_RESOLVERS || self.list.contains_key(&key);
+        if open.is_used() || !has_room {
+            return;
+        }
+        let unanswered = open.unanswered();
+        if unanswered.is_none() && !open.is_answered() {
+            // It was asked once, and may be answered behind the capture's end.
+            return;
+        }
+        let resolved = self.list.entry(key).or_default();
+        resolved.take(&open.conclude(), unanswered, open.is_failed());
+    }
+
+    /// By resolver: at the point that saw most of its lookups.
+    pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
+        let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
+        for ((_, resolver), mut resolved) in self.list {
+            if !shows_answers {
+                resolved.unanswered = Kind::default();
+            }
+            let known = list.entry(resolver).or_default();
+            if resolved.lookups > known.lookups {
+                *known = resolved;
+            }
+        }
+        list
+    }
+}
+
+impl Resolved {
+    fn take(&mut self, lookup: &Lookup, unanswered: Option<Unanswered>, is_failed: bool) {
+        self.lookups += 1;
+        if let Some(lost) = unanswered {
+            self.unanswered.add(lost.took, &lost.name, lookup.packets);
+            return;
+        }
+        self.took.record(lookup.took);
+        let name = &lookup.name;
+        if !lookup.retried.is_zero() {
+            self.retried.add(lookup.retried, name, lookup.packets);
+        }
+        if !lookup.streamed.is_zero() {
+            self.streamed.add(lookup.streamed, name, lookup.packets);
+        }
+        if is_failed {
+            self.failed.add(lookup.took, name, lookup.packets);
+        }
+        if let Some(waited) = lookup.waited.filter(|_| self.waited.len() < MAX_WAITED) {
+            self.waited
+                .push((waited, lookup.suffixes + 1, lookup.packets));
+        }
+    }
+
+    /// The time of all lookups, in nanoseconds.
+    pub(crate) fn total(&self) -> u64 {
+        let sum = self.took.sum_ns() + self.unanswered.lost.sum_ns();
+        u64::try_from(sum).unwrap_or(u64::MAX)
+    }
+}
+
+impl Kind {
+    fn add(&mut self, lost: Duration, name: &str, packets: [u64; 2]) {
+        self.lost.record(lost);
+        if self.name.is_empty() {
+            name.clone_into(&mut self.name);
+        }
+        if self.packets.len() < MAX_PACKETS {
+            self.packets.extend(packets);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.lost.count()
+    }
+}

@@ -1,0 +1,86 @@
+//! Servers that speak first and are late to: the client may say nothing before.
+
+use core::time::Duration;
+
+use super::delays::Delays;
+use super::evidence::{self, fix, human, ruled_out};
+use super::{Case, Id};
+use crate::connection::Setup;
+use crate::protocol::greeting::Greeting;
+use crate::report::{Finding, Unit};
+use crate::service::Counts;
+use crate::wait::Owner;
+
+/// A program that is started for a connection has greeted by then; what looks the
+/// client's name up, or waits on purpose, takes longer.
+const LATE: Duration = Duration::from_millis(100);
+
+/// The greetings of one service.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Greetings {
+    late: Delays,
+    kinds: Counts<Greeting>,
+}
+
+impl Greetings {
+    /// Takes in a handshake and what the server said after it.
+    pub(super) fn observe(&mut self, setup: &Setup) {
+        let Some((greeting, waited, packet)) = setup.greeted() else {
+            return;
+        };
+        self.kinds.add(greeting, 1);
+        if waited >= LATE {
+            self.late.add(waited, &[setup.last_packet, packet]);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.late.merge(other.late);
+        self.kinds.merge(&other.kinds);
+    }
+
+    /// What is to be said of late ones, if they matter.
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+        if !self.late.is_material(case) {
+            return None;
+        }
+        let name = self.kinds.iter().next().map(|(kind, _)| kind.name());
+        let name = name.unwrap_or_default();
+        let mut finding = self.late.finding(Id::ServerThink, Owner::Server, case);
+        (finding.unit, finding.affected.of) = (Unit::Connections, self.kinds.sum());
+        let text = format!(
+            "{} of {} connections were made and then waited {} (median; {} at most) for the \
+             server's greeting ({name}), without which the client may say nothing",
+            self.late.count(),
+            self.kinds.sum(),
+            self.late.median(),
+            human(self.late.lost.max().unwrap_or_default()),
+        );
+        finding.evidence.push(self.late.evidence(text));
+        finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
+        finding.summary = format!(
+            "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
+             has made the connection, its program greets late.",
+            self.late.median(),
+        );
+        finding.ruled_out.push(ruled_out(
+            Id::SynLoss,
+            "the handshake was over; nothing of it had to be repeated",
+        ));
+        finding.overturned_by = "the server's own log showing that it greeted sooner".to_owned();
+        finding.fix = vec![
+            fix(
+                "server",
+                "do not look the client's name up before greeting (UseDNS no in sshd_config, \
+                 UseReverseDNS off in ProFTPD, skip_name_resolve in MariaDB), or give it a \
+                 resolver that answers",
+            ),
+            fix(
+                "server",
+                "look for a pause against spam (postscreen_greet_wait), an ident query, a full \
+                 queue of connections to be accepted, a process started for each",
+            ),
+        ];
+        Some(finding)
+    }
+}

@@ -1,0 +1,37 @@
+//! A case of a service about which nothing was counted: for findings that rest on
+//! something else.
+
+use crate::cause::evidence::Measures;
+use crate::cause::rhythm::Rhythm;
+use crate::cause::{Case, Gathered};
+use crate::facts::Facts;
+use crate::flow::Endpoint;
+use crate::service::{Ledger, Stretches};
+
+/// What such a case refers to.
+#[derive(Debug, Default)]
+pub(super) struct Blank {
+    ledger: Ledger,
+    gathered: Gathered,
+    fetches: Stretches,
+    rhythm: Rhythm,
+}
+
+impl Blank {
+    /// The case of a service of that endpoint.
+    pub(super) fn case<'a>(&'a self, endpoint: Endpoint, facts: &'a Facts) -> Case<'a> {
+        Case {
+            endpoint,
+            target: None,
+            ledger: &self.ledger,
+            latency: Measures::of(&self.ledger.latency),
+            gathered: &self.gathered,
+            fetches: &self.fetches,
+            facts,
+            rhythm: &self.rhythm,
+            upstream: None,
+            has_packets: true,
+            weight: 1.0,
+        }
+    }
+}

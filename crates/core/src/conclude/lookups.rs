@@ -1,0 +1,273 @@
+//! Lookups that no connection followed: slow or lost ones are findings of their resolver,
+//! where the capture is about nothing else, and notes otherwise.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use super::Evidence;
+use super::blank::Blank;
+use crate::approach::{Resolved, ResolvedKind};
+use crate::cause::Id;
+use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, median};
+use crate::dns;
+use crate::flow::Endpoint;
+use crate::histogram::Distribution;
+use crate::report::{Affected, Evidence as Shown, EvidenceKind, Finding, Remark, Unit};
+use crate::wait::Owner;
+
+/// A name that is not known yet takes a resolver some round trips to others; what takes
+/// this much longer than the way to it is slow.
+const SLOW: Duration = Duration::from_millis(200);
+/// What is lost by a repetition over TCP matters from here on.
+const STREAMED: Duration = Duration::from_millis(20);
+/// Resolvers that are told of at most.
+const MAX_TOLD: usize = 8;
+
+/// Adds what lookups without a connection show in a capture on its own.
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut Vec<Remark>) {
+    if !evidence.targets.is_empty() {
+        return;
+    }
+    let is_all = is_all(evidence);
+    let mut list: Vec<(&IpAddr, &Resolved)> = evidence.asked.resolved.iter().collect();
+    list.sort_by_key(|(resolver, resolved)| (core::cmp::Reverse(resolved.total()), **resolver));
+    for (&resolver, resolved) in list.into_iter().take(MAX_TOLD) {
+        let found = [
+            lost(evidence, resolver, resolved),
+            slow(evidence, resolver, resolved),
+            streamed(evidence, resolver, resolved),
+        ];
+        for finding in found.into_iter().flatten() {
+            match is_all {
+                true => findings.push(finding),
+                false => notes.push(remark(&finding)),
+            }
+        }
+        notes.extend(failed(resolver, resolved));
+        if is_all {
+            notes.push(summary(resolver, resolved));
+        }
+    }
+}
+
+/// Whether there is nothing but lookups in the capture: no request to any other service.
+fn is_all(evidence: &Evidence) -> bool {
+    let services = evidence.services.iter();
+    let mut others = services.filter(|(at, _)| at.port != dns::PORT);
+    others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
+}
+
+/// What a finding says, where others come first.
+fn remark(finding: &Finding) -> Remark {
+    Remark {
+        id: "lookups-apart".to_owned(),
+        text: format!(
+            "{} No connection followed ({}).",
+            finding.summary, finding.cause
+        ),
+    }
+}
+
+/// A finding about some of a resolver's lookups, if what they lost matters.
+fn finding(
+    (evidence, resolver, resolved): (&Evidence, IpAddr, &Resolved),
+    id: Id,
+    culprit: Owner,
+    lost: &Distribution,
+) -> Option<Finding> {
+    let cost = u64::try_from(lost.sum_ns()).unwrap_or(u64::MAX);
+    let total = resolved.total().max(cost).max(1);
+    if lost.is_empty() || (cost as f64) < total as f64 * MATERIAL_SHARE {
+        return None;
+    }
+    let blank = Blank::default();
+    let case = blank.case(Endpoint::new(resolver, dns::PORT), &evidence.facts);
+    let mut finding = evidence::bare_finding(id, culprit, &case);
+    finding.unit = Unit::Lookups;
+    (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
+    finding.wall_ns = cost;
+    finding.share = cost as f64 / total as f64;
+    finding.affected = Affected {
+        exchanges: lost.count(),
+        of: resolved.lookups,
+    };
+    Some(finding)
+}
+
+/// Queries that had to be sent again.
+fn lost(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+    let (retried, unanswered) = (&resolved.retried, &resolved.unanswered);
+    let mut all = retried.lost.clone();
+    all.absorb(unanswered.lost.clone());
+    let about = (evidence, resolver, resolved);
+    let mut finding = finding(about, Id::DnsRetry, Owner::Path, &all)?;
+    finding.evidence.extend(shown(
+        retried,
+        format!(
+            "{} of {} lookups were answered by {resolver} only when a query had been sent again, \
+             {} (median) later: {}",
+            retried.count(),
+            resolved.lookups,
+            median(&retried.lost),
+            retried.name,
+        ),
+    ));
+    finding.evidence.extend(shown(
+        unanswered,
+        format!(
+            "{} of {} lookups were asked of {resolver} again and again for {} (median) and never \
+             answered: {}",
+            unanswered.count(),
+            resolved.lookups,
+            median(&unanswered.lost),
+            unanswered.name,
+        ),
+    ));
+    // A resolver that finds nothing in time is silent too.
+    let has_look_alike = unanswered.count() > retried.count() && !resolved.took.is_empty();
+    finding.verdict = evidence::judge(&finding.evidence, all.count(), has_look_alike);
+    finding.summary = format!(
+        "Queries to the resolver {resolver}, or its answers, are lost: {} of {} lookups waited {} \
+         (median) until they were sent again{}.",
+        all.count(),
+        resolved.lookups,
+        median(&all),
+        match unanswered.count() {
+            0 => String::new(),
+            count => format!(", and {count} got no answer at all"),
+        }
+    );
+    finding.overturned_by =
+        "a capture at the resolver that shows the first query arrive and be answered late".into();
+    finding.fix = vec![
+        fix(
+            "path",
+            "find where UDP port 53 is lost: rules, conntrack, the resolver's own drops",
+        ),
+        fix(
+            "client",
+            "a nameserver that answers first in /etc/resolv.conf; `options timeout:1`",
+        ),
+    ];
+    Some(finding)
+}
+
+/// Answers that took long though nothing was lost.
+fn slow(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+    let nearest = evidence.facts.hosts.nearest(resolver)?;
+    let (mut late, mut packets) = (Distribution::default(), Vec::new());
+    for &(waited, names, of) in &resolved.waited {
+        let excess = waited.saturating_sub(nearest * names);
+        if excess >= SLOW {
+            late.record(excess);
+            packets.extend(of);
+        }
+    }
+    packets.truncate(6);
+    let about = (evidence, resolver, resolved);
+    let mut finding = finding(about, Id::DnsSlowResolver, Owner::Resolver, &late)?;
+    let text = format!(
+        "{} of {} lookups were answered {} (median) later than the way to {resolver} takes ({}), \
+         without any repetition",
+        late.count(),
+        resolved.lookups,
+        median(&late),
+        human(nearest)
+    );
+    let shown = Shown::mechanism(EvidenceKind::Wire, text).count(late.count());
+    finding.evidence.push(shown.packets(&packets));
+    finding.verdict = evidence::judge(&finding.evidence, late.count(), false);
+    finding.summary = format!(
+        "The resolver {resolver} takes {} (median) longer than the way to it for {} of {} lookups: \
+         it asks others first.",
+        median(&late),
+        late.count(),
+        resolved.lookups,
+    );
+    finding.overturned_by =
+        "a second lookup of the same name that takes as long: then it is the path".into();
+    finding.fix = vec![fix(
+        "resolver",
+        "let it keep answers for longer, prefetch names in use, or ask a nearer upstream",
+    )];
+    Some(finding)
+}
+
+/// Answers that did not fit into a datagram.
+fn streamed(evidence: &Evidence, resolver: IpAddr, resolved: &Resolved) -> Option<Finding> {
+    let streamed = &resolved.streamed;
+    let typical = streamed
+        .lost
+        .quantile(0.5)
+        .filter(|&typical| typical >= STREAMED)?;
+    let about = (evidence, resolver, resolved);
+    let mut finding = finding(about, Id::DnsTcpFallback, Owner::Resolver, &streamed.lost)?;
+    finding.evidence.extend(shown(
+        streamed,
+        format!(
+            "{} of {} answers of {resolver} did not fit into a datagram and were asked for again \
+             over TCP: {} (median) more: {}",
+            streamed.count(),
+            resolved.lookups,
+            human(typical),
+            streamed.name,
+        ),
+    ));
+    finding.verdict = evidence::judge(&finding.evidence, streamed.count(), false);
+    finding.summary = format!(
+        "Answers of the resolver {resolver} do not fit into a datagram, and asking again over TCP \
+         takes {} (median).",
+        human(typical),
+    );
+    finding.overturned_by = "the same answers within one datagram".into();
+    finding.fix = vec![fix(
+        "client",
+        "announce room for larger answers (EDNS, `options edns0`); ask for fewer records",
+    )];
+    Some(finding)
+}
+
+fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {
+    (kind.count() > 0).then(|| {
+        Shown::mechanism(EvidenceKind::Wire, text)
+            .count(kind.count())
+            .median(&kind.lost)
+            .packets(&kind.packets)
+    })
+}
+
+/// Lookups that the resolver could not do.
+fn failed(resolver: IpAddr, resolved: &Resolved) -> Option<Remark> {
+    let failed = &resolved.failed;
+    (failed.count() > 0).then(|| Remark {
+        id: "dns-failures".to_owned(),
+        text: format!(
+            "{resolver} could not answer {} of {} lookups (SERVFAIL or REFUSED), after {} \
+             (median): {}.",
+            failed.count(),
+            resolved.lookups,
+            median(&failed.lost),
+            failed.name,
+        ),
+    })
+}
+
+fn summary(resolver: IpAddr, resolved: &Resolved) -> Remark {
+    let answered = resolved.took.count();
+    let times = resolved.took.max().map_or(String::new(), |most| {
+        format!(
+            " in {} (median; {} at most)",
+            median(&resolved.took),
+            human(most)
+        )
+    });
+    let total = human(Duration::from_nanos(resolved.total()));
+    Remark {
+        id: "lookups".to_owned(),
+        text: format!(
+            "{resolver} was asked for {} names that no connection followed, {total} in all: \
+             {answered} answered{times}.",
+            resolved.lookups
+        ),
+    }
+}

@@ -1,0 +1,128 @@
+//! What passed outside of exchanges: stretches of data that no request asked for or
+//! that were not answered. The rules on transport weigh them as they do messages, and
+//! what they find is evidence of the same finding, where exchanges show it too.
+
+use core::time::Duration;
+
+use super::Evidence;
+use super::blank::Blank;
+use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
+use crate::cause::{Case, Conclusion, Id};
+use crate::event::TargetId;
+use crate::flow::Endpoint;
+use crate::report::{Finding, LayerState};
+use crate::service::{Ledger, Outside, Service};
+use crate::wait::WaitKind;
+
+/// The causes that hold back data whatever it says. What needs to know who owes whom an
+/// answer, or what a program meant to send, is not among them.
+const SPEAKS: [Id; 10] = [
+    Id::ZeroWindow,
+    Id::ReceiveWindow,
+    Id::PacketLoss,
+    Id::RetransmissionTimeout,
+    Id::FastRetransmit,
+    Id::TailLossProbe,
+    Id::LostRetransmission,
+    Id::Reordering,
+    Id::SpuriousRetransmission,
+    Id::BandwidthLimit,
+];
+
+/// Adds what was found outside of exchanges to what was found within them.
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+    if super::is_only_watched(evidence) {
+        return;
+    }
+    let services = evidence.services.iter();
+    let outside =
+        services.filter_map(|(&at, service)| Some((at, service, service.outside.as_ref()?)));
+    for (endpoint, service, outside) in outside {
+        for finding in found(evidence, endpoint, outside) {
+            if let Some(finding) = weigh(finding, service, outside) {
+                join(findings, finding);
+            }
+        }
+    }
+}
+
+fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Finding> {
+    let blank = Blank::default();
+    let case = Case {
+        ledger: &outside.ledger,
+        latency: Measures::of(&outside.ledger.latency),
+        gathered: &outside.rules.gathered,
+        ..blank.case(endpoint, &evidence.facts)
+    };
+    let conclusions = outside.rules.conclude(&case).into_iter();
+    let findings = conclusions.filter_map(|conclusion| match conclusion {
+        Conclusion::Finding(finding) => Some(*finding),
+        Conclusion::Note(_) | Conclusion::Nothing => None,
+    });
+    findings
+        .filter(|finding| SPEAKS.contains(&finding.cause))
+        .collect()
+}
+
+/// What keeps the transport from being cleared by what passed outside of exchanges: time
+/// for which data stood still, and time of which nobody knows what set the pace.
+pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
+    let mut sum = Ledger::default();
+    let services = evidence.services.values();
+    for outside in services.filter_map(|service| service.outside.as_ref()) {
+        sum.merge(outside.ledger.clone());
+    }
+    let within = super::ledger(evidence, TargetId::Subject).total();
+    let all = sum.total().saturating_add(within) as f64;
+    let is_much = |time: u64| time > 0 && time as f64 >= all * MATERIAL_SHARE;
+    let human = |time: u64| human(Duration::from_nanos(time));
+    let (full, repair) = (
+        sum.waits.of(WaitKind::WindowFull),
+        sum.waits.of(WaitKind::Recovery),
+    );
+    if is_much(full.saturating_add(repair)) {
+        let line = format!(
+            "outside of requests data stood still: {} for a full window, {} for what was lost",
+            human(full),
+            human(repair)
+        );
+        return Some((LayerState::Suspected, line));
+    }
+    let untold = sum.waits.of(WaitKind::Unknown);
+    is_much(untold).then(|| {
+        let line = format!(
+            "data passed outside of requests for {}, and of {} it is not known what set the pace",
+            human(sum.total()),
+            human(untold)
+        );
+        (LayerState::NotMeasured, line)
+    })
+}
+
+/// Holds a finding against all that the service's time went to: a lost segment of a
+/// greeting is nothing beside a thousand requests.
+fn weigh(mut finding: Finding, service: &Service, outside: &Outside) -> Option<Finding> {
+    let all = service
+        .ledger
+        .total()
+        .saturating_add(outside.ledger.total());
+    finding.share = (finding.cost_ns as f64 / all.max(1) as f64).min(1.0);
+    finding.predicted = None;
+    (finding.share >= MATERIAL_SHARE).then_some(finding)
+}
+
+/// One finding for one cause of one service: the dearer one, with what shows the other.
+fn join(findings: &mut Vec<Finding>, mut finding: Finding) {
+    let same = findings
+        .iter_mut()
+        .find(|known| known.cause == finding.cause && known.service == finding.service);
+    let Some(known) = same else {
+        findings.push(finding);
+        return;
+    };
+    if finding.cost_ns > known.cost_ns {
+        core::mem::swap(known, &mut finding);
+    }
+    known.verdict = known.verdict.max(finding.verdict);
+    known.evidence.append(&mut finding.evidence);
+}

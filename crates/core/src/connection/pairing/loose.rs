@@ -1,0 +1,267 @@
+//! Bytes that no exchange holds: what a server says unasked, and bulk in either
+//! direction that is not answered.
+//!
+//! They run as transfers: stretches of one side's bytes without a rest, each tiled
+//! as a message of an exchange is. Those of a request that may be answered still
+//! wait until that is known.
+
+use core::mem::take;
+
+use super::closing::Around;
+use super::turns::is_apart;
+use super::{Draft, Mode, Pairing, Scratch};
+use crate::connection::half::{Arrival, Span};
+use crate::connection::repeats::Need;
+use crate::connection::{Closed, View, is_progress};
+use crate::exchange::{Exchange, Outcome, Side};
+use crate::mark::{Brief, Data};
+use crate::tile::{Before, Spare, Trace};
+use crate::time::Timestamp;
+
+/// Segments of one transfer; what goes on is another, so that its marks need not be
+/// kept. A window of a megabyte fits.
+const MOST_SEGMENTS: u32 = 1024;
+/// Transfers of a request that may be answered still, the first ones.
+const MAX_WAITING: usize = 64;
+
+/// The bytes of a connection that no exchange holds.
+#[derive(Debug, Default)]
+pub(super) struct Loose {
+    /// Of the client, and of the server.
+    ways: [Way; 2],
+    /// Transfers to be handed out.
+    done: Vec<Exchange>,
+    /// Transfers of a request that has no answer yet.
+    waiting: Vec<Exchange>,
+    /// No more will come.
+    is_over: bool,
+}
+
+/// One side's bytes.
+#[derive(Debug, Default)]
+struct Way {
+    /// Whether a segment came that another may go on from.
+    has_begun: bool,
+    /// From its second segment on: most messages have but one.
+    draft: Option<Box<Draft>>,
+    segments: u32,
+}
+
+impl Loose {
+    /// No more will come.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Whether there is something to hand out.
+    pub(super) fn is_due(&self) -> bool {
+        !self.done.is_empty() || (self.is_over && (self.is_open() || !self.waiting.is_empty()))
+    }
+
+    fn is_open(&self) -> bool {
+        self.ways.iter().any(|way| way.draft.is_some())
+    }
+
+    /// Since when marks are needed.
+    pub(super) fn begin(&self) -> Option<Timestamp> {
+        let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
+        drafts.map(|draft| draft.begin).min()
+    }
+
+    /// It is known what became of a request: if it was answered, its bytes are the
+    /// exchange's; if nobody knows, these are transfers.
+    pub(super) fn settle(&mut self, exchange: &Exchange) -> Vec<Exchange> {
+        let waiting = take(&mut self.waiting);
+        if exchange.outcome == Outcome::Cut {
+            return waiting;
+        }
+        self.answered(Side::Client);
+        Vec::new()
+    }
+
+    /// The other side answers: what `asked` sent was a request.
+    fn answered(&mut self, asked: Side) {
+        if let Some(way) = self.ways.get_mut(slot(asked)) {
+            *way = Way::default();
+        }
+    }
+}
+
+impl Way {
+    /// Takes in a segment that goes on from what came before.
+    fn go_on(&mut self, mark: &Brief, span: Span) {
+        let draft = self.draft.get_or_insert_with(|| {
+            let mut draft = Draft::new(0, span.start, mark.at, mark.number, false);
+            draft.begins_shut_out = mark.is_shut_out;
+            Box::new(draft)
+        });
+        let own = match mark.by {
+            Side::Client => &mut draft.request,
+            Side::Server => &mut draft.response,
+        };
+        *own = match self.segments {
+            0 => span,
+            _ => Span {
+                start: own.start.min(span.start),
+                end: own.end.max(span.end),
+            },
+        };
+        (draft.end, draft.last_number) = (mark.at, mark.number);
+        self.segments += 1;
+    }
+}
+
+fn slot(side: Side) -> usize {
+    usize::from(side == Side::Server)
+}
+
+impl Pairing {
+    /// Whether bytes are under way that no exchange holds.
+    pub(super) fn has_loose(&self) -> bool {
+        self.loose.as_ref().is_some_and(|loose| loose.is_open())
+    }
+
+    /// Takes in data that no exchange holds, or that is a request without an answer.
+    pub(super) fn take_loose(
+        &mut self,
+        mark: &Brief,
+        data: Data,
+        view: &View<'_>,
+        scratch: &mut Scratch,
+    ) {
+        if !is_progress(data.arrival) {
+            return;
+        }
+        if !self.may_be_loose(mark.by, data.span) {
+            if mark.by == Side::Server
+                && let Some(loose) = &mut self.loose
+            {
+                loose.answered(Side::Client);
+                self.close_way(Side::Server, view, &mut scratch.spare);
+            }
+            return;
+        }
+        // A sender that is shut out did not rest.
+        let is_apart = is_apart(mark, data, view) && !mark.is_shut_out;
+        let way = self.loose.get_or_insert_default();
+        let Some(way) = way.ways.get_mut(slot(mark.by)) else {
+            return;
+        };
+        let goes_on = way.has_begun && !is_apart;
+        way.has_begun = true;
+        if !goes_on || way.segments >= MOST_SEGMENTS {
+            self.close_way(mark.by, view, &mut scratch.spare);
+        }
+        if goes_on
+            && let Some(loose) = &mut self.loose
+            && let Some(way) = loose.ways.get_mut(slot(mark.by))
+        {
+            way.go_on(mark, data.span);
+        }
+    }
+
+    /// Whether no exchange holds these bytes, as far as is known.
+    fn may_be_loose(&self, by: Side, span: Span) -> bool {
+        let holds =
+            |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
+        match (self.mode, by) {
+            (Mode::Undecided, _) => true,
+            (Mode::Turns, Side::Client) => self.open.back().is_none_or(|last| !last.has_response()),
+            (Mode::Turns, Side::Server) => !self.open.iter().any(holds),
+            (Mode::Http, Side::Server) => self.is_orphaned,
+            (Mode::Http | Mode::Http2 | Mode::Tls, _) => false,
+        }
+    }
+
+    /// Closes the transfer of one side, if it has one.
+    fn close_way(&mut self, by: Side, view: &View<'_>, spare: &mut Spare) {
+        let Some(loose) = &mut self.loose else { return };
+        let Some(way) = loose.ways.get_mut(slot(by)) else {
+            return;
+        };
+        way.segments = 0;
+        let Some(draft) = way.draft.take() else {
+            return;
+        };
+        let around = Around {
+            view,
+            marks: self.marks.as_slice(),
+            torn: &self.torn,
+            behind: None,
+            before: Before::default(),
+            request_acked: self.request_acked,
+            is_unread: true,
+        };
+        let transfer = draft.close_loose(around, by, spare);
+        let may_be_answered = self.open.back().is_some_and(Draft::is_awaited);
+        match by {
+            Side::Client if may_be_answered => {
+                if loose.waiting.len() < MAX_WAITING {
+                    loose.waiting.push(transfer);
+                }
+            }
+            _ => loose.done.push(transfer),
+        }
+    }
+
+    /// Hands out the transfers that are done.
+    #[inline]
+    pub(super) fn collect_loose(&mut self, view: &View<'_>, closed: &mut Closed) {
+        if !self.loose.as_ref().is_some_and(|loose| loose.is_due()) {
+            return;
+        }
+        if self.loose.as_ref().is_some_and(|loose| loose.is_over) {
+            for by in [Side::Client, Side::Server] {
+                self.close_way(by, view, &mut closed.scratch.spare);
+            }
+        }
+        if let Some(loose) = &mut self.loose {
+            closed.transfers.append(&mut loose.done);
+            if loose.is_over {
+                closed.transfers.append(&mut loose.waiting);
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// What is left of an exchange that was cut: its messages, each by itself; the
+    /// request only if it `is_followed` nowhere else.
+    pub(super) fn remains(
+        &self,
+        around: Around<'_>,
+        is_followed: bool,
+        spare: &mut Spare,
+    ) -> Vec<Exchange> {
+        let sides = [(Side::Client, self.request), (Side::Server, self.response)];
+        let has_bytes = |&(side, span): &(Side, Span)| {
+            span.end > span.start && !(is_followed && side == Side::Client)
+        };
+        let list = sides.into_iter().filter(has_bytes);
+        list.map(|(side, _)| self.close_loose(around, side, spare))
+            .filter(|transfer| transfer.end > transfer.begin)
+            .collect()
+    }
+}
+
+/// The first of a side's segments that was kept, and the last that had to be sent.
+pub(super) fn bounds(trace: &Trace<'_>, sender: Side) -> (Timestamp, Timestamp) {
+    let span = match sender {
+        Side::Client => trace.request,
+        Side::Server => trace.response,
+    };
+    let own = trace.marks.iter().filter_map(|mark| {
+        let data = mark.data.filter(|_| mark.by == sender)?;
+        let is_ours = data.span.start < span.end && data.span.end > span.start;
+        let is_needed = match data.arrival {
+            Arrival::Repeat => data.need == Need::Needed,
+            arrival => is_progress(arrival),
+        };
+        (is_ours && is_needed).then_some(mark.at)
+    });
+    own.fold(None, |ends: Option<(Timestamp, Timestamp)>, at| {
+        let (first, last) = ends.unwrap_or((at, at));
+        Some((first.min(at), last.max(at)))
+    })
+    .unwrap_or((trace.begin, trace.begin))
+}
