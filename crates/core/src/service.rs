@@ -57,6 +57,11 @@ impl Service {
     }
 }
 
+/// One message that crosses another is a connection's end, or chance …
+const CROSSED: u64 = 2;
+/// … and so is one in more than this many exchanges.
+const CROSSED_PART: u64 = 10;
+
 /// The figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
@@ -66,6 +71,8 @@ pub(crate) struct Ledger {
     pub(crate) cut: u64,
     /// Exchanges of a protocol that is not read.
     pub(crate) unread: u64,
+    /// Exchanges whose server spoke before it had heard of the request.
+    pub(crate) crossed: u64,
     /// Times the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
@@ -114,6 +121,7 @@ impl Ledger {
         }
         self.outcomes.add(outcome, 1);
         self.unread += u64::from(exchange.signs.is_unread);
+        self.crossed += u64::from(exchange.signs.is_crossed);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
@@ -180,6 +188,7 @@ impl Ledger {
         self.cut += other.cut;
         self.broken_off.absorb(other.broken_off);
         self.unread += other.unread;
+        self.crossed += other.crossed;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
@@ -194,6 +203,13 @@ impl Ledger {
         self.recoveries.merge(&other.recoveries);
         self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
+    }
+
+    /// Whether nothing says who owes whom an answer: the protocol is not known, or both
+    /// sides speak when they like, so that what goes by turns may be no answers.
+    pub(crate) fn is_unowed(&self) -> bool {
+        let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
+        self.unread * 2 > self.uncut() || is_crossed
     }
 
     /// How many exchanges the capture did not cut.

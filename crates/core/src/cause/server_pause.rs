@@ -107,7 +107,7 @@ impl Rule {
                 .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
         // Without packets or the experiment a held part looks the same.
-        let has_look_alike = !case.has_packets && tried.is_none();
+        let has_look_alike = (!case.has_packets && tried.is_none()) || case.ledger.is_unowed();
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
         finding.summary = format!(
             "The server begins its response and then pauses for {} (median) before it goes on, \

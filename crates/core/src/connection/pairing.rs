@@ -85,6 +85,8 @@ pub(crate) struct Pairing {
     /// True if its protocol is not known although its bytes were seen, or it streams:
     /// then nothing says who owes whom an answer.
     is_unread: bool,
+    /// The server spoke since the client's last bytes, and had not heard of the request.
+    has_crossed: bool,
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
     /// after a rest.
     apart: u32,
@@ -131,6 +133,7 @@ impl Default for Pairing {
             is_orphaned: false,
             spoken: None,
             is_unread: false,
+            has_crossed: false,
             apart: 0,
             multiplex: None,
             tls: None,

@@ -25,6 +25,9 @@ pub(crate) struct Signs {
     pub(crate) thought: Option<Duration>,
     /// True if the messages are of no protocol that is read.
     pub(crate) is_unread: bool,
+    /// True if the server said something after the request that did not acknowledge
+    /// it: both sides speak when they like.
+    pub(crate) is_crossed: bool,
 }
 
 impl Signs {

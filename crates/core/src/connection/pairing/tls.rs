@@ -4,6 +4,7 @@
 //! (alerts, tickets, HTTP/2's own traffic), makes no exchange.
 
 use super::flights::Flights;
+use super::turns::LULL;
 use super::{Draft, Mode, Pairing};
 use crate::connection::View;
 use crate::connection::half::Span;
@@ -33,6 +34,10 @@ const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
 /// A server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
 const HTTP2_PREFACE: u16 = 64;
 
+/// The longest record that may hold nothing but what a protocol tells its peer of its own
+/// accord: two updates of HTTP/2's windows up to TLS 1.2, and all that is shorter.
+const MOST_CONTROL: u16 = 50;
+
 /// What a connection's TLS has come to.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -43,6 +48,14 @@ pub(super) struct Conversation {
     server_records: u8,
     /// The length of the record that may be a ticket.
     ticket: Option<u16>,
+    /// When the client's last record was sent.
+    last_request: Timestamp,
+    /// The client has sent records that no control fills.
+    has_messages: bool,
+    /// The request that is open holds no other record than such as may be control.
+    is_control: bool,
+    /// Where the last record of the server ends that answers no request.
+    unasked: u64,
 }
 
 #[derive(Debug)]
@@ -73,6 +86,10 @@ impl Conversation {
             has_http2: false,
             server_records: 0,
             ticket: None,
+            last_request: Timestamp::default(),
+            has_messages: false,
+            is_control: false,
+            unasked: 0,
         }
     }
 
@@ -216,7 +233,7 @@ impl Pairing {
                 Side::Client if tls.is_request(record) => {
                     self.request_record(tls, record, at, number)
                 }
-                Side::Server if is_encrypted => self.response_began(tls, record, mark),
+                Side::Server if is_encrypted => self.response_began(tls, record, mark, view),
                 _ => {}
             },
         }
@@ -245,7 +262,8 @@ impl Pairing {
             }
             Phase::Torn => {}
             Phase::Application => {
-                if by == Side::Server && record.content == Content::ApplicationData {
+                let is_answer = by == Side::Server && record.end > tls.unasked;
+                if is_answer && record.content == Content::ApplicationData {
                     self.response_ended(record, mark);
                 }
             }
@@ -268,22 +286,60 @@ impl Pairing {
         at: Timestamp,
         number: u64,
     ) {
+        let may_be_control = record.length <= MOST_CONTROL;
+        let is_late = at.since(tls.last_request) > LULL;
+        let has_crossed = core::mem::take(&mut self.has_crossed);
+        tls.last_request = at;
+        tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
             // Tickets come before the first response only.
             tls.ticket = None;
+            tls.is_control = may_be_control;
             self.finish_turn();
             self.begin(record.start, at, number);
+        } else if is_late && may_be_control && !tls.is_control {
+            return;
+        } else if let Some(draft) = self.open.back_mut()
+            && is_late
+            && (tls.is_control || has_crossed)
+        {
+            draft.begin_again(record.start, at, number);
+            tls.is_control = may_be_control;
+        } else {
+            tls.is_control &= may_be_control;
         }
         if let Some(draft) = self.open.back_mut() {
             draft.request.end = draft.request.end.max(record.end);
         }
     }
 
-    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: &Brief) {
+    /// Whether the open request is but a word of control on a connection that carries
+    /// messages, and what the server says comes too late to be its answer.
+    fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
+        let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
+        let travel = view.to_server().floor().unwrap_or_default();
+        let is_late = mark.at.since(tls.last_request) > travel * 2 + LULL;
+        is_open && tls.is_control && tls.has_messages && is_late
+    }
+
+    fn response_began(
+        &mut self,
+        tls: &mut Conversation,
+        record: Record,
+        mark: &Brief,
+        view: &View<'_>,
+    ) {
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
         let is_alert = tls.is_1_3 && record.length == ALERT_RECORD;
+        if self.is_unanswered_control(tls, mark, view) {
+            self.open.pop_back();
+        }
+        if self.crosses(mark) {
+            tls.unasked = record.end;
+            return;
+        }
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };

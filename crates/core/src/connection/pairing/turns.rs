@@ -12,7 +12,7 @@ use crate::mark::{Brief, Data};
 use crate::protocol::Protocol;
 
 /// Longest time in which a program or a kernel goes on once it is released.
-const LULL: Duration = Duration::from_millis(3);
+pub(super) const LULL: Duration = Duration::from_millis(3);
 /// Most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
@@ -120,17 +120,19 @@ impl Pairing {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match mark.by {
             Side::Client => {
+                let has_crossed = core::mem::take(&mut self.has_crossed);
                 if has_response {
                     self.finish_turn();
                     self.begin(data.span.start, mark.at, mark.number);
                 }
                 if let Some(draft) = self.open.back_mut() {
-                    if is_apart && !has_response {
+                    if (is_apart || has_crossed) && !has_response {
                         draft.begin_again(data.span.start, mark.at, mark.number);
                     }
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
             }
+            Side::Server if self.crosses(mark) => {}
             Side::Server if is_apart && has_response => self.finish_turn(),
             Side::Server => {
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
@@ -138,6 +140,23 @@ impl Pairing {
                 }
             }
         }
+    }
+
+    /// Whether the server sent this before it had heard of the request that is open: it
+    /// is no answer to that, for an answer acknowledges what it answers. Seen once more
+    /// than a server's first words on a connection, it shows that both sides speak when
+    /// they like.
+    pub(super) fn crosses(&mut self, mark: &Brief) -> bool {
+        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+        let Some(draft) = last.filter(|draft| !draft.has_response()) else {
+            return false;
+        };
+        let crosses = mark.ack <= draft.request.start;
+        if crosses && draft.ordinal > 0 {
+            draft.signs.is_crossed = true;
+            self.has_crossed = true;
+        }
+        crosses
     }
 }
 
