@@ -71,7 +71,7 @@ pub(crate) struct Ledger {
     pub(crate) cut: u64,
     /// Exchanges of a protocol that is not read.
     pub(crate) unread: u64,
-    /// Exchanges whose server spoke before it had heard of the request.
+    /// Exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
     /// Times the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::held::{Held, may_be_released};
+use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
 
@@ -38,11 +38,14 @@ impl super::Rule for Rule {
         let all = waited(exchange, WaitKind::ServerPause) + held;
         // Nothing followed what the server closed the connection after.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
-        let held = exchange
-            .holds
-            .iter()
-            .filter(|h| h.sender == Side::Server && may_be_released(h));
-        let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
+        let released = || {
+            let holds = exchange.holds.iter();
+            holds.filter(|h| h.sender == Side::Server && may_be_released(h))
+        };
+        let at_once = released().filter(|hold| is_by_trip(hold));
+        let all = all.saturating_sub(at_once.map(|hold| hold.held).sum());
+        let late = released().filter(|hold| !is_by_trip(hold));
+        let paused = all.saturating_sub(late.map(|hold| hold.held).sum());
         if paused >= NOTABLE {
             self.pauses
                 .add(exchange, Cost::exactly(paused), Duration::ZERO);
@@ -137,6 +140,12 @@ impl Rule {
         ];
         finding
     }
+}
+
+/// Whether it waited a round trip for an acknowledgement that came at once: no chance
+/// meets that again and again, and a pause of its own would be no longer.
+fn is_by_trip(hold: &Hold) -> bool {
+    hold.release == HoldRelease::Acknowledgement && hold.ack_delay < DELAYED
 }
 
 fn why_not_nagle(held: &Held) -> String {

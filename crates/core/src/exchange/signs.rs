@@ -26,7 +26,7 @@ pub(crate) struct Signs {
     /// True if the messages are of no protocol that is read.
     pub(crate) is_unread: bool,
     /// True if the server said something after the request that did not acknowledge
-    /// it: both sides speak when they like.
+    /// it, or went on after a long rest: both sides speak when they like.
     pub(crate) is_crossed: bool,
 }
 

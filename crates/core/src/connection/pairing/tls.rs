@@ -226,12 +226,12 @@ impl Pairing {
                 tls.is_1_3 |= by == Side::Client && is_encrypted && is_finished;
                 if by == Side::Client && tls.is_request(record) && !is_finished {
                     tls.phase = Phase::Application;
-                    self.request_record(tls, record, at, number);
+                    self.request_record(tls, record, (at, number), mark);
                 }
             }
             Phase::Application => match by {
                 Side::Client if tls.is_request(record) => {
-                    self.request_record(tls, record, at, number)
+                    self.request_record(tls, record, (at, number), mark)
                 }
                 Side::Server if is_encrypted => self.response_began(tls, record, mark, view),
                 _ => {}
@@ -283,8 +283,8 @@ impl Pairing {
         &mut self,
         tls: &mut Conversation,
         record: Record,
-        at: Timestamp,
-        number: u64,
+        (at, number): (Timestamp, u64),
+        mark: &Brief,
     ) {
         let may_be_control = record.length <= MOST_CONTROL;
         let is_late = at.since(tls.last_request) > LULL;
@@ -296,7 +296,9 @@ impl Pairing {
             tls.ticket = None;
             tls.is_control = may_be_control;
             self.finish_turn();
+            let is_early = !may_be_control && self.is_early(mark);
             self.begin(record.start, at, number);
+            self.note_crossing(is_early);
         } else if is_late && may_be_control && !tls.is_control {
             return;
         } else if let Some(draft) = self.open.back_mut()
@@ -346,12 +348,17 @@ impl Pairing {
         if is_alert {
             return;
         }
+        let is_rest_late = mark.at.since(draft.end) > LULL;
+        if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
+            // Alone and long before anything else it was no begin of an answer.
+            draft.put_begin_aside(record.start);
+        }
         let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
         let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
         let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
         if is_preface || is_ticket {
-            draft.put_aside(record.start, record.end, mark);
+            draft.put_aside(record.start, record.end, mark.at, mark.number);
             return;
         }
         let span = Span {
@@ -370,7 +377,7 @@ impl Pairing {
             end: record.end,
         };
         if draft.is_aside(record.end) {
-            draft.put_aside(record.start, record.end, mark);
+            draft.put_aside(record.start, record.end, mark.at, mark.number);
             return;
         }
         draft.extend_turn(span, mark.at, mark.number);

@@ -13,6 +13,9 @@ use crate::protocol::Protocol;
 
 /// Longest time in which a program or a kernel goes on once it is released.
 pub(super) const LULL: Duration = Duration::from_millis(3);
+/// After so long a server that goes on begins something new as likely as not: a program
+/// that pushes what comes up rests for as long as nothing does.
+const PUSHED: Duration = Duration::from_secs(1);
 /// Most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
@@ -89,8 +92,15 @@ impl Pairing {
         let is_apart = is_apart(mark, data, view);
         self.count_apart(mark.by, is_apart);
         let has_response = self.open.back().is_some_and(Draft::has_response);
-        if self.is_unread && is_apart && mark.by == Side::Server && has_response {
+        if !is_apart || mark.by != Side::Server || !has_response {
+            return;
+        }
+        if self.is_unread {
             self.finish_turn();
+        } else if mark.idle > PUSHED
+            && let Some(draft) = self.open.back_mut()
+        {
+            draft.signs.is_crossed = true;
         }
     }
 
@@ -123,7 +133,9 @@ impl Pairing {
                 let has_crossed = core::mem::take(&mut self.has_crossed);
                 if has_response {
                     self.finish_turn();
+                    let is_early = self.is_early(mark);
                     self.begin(data.span.start, mark.at, mark.number);
+                    self.note_crossing(is_early);
                 }
                 if let Some(draft) = self.open.back_mut() {
                     if (is_apart || has_crossed) && !has_response {
@@ -152,11 +164,24 @@ impl Pairing {
             return false;
         };
         let crosses = mark.ack <= draft.request.start;
-        if crosses && draft.ordinal > 0 {
-            draft.signs.is_crossed = true;
-            self.has_crossed = true;
+        if draft.ordinal > 0 {
+            // Nor does it answer what it has not heard to the end.
+            draft.signs.is_crossed |= mark.ack < draft.request.end;
+            self.has_crossed |= crosses;
         }
         crosses
+    }
+
+    /// Whether the client sent this before it had heard the whole answer before it.
+    pub(super) fn is_early(&self, mark: &Brief) -> bool {
+        let before = self.open.back();
+        before.is_some_and(|draft| draft.has_response() && mark.ack < draft.response.end)
+    }
+
+    pub(super) fn note_crossing(&mut self, is_crossed: bool) {
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.is_crossed |= is_crossed;
+        }
     }
 }
 
