@@ -44,6 +44,8 @@ pub(super) struct Conversation {
     phase: Phase,
     is_1_3: bool,
     has_http2: bool,
+    /// The client sends data ahead of the handshake's end.
+    is_early: bool,
     /// Application records of the server since the handshake, up to a few.
     server_records: u8,
     /// The length of the record that may be a ticket.
@@ -84,6 +86,7 @@ impl Conversation {
             },
             is_1_3: false,
             has_http2: false,
+            is_early: false,
             server_records: 0,
             ticket: None,
             last_request: Timestamp::default(),
@@ -167,7 +170,8 @@ impl Pairing {
                 if let Phase::Handshake(flights) = &mut tls.phase {
                     if let Some(hello) = &message.hello {
                         if message.kind == SERVER_HELLO {
-                            tls.is_1_3 = hello.version == tls::TLS_1_3;
+                            // Drafts have numbers of their own, all of them higher.
+                            tls.is_1_3 = hello.version >= tls::TLS_1_3;
                         }
                         tls.has_http2 |= hello.has_http2;
                     }
@@ -205,8 +209,14 @@ impl Pairing {
         let is_encrypted = record.content == Content::ApplicationData;
         match &mut tls.phase {
             Phase::Handshake(flights) => {
+                if by == Side::Client && is_encrypted && !flights.is_answered() {
+                    // Early data: what of the server's is an answer to them is hidden in
+                    // its flight (RFC 8446 §2.3).
+                    (tls.phase, tls.is_early) = (Phase::Torn, true);
+                    return;
+                }
                 if by == Side::Client && is_encrypted && !tls.is_1_3 {
-                    // Behind its own Finished (False Start), or early data.
+                    // Behind its own Finished (False Start).
                     self.close_handshake(tls, view);
                     return self.record_began(tls, by, record, mark, view);
                 }
@@ -223,8 +233,11 @@ impl Pairing {
             }
             Phase::Torn => {
                 let is_finished = FINISHED_RECORDS.contains(&record.length);
-                tls.is_1_3 |= by == Side::Client && is_encrypted && is_finished;
-                if by == Side::Client && tls.is_request(record) && !is_finished {
+                if by == Side::Client && is_encrypted && is_finished {
+                    (tls.is_1_3, tls.is_early) = (true, false);
+                }
+                let is_request = tls.is_request(record) && !is_finished && !tls.is_early;
+                if by == Side::Client && is_request {
                     tls.phase = Phase::Application;
                     self.request_record(tls, record, (at, number), mark);
                 }
