@@ -89,6 +89,8 @@ pub(crate) struct Ledger {
     pub(crate) stale: u64,
     /// Losses repaired, by whose data was lost.
     pub(crate) recoveries: Counts<Side>,
+    /// Those of either side on connections that had carried an exchange before.
+    pub(crate) later_losses: u64,
     /// Delayed ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
     /// Fetches of what a certificate's validity rests on.
@@ -145,6 +147,7 @@ impl Ledger {
         self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
             self.recoveries.add(recovery.sender, 1);
+            self.later_losses += u64::from(exchange.ordinal > 0);
         }
         if let Some(delay) = exchange.harmless_delay {
             self.harmless_delays.record(delay);
@@ -201,6 +204,7 @@ impl Ledger {
         self.setups.merge(other.setups);
         self.stale += other.stale;
         self.recoveries.merge(&other.recoveries);
+        self.later_losses += other.later_losses;
         self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
     }

@@ -113,7 +113,8 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.deliveries {
-            let Some(cost) = K::cost(delivery) else {
+            // What slow start would have taken all the same cost nothing.
+            let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };
             let side = match delivery.sender {

@@ -118,10 +118,12 @@ impl Rule {
             median(&tally.saved),
             percent(finding.share),
         );
-        finding.ruled_out.push(ruled_out(
-            "nagle-delayed-ack",
-            why_not_nagle(&case.gathered.held_responses),
-        ));
+        let held = &case.gathered.held_responses;
+        if held.released() + held.late + held.eager > 0 {
+            finding
+                .ruled_out
+                .push(ruled_out("nagle-delayed-ack", why_not_nagle(held)));
+        }
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
