@@ -266,14 +266,15 @@ impl Pairing {
         }
         self.has_fin = true;
         let (request_acked, left) = (self.request_acked, self.left);
-        let is_close_delimited = self.responses.messages.ends_with_connection();
+        // Who leaves first has given up: the server's end tells nothing after that.
+        let is_close_delimited = left.is_none() && self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         // Where the capture has all that was sent.
         let missing = self
             .responses
             .messages
             .awaited_bytes()
-            .filter(|_| position == end);
+            .filter(|_| position == end && left.is_none());
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
             // It was sent before the request came.

@@ -2,10 +2,15 @@
 
 use core::time::Duration;
 
+use crate::tile::LEAST_DELAYED_ACK;
+
 /// Error assumed of a round trip that was seen once or never varied.
 const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// Samples this far above the least are the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
+
+/// Less is no time to name a program's.
+const NOTABLE: Duration = Duration::from_millis(5);
 
 /// An estimate of the path's part in replies.
 ///
@@ -19,6 +24,8 @@ pub(crate) struct RoundTrip {
     /// Whether a handshake was among the samples: a kernel answers it at once,
     /// while every other reply may have waited for its program or a timer.
     has_handshake: bool,
+    /// Whether a bare acknowledgement was among them that no timer delayed.
+    has_receipt: bool,
 }
 
 impl RoundTrip {
@@ -28,6 +35,7 @@ impl RoundTrip {
             least: Some(Duration::ZERO),
             deviation: Duration::ZERO,
             has_handshake: true,
+            has_receipt: false,
         }
     }
 
@@ -35,6 +43,19 @@ impl RoundTrip {
     /// waited for a program.
     pub(crate) fn is_bounded(&self) -> bool {
         self.has_handshake
+    }
+
+    /// Whether anything at all tells it from a program's time: a kernel's reply, or that it
+    /// is shorter than any program's time worth naming.
+    pub(crate) fn is_told(&self) -> bool {
+        let is_short = self.least.is_some_and(|least| least < NOTABLE);
+        self.has_handshake || self.has_receipt || is_short
+    }
+
+    /// A bare acknowledgement of data, by which a kernel alone replies.
+    pub(crate) fn sample_receipt(&mut self, took: Duration) {
+        self.has_receipt |= took < LEAST_DELAYED_ACK;
+        self.sample(took);
     }
 
     /// A reply within the handshake.

@@ -209,6 +209,7 @@ impl Draft {
                 target: self.line.as_ref().map_or(0, |line| line.fingerprint),
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
+                is_stream: self.fields.is_stream,
             },
             request: self.line.take().map(|line| line.text),
         }
