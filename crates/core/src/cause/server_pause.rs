@@ -7,7 +7,7 @@ use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
-use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
+use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Hold, HoldRelease, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding, Remark};
@@ -115,7 +115,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
-        let mut finding = evidence::finding("server-pause", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
             "{} responses stopped for {} (median) between two parts, and went on with no \
              acknowledgement that could have released the second",
@@ -166,7 +166,7 @@ impl Rule {
         if held.released() + held.late + held.eager > 0 {
             finding
                 .ruled_out
-                .push(ruled_out("nagle-delayed-ack", why_not_nagle(held)));
+                .push(ruled_out(Id::NagleDelayedAck, why_not_nagle(held)));
         }
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
