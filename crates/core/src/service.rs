@@ -73,6 +73,8 @@ pub(crate) struct Ledger {
     pub(crate) unread: u64,
     /// Exchanges whose server spoke before it had heard of the request, or when it liked.
     pub(crate) crossed: u64,
+    /// Exchanges whose server lies behind somebody who acknowledges for it.
+    pub(crate) relayed: u64,
     /// Times the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
@@ -124,6 +126,7 @@ impl Ledger {
         self.outcomes.add(outcome, 1);
         self.unread += u64::from(exchange.signs.is_unread);
         self.crossed += u64::from(exchange.signs.is_crossed);
+        self.relayed += u64::from(exchange.signs.is_relayed);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
@@ -192,6 +195,7 @@ impl Ledger {
         self.broken_off.absorb(other.broken_off);
         self.unread += other.unread;
         self.crossed += other.crossed;
+        self.relayed += other.relayed;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
@@ -214,6 +218,12 @@ impl Ledger {
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
+    }
+
+    /// Whether a path that does not show lies behind whoever acknowledges: the server's time
+    /// may be that.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.relayed * 2 > self.uncut()
     }
 
     /// How many exchanges the capture did not cut.

@@ -150,6 +150,7 @@ impl Rule {
         // Without packets or the experiment a held part looks the same.
         let has_look_alike = (!case.has_packets && tried.is_none())
             || case.ledger.is_unowed()
+            || case.ledger.is_relayed()
             || self.rhythmic * 2 > self.all.affected;
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
         let why = match self.rhythmic * 2 > self.all.affected {

@@ -200,6 +200,7 @@ impl Draft {
                 is_request_acked: around.request_acked >= self.request.end,
                 thought,
                 is_unread: around.is_unread,
+                is_relayed: view.to_server().is_relayed(),
                 ..self.signs
             },
             particulars: Particulars {
