@@ -4,7 +4,7 @@
 //! (alerts, tickets, HTTP/2's own traffic), makes no exchange.
 
 use super::flights::Flights;
-use super::turns::LULL;
+use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::connection::View;
 use crate::connection::half::Span;
@@ -328,6 +328,14 @@ impl Pairing {
         }
     }
 
+    /// Whether a record of the server's that may be control comes so long after an answer
+    /// that it is no part of it: a connection at rest is asked whether it lives, or closed.
+    fn is_late_control(&self, record: Record, mark: &Brief) -> bool {
+        let answered = self.open.back().filter(|draft| draft.has_response());
+        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > PUSHED);
+        record.length <= MOST_CONTROL && is_late
+    }
+
     /// Whether the open request is but a word of control on a connection that carries
     /// messages, and what the server says comes too late to be its answer.
     fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
@@ -351,16 +359,13 @@ impl Pairing {
         if self.is_unanswered_control(tls, mark, view) {
             self.open.pop_back();
         }
-        if self.crosses(mark) {
+        if is_alert || self.is_late_control(record, mark) || self.crosses(mark) {
             tls.unasked = record.end;
             return;
         }
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
-        if is_alert {
-            return;
-        }
         let is_rest_late = mark.at.since(draft.end) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
             // Alone and long before anything else it was no begin of an answer.

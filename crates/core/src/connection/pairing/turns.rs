@@ -15,7 +15,7 @@ use crate::protocol::Protocol;
 pub(super) const LULL: Duration = Duration::from_millis(3);
 /// After so long a server that goes on begins something new as likely as not: a program
 /// that pushes what comes up rests for as long as nothing does.
-const PUSHED: Duration = Duration::from_secs(1);
+pub(super) const PUSHED: Duration = Duration::from_secs(1);
 /// Most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
