@@ -330,9 +330,11 @@ impl Pairing {
 
     /// Whether a record of the server's that may be control comes so long after an answer
     /// that it is no part of it: a connection at rest is asked whether it lives, or closed.
-    fn is_late_control(&self, record: Record, mark: &Brief) -> bool {
+    /// Among others, what is as long as an alert may be an empty line.
+    fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
+        let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
-        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > PUSHED);
+        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > longest);
         record.length <= MOST_CONTROL && is_late
     }
 
@@ -359,13 +361,16 @@ impl Pairing {
         if self.is_unanswered_control(tls, mark, view) {
             self.open.pop_back();
         }
-        if is_alert || self.is_late_control(record, mark) || self.crosses(mark) {
+        if self.is_late_control(record, is_alert, mark) || self.crosses(mark) {
             tls.unasked = record.end;
             return;
         }
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
+        if is_alert {
+            return;
+        }
         let is_rest_late = mark.at.since(draft.end) > LULL;
         if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
             // Alone and long before anything else it was no begin of an answer.
