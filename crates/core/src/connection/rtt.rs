@@ -65,7 +65,7 @@ impl RoundTrip {
         let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
             return false;
         };
-        self.has_receipt && handshake >= NOTABLE && least * FARTHER <= handshake
+        handshake >= NOTABLE && least * FARTHER <= handshake
     }
 
     /// A bare acknowledgement of data, by which a kernel alone replies.
