@@ -127,6 +127,9 @@ pub struct Particulars {
     pub redirect: Option<u64>,
     /// The response was compressed while it was sent.
     pub is_encoded_on_the_fly: bool,
+    /// The response's parts come when something happens (server-sent events and the
+    /// like): what passes between them is nobody's delay.
+    pub is_stream: bool,
 }
 
 /// How a client came to send the body that it had announced.

@@ -186,6 +186,13 @@ impl FlowKey {
         (self.low, self.high)
     }
 
+    /// Whether both ends are one host, by their addresses.
+    pub(crate) fn is_within_host(&self) -> bool {
+        let [one, other] =
+            [Direction::Forward, Direction::Backward].map(|way| self.source(way).addr);
+        one == other || (one.is_loopback() && other.is_loopback())
+    }
+
     /// The end that sends in `direction`.
     pub fn source(&self, direction: Direction) -> Endpoint {
         match direction {

@@ -20,8 +20,8 @@ const FLOOD_RATIO: u64 = 10;
 const FLOOD_RATE: f64 = 50.0;
 /// Connections whose first request was ignored, from which that is no loss.
 const UNREAD: u64 = 2;
-/// Losses of the server's data for each such connection, from which it may
-/// be loss after all.
+/// Losses of the server's data, or on connections in use, for each such connection, from
+/// which it may be loss after all.
 const LOSS_RATIO: u64 = 4;
 /// A first request no longer than this fits through any path (RFC 9293
 /// §3.7.1), so that it is no path's MTU that keeps it back.
@@ -144,11 +144,12 @@ impl Handshakes {
     pub(crate) fn why(&self, ledger: &Ledger) -> Why {
         let tries = earliest(&self.tries);
         let (unfinished, rate) = self.unfinished();
-        let lost_answers = ledger.recoveries.of(Side::Server);
+        // What an open connection loses is lost by the path, or by a host that is late.
+        let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
         if unfinished >= FLOOD && unfinished >= self.established * FLOOD_RATIO && rate >= FLOOD_RATE
         {
             Why::Flood
-        } else if self.unread >= UNREAD && lost_answers * LOSS_RATIO <= self.unread
+        } else if self.unread >= UNREAD && losses * LOSS_RATIO <= self.unread
             || self.follows_standstill(&tries, ledger)
         {
             Why::AcceptQueue

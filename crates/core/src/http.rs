@@ -52,6 +52,8 @@ pub(crate) struct Fields {
     /// The body has a content coding and no known length: it is encoded while
     /// it is sent (RFC 9110 §8.4).
     pub(crate) is_encoded_on_the_fly: bool,
+    /// The body is what happens, as it happens: its parts come when they like.
+    pub(crate) is_stream: bool,
 }
 
 /// What a request asks for.

@@ -92,6 +92,11 @@ impl Service {
     }
 }
 
+/// One message that crosses another is a connection's end, or chance …
+const CROSSED: u64 = 2;
+/// … and so is one in more than this many exchanges.
+const CROSSED_PART: u64 = 10;
+
 /// The figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
@@ -103,6 +108,10 @@ pub(crate) struct Ledger {
     pub(crate) cut: u64,
     /// Exchanges of a protocol that is not read.
     pub(crate) unread: u64,
+    /// Exchanges whose server spoke before it had heard of the request, or when it liked.
+    pub(crate) crossed: u64,
+    /// Exchanges whose server lies behind somebody who acknowledges for it.
+    pub(crate) relayed: u64,
     /// Times the server thought before responses that the capture cut off.
     pub(crate) broken_off: Distribution,
     pub(crate) latency: Distribution,
@@ -126,6 +135,8 @@ pub(crate) struct Ledger {
     pub(crate) stale: u64,
     /// Losses repaired, by whose data was lost.
     pub(crate) recoveries: Counts<Side>,
+    /// Those of either side on connections that had carried an exchange before.
+    pub(crate) later_losses: u64,
     /// Delayed ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
     /// Fetches of what a certificate's validity rests on.
@@ -161,6 +172,8 @@ impl Ledger {
         }
         self.outcomes.add(outcome, 1);
         self.unread += u64::from(exchange.signs.is_unread);
+        self.crossed += u64::from(exchange.signs.is_crossed);
+        self.relayed += u64::from(exchange.signs.is_relayed);
         self.extend_span(exchange.begin, exchange.end);
         match outcome {
             Outcome::Complete(status) => {
@@ -188,6 +201,7 @@ impl Ledger {
         self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
             self.recoveries.add(recovery.sender, 1);
+            self.later_losses += u64::from(exchange.ordinal > 0);
         }
         if let Some(delay) = exchange.harmless_delay {
             self.harmless_delays.record(delay);
@@ -236,6 +250,8 @@ impl Ledger {
         self.cut += other.cut;
         self.broken_off.absorb(other.broken_off);
         self.unread += other.unread;
+        self.crossed += other.crossed;
+        self.relayed += other.relayed;
         self.latency.absorb(other.latency);
         self.round_trip = self.round_trip.into_iter().chain(other.round_trip).min();
         self.waits.merge(&other.waits);
@@ -252,8 +268,22 @@ impl Ledger {
         self.setups.merge(other.setups);
         self.stale += other.stale;
         self.recoveries.merge(&other.recoveries);
+        self.later_losses += other.later_losses;
         self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
+    }
+
+    /// Whether nothing says who owes whom an answer: the protocol is not known, or both
+    /// sides speak when they like, so that what goes by turns may be no answers.
+    pub(crate) fn is_unowed(&self) -> bool {
+        let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
+        self.unread * 2 > self.uncut() || is_crossed
+    }
+
+    /// Whether a path that does not show lies behind whoever acknowledges: the server's time
+    /// may be that.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.relayed * 2 > self.uncut()
     }
 
     /// How many exchanges the capture did not cut.

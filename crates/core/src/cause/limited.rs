@@ -20,6 +20,9 @@ const LEAST_REST: Duration = Duration::from_millis(200);
 /// A window is low for its sender if it stayed below where connections begin
 /// for so many rounds; fewer are a message's end.
 const LOW_ROUNDS: u32 = 3;
+/// … and if it did not double meanwhile: older systems begin with two to four segments (RFC
+/// 3390), which grow.
+const GROWN: u64 = 2;
 /// A window that fills in a burst opens again a round trip later: stops that
 /// are a smaller part of that, one like the other, are a pace.
 const ROUND_PART: u32 = 8;
@@ -63,7 +66,9 @@ pub(super) fn congestion(delivery: &Delivery) -> Option<Congestion> {
     } else if delivery.most_segments < INITIAL_WINDOW {
         // What waits in its own host's queue counts too: a socket may have two
         // super-segments there (`tcp_small_queue_check()` in `net/ipv4/tcp_output.c`).
-        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue {
+        let most = delivery.most_segments * u64::from(delivery.mss);
+        let grows = most >= delivery.first_in_flight.saturating_mul(GROWN);
+        match delivery.stops >= LOW_ROUNDS && !delivery.has_queue && !grows {
             true => Congestion::Low,
             false => return None,
         }
@@ -135,7 +140,8 @@ impl<K: Kind> super::Rule for Limited<K> {
 
     fn observe(&mut self, exchange: &Exchange) {
         for delivery in &exchange.deliveries {
-            let Some(cost) = K::cost(delivery) else {
+            // What slow start would have taken all the same cost nothing.
+            let Some(cost) = K::cost(delivery).filter(|cost| !cost.is_zero()) else {
                 continue;
             };
             let side = match delivery.sender {
@@ -331,6 +337,11 @@ mod tests {
             ..stopped(4)
         };
         assert_eq!(congestion(&queued), None);
+        let grown = Delivery {
+            first_in_flight: 4 * 1448,
+            ..stopped(9)
+        };
+        assert_eq!(congestion(&grown), None, "an older system's slow start");
     }
 
     #[test]

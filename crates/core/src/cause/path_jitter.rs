@@ -51,7 +51,11 @@ impl super::Rule for Rule {
                 .count(trips.tally.affected)
                 .median(&trips.tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, trips.tally.affected, false);
+        finding.verdict = evidence::judge(
+            &finding.evidence,
+            trips.tally.affected,
+            case.ledger.is_unowed(),
+        );
         finding.summary = format!(
             "The path delays some packets and not others: beside a least round trip of {least}, \
              {} of the requests took {} (median) longer.",

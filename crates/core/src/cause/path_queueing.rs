@@ -79,7 +79,11 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
             .median(&trips.tally.saved),
     );
     finding.evidence.extend(probed);
-    finding.verdict = evidence::judge(&finding.evidence, trips.tally.affected, false);
+    finding.verdict = evidence::judge(
+        &finding.evidence,
+        trips.tally.affected,
+        case.ledger.is_unowed(),
+    );
     finding.summary = format!(
         "Packets queue on the path: round trips grow from {} by {} (median of those affected), \
          {} of all request time.",

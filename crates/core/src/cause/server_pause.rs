@@ -3,17 +3,24 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
-use super::held::{Held, may_be_released};
+use super::held::{DELAYED, Held, may_be_released};
 use super::served;
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
-use crate::exchange::{Exchange, Side};
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::exchange::{Exchange, Hold, HoldRelease, Side};
+use crate::histogram::Distribution;
+use crate::report::{Evidence, EvidenceKind, Finding, Remark};
 use crate::wait::{Owner, WaitKind};
 
 /// Shorter pauses are a server's ordinary work.
 const NOTABLE: Duration = Duration::from_millis(5);
+
+/// Stops of one response from which on they are a rhythm …
+const BEATS: usize = 5;
+/// … if none is longer than another by more than this part of it, or this time.
+const EVEN_PART: u32 = 8;
+const UNEVEN: Duration = Duration::from_millis(2);
 
 /// Watches gaps within responses that no acknowledgement ended.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +30,11 @@ pub(crate) struct Rule {
     /// With those that ended near an acknowledgement, which is chance where
     /// Nagle's algorithm is not at work.
     all: Tally,
+    /// Those whose response went on at an even pace.
+    rhythmic: u64,
+    /// What passed within responses that are streams of what happens, and how many
+    /// there were.
+    streamed: Distribution,
 }
 
 impl super::Rule for Rule {
@@ -30,6 +42,12 @@ impl super::Rule for Rule {
         Features::wait(WaitKind::ServerPause).or(Features::wait(WaitKind::ResponseHeld));
 
     fn observe(&mut self, exchange: &Exchange) {
+        if exchange.particulars.is_stream {
+            // Its client asked for what happens, when it happens.
+            let paused = waited(exchange, WaitKind::ServerPause);
+            self.streamed.record(paused);
+            return;
+        }
         // Where nobody owes anything only the acknowledgement tells.
         let held = match exchange.signs.is_unread {
             true => Duration::ZERO,
@@ -38,15 +56,19 @@ impl super::Rule for Rule {
         let all = waited(exchange, WaitKind::ServerPause) + held;
         // Nothing followed what the server closed the connection after.
         let all = all.saturating_sub(exchange.particulars.close_wait.unwrap_or_default());
-        let held = exchange
-            .holds
-            .iter()
-            .filter(|h| h.sender == Side::Server && may_be_released(h));
-        let paused = all.saturating_sub(held.map(|hold| hold.held).sum());
+        let released = || {
+            let holds = exchange.holds.iter();
+            holds.filter(|h| h.sender == Side::Server && may_be_released(h))
+        };
+        let at_once = released().filter(|hold| is_by_trip(hold));
+        let all = all.saturating_sub(at_once.map(|hold| hold.held).sum());
+        let late = released().filter(|hold| !is_by_trip(hold));
+        let paused = all.saturating_sub(late.map(|hold| hold.held).sum());
         if paused >= NOTABLE {
             self.pauses
                 .add(exchange, Cost::exactly(paused), Duration::ZERO);
         }
+        self.rhythmic += u64::from(all >= NOTABLE && has_rhythm(exchange));
         if all >= NOTABLE {
             self.all.add(exchange, Cost::exactly(all), Duration::ZERO);
         }
@@ -55,6 +77,8 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.pauses.merge(other.pauses);
         self.all.merge(other.all);
+        self.rhythmic += other.rhythmic;
+        self.streamed.absorb(other.streamed);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
@@ -62,7 +86,7 @@ impl super::Rule for Rule {
         let has_held = case.gathered.held_responses.is_by_acknowledgement() || tried == Some(true);
         let tally = if has_held { &self.pauses } else { &self.all };
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
-            return Conclusion::Nothing;
+            return self.streams(case);
         }
         // What its kernel held or paced is no pause of the program.
         if served::had_written(case, tally) {
@@ -73,6 +97,23 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
+    /// What is said of streams, where there is nothing else.
+    fn streams(&self, case: &Case<'_>) -> Conclusion {
+        let count = self.streamed.count();
+        if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
+            return Conclusion::Nothing;
+        }
+        Conclusion::Note(Remark {
+            id: "event-stream".to_owned(),
+            text: format!(
+                "{}: {count} responses are streams of events by their content type, silent for {} \
+                 (median) between their parts: nobody waits for what has not happened.",
+                case.endpoint,
+                median(&self.streamed)
+            ),
+        })
+    }
+
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
         let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
@@ -107,18 +148,27 @@ impl Rule {
                 .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
         }
         // Without packets or the experiment a held part looks the same.
-        let has_look_alike = !case.has_packets && tried.is_none();
+        let has_look_alike = (!case.has_packets && tried.is_none())
+            || case.ledger.is_unowed()
+            || case.ledger.is_relayed()
+            || self.rhythmic * 2 > self.all.affected;
         finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
+        let why = match self.rhythmic * 2 > self.all.affected {
+            true => "Its parts come at an even pace: a rhythm that was set or asked for, or work",
+            false => "It waits for itself or for something behind it",
+        };
         finding.summary = format!(
             "The server begins its response and then pauses for {} (median) before it goes on, \
-             {} of all request time. It waits for itself or for something behind it.",
+             {} of all request time. {why}.",
             median(&tally.saved),
             percent(finding.share),
         );
-        finding.ruled_out.push(ruled_out(
-            Id::NagleDelayedAck,
-            why_not_nagle(&case.gathered.held_responses),
-        ));
+        let held = &case.gathered.held_responses;
+        if held.released() + held.late + held.eager > 0 {
+            finding
+                .ruled_out
+                .push(ruled_out(Id::NagleDelayedAck, why_not_nagle(held)));
+        }
         if case.has_packets {
             finding.candidates = candidates::of_server(case);
         }
@@ -137,6 +187,26 @@ impl Rule {
         ];
         finding
     }
+}
+
+/// Whether the response's parts came at an even pace: several stops, one like the other.
+fn has_rhythm(exchange: &Exchange) -> bool {
+    let deliveries = exchange.deliveries.iter();
+    let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
+    served.any(|delivery| {
+        let took = || delivery.pauses.iter().map(|pause| pause.took);
+        let (least, most) = (took().min(), took().max());
+        let (Some(least), Some(most)) = (least, most) else {
+            return false;
+        };
+        delivery.pauses.len() >= BEATS && most - least <= (least / EVEN_PART).max(UNEVEN)
+    })
+}
+
+/// Whether it waited a round trip for an acknowledgement that came at once: no chance
+/// meets that again and again, and a pause of its own would be no longer.
+fn is_by_trip(hold: &Hold) -> bool {
+    hold.release == HoldRelease::Acknowledgement && hold.ack_delay < DELAYED
 }
 
 fn why_not_nagle(held: &Held) -> String {

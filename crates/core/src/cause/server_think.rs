@@ -73,7 +73,8 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
             .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
     }
     finding.evidence.extend(served::shown(case));
-    let has_look_alike = !case.gathered.thinking.has_floor();
+    let has_look_alike =
+        !case.gathered.thinking.has_floor() || case.ledger.is_unowed() || case.ledger.is_relayed();
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
     finding.summary = format!(
         "The server has the whole request and takes {} (median) before it begins to answer, \

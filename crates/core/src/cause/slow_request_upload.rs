@@ -55,7 +55,8 @@ impl super::Rule for Rule {
                 .count(tally.affected)
                 .median(&tally.saved),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        let has_look_alike = case.ledger.is_unowed();
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
         finding.summary = format!(
             "The client begins its request and pauses before it goes on, {} (median), {} of all \
              request time. The server cannot answer what it does not have.",

@@ -97,12 +97,16 @@ fn extra_legs(handshake: &Handshake) -> impl Iterator<Item = (&Leg, Duration)> {
         })
 }
 
-/// All of the leg and the answer's way; the least is what its travel took.
+/// The leg and its answer's way. What the server did meanwhile is a leg's part, as long as
+/// the trip outweighs it; a server that takes longer works, which it would have to do in
+/// fewer legs too. The least is what the travel took.
 fn cost_of(leg: &Leg, new_key: Duration) -> Cost {
     let whole = leg.end.since(leg.begin) + leg.travel;
+    let trip = whole.saturating_sub(leg.server_think);
+    let likely = if leg.server_think > trip { trip } else { whole };
     Cost {
-        low: nanos(whole.saturating_sub(leg.server_think + leg.spread)),
-        ..Cost::exactly(whole + new_key)
+        low: nanos(trip.saturating_sub(leg.spread)),
+        ..Cost::exactly(likely + new_key)
     }
 }
 

@@ -18,6 +18,9 @@ const NOTABLE: Duration = Duration::from_millis(8);
 /// A server that takes this share of it for requests too is slow at large.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
+/// One loss in so many exchanges is a path that delays as well.
+const UNSTEADY: u64 = 5;
+
 /// Watches what the server takes before it answers within handshakes: its
 /// kernel has the hello, its program has not answered.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +73,11 @@ impl super::Rule for Rule {
     }
 }
 
+/// Whether the path loses so much that what comes late may have been late on its way.
+fn is_unsteady(case: &Case<'_>) -> bool {
+    case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
+}
+
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.secured.tally;
@@ -90,7 +98,7 @@ impl Rule {
                 .median(&tally.saved)
                 .packets(&self.packets.unwrap_or_default()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+        finding.verdict = evidence::judge(&finding.evidence, tally.affected, is_unsteady(case));
         finding.summary = format!(
             "The server takes {think} (median) before it answers within a TLS handshake, {} of \
              the time including connections: a costly key, or handshakes that queue for its \

@@ -13,7 +13,9 @@ impl Connection {
             return (0, false);
         }
         let before = self.half(peer).acked;
-        if let Some(unseen) = self.half_mut(peer).acknowledge(segment.ack, segment.at)
+        if let Some(unseen) =
+            self.half_mut(peer)
+                .acknowledge(segment.ack, segment.at, segment.payload_len == 0)
             && let Some(side) = self.side(peer)
         {
             self.pairing.torn(side, unseen, segment.at);

@@ -353,13 +353,13 @@ impl Half {
 
     /// Takes in the peer's acknowledgement; `Some` stretch that it covers
     /// though it was never seen here: the capture missed it.
-    pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp) -> Option<Span> {
+    pub(crate) fn acknowledge(&mut self, ack: u32, at: Timestamp, is_bare: bool) -> Option<Span> {
         let offset = self.offset(ack);
         if offset <= self.acked {
             return None;
         }
         self.acked = offset;
-        self.measure(offset, at);
+        self.measure(offset, at, is_bare);
         let payload_end = self.fin.map_or(offset, |fin| offset.min(fin));
         let unseen_tail = (payload_end > self.next).then_some(Span {
             start: self.next,
@@ -419,7 +419,7 @@ impl Half {
         }
     }
 
-    fn measure(&mut self, offset: u64, at: Timestamp) {
+    fn measure(&mut self, offset: u64, at: Timestamp, is_bare: bool) {
         let mut last = None;
         self.reply = None;
         while let Some(timed) = self.timed.front().copied() {
@@ -431,7 +431,10 @@ impl Half {
         }
         if let Some(timed) = last.filter(|timed| timed.end == offset && !timed.is_repeated) {
             let took = at.since(timed.at);
-            self.to_peer.sample(took);
+            match is_bare {
+                true => self.to_peer.sample_receipt(took),
+                false => self.to_peer.sample(took),
+            }
             self.reply = Some(took);
         }
     }

@@ -87,6 +87,8 @@ pub(crate) struct Pairing {
     /// True if its protocol is not known although its bytes were seen, or it streams:
     /// then nothing says who owes whom an answer.
     is_unread: bool,
+    /// The server spoke since the client's last bytes, and had not heard of the request.
+    has_crossed: bool,
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
     /// after a rest.
     apart: u32,
@@ -135,6 +137,7 @@ impl Default for Pairing {
             is_orphaned: false,
             spoken: None,
             is_unread: false,
+            has_crossed: false,
             apart: 0,
             multiplex: None,
             tls: None,
@@ -281,14 +284,15 @@ impl Pairing {
         }
         self.has_fin = true;
         let (request_acked, left) = (self.request_acked, self.left);
-        let is_close_delimited = self.responses.messages.ends_with_connection();
+        // Who leaves first has given up: the server's end tells nothing after that.
+        let is_close_delimited = left.is_none() && self.responses.messages.ends_with_connection();
         let position = self.responses.position();
         // Where the capture has all that was sent.
         let missing = self
             .responses
             .messages
             .awaited_bytes()
-            .filter(|_| position == end);
+            .filter(|_| position == end && left.is_none());
         if let Some(draft) = self.open.iter_mut().find(|draft| draft.is_awaited()) {
             draft.server_asked |= left.is_none();
             // It was sent before the request came.

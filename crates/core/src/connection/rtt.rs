@@ -2,10 +2,19 @@
 
 use core::time::Duration;
 
+use crate::tile::LEAST_DELAYED_ACK;
+
 /// Error assumed of a round trip that was seen once or never varied.
 const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// Samples this far above the least are the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
+
+/// Less is no time to name a program's.
+const NOTABLE: Duration = Duration::from_millis(5);
+
+/// An end whose handshake takes so many times as long as the least reply is not the one that
+/// replies.
+const FARTHER: u32 = 8;
 
 /// An estimate of the path's part in replies.
 ///
@@ -19,6 +28,10 @@ pub(crate) struct RoundTrip {
     /// Whether a handshake was among the samples: a kernel answers it at once,
     /// while every other reply may have waited for its program or a timer.
     has_handshake: bool,
+    /// The least of those in a handshake.
+    handshake: Option<Duration>,
+    /// Whether a bare acknowledgement was among them that no timer delayed.
+    has_receipt: bool,
 }
 
 impl RoundTrip {
@@ -28,6 +41,8 @@ impl RoundTrip {
             least: Some(Duration::ZERO),
             deviation: Duration::ZERO,
             has_handshake: true,
+            handshake: None,
+            has_receipt: false,
         }
     }
 
@@ -37,9 +52,32 @@ impl RoundTrip {
         self.has_handshake
     }
 
+    /// Whether anything at all tells it from a program's time: a kernel's reply, or that it
+    /// is shorter than any program's time worth naming.
+    pub(crate) fn is_told(&self) -> bool {
+        let is_short = self.least.is_some_and(|least| least < NOTABLE);
+        self.has_handshake || self.has_receipt || is_short
+    }
+
+    /// Whether somebody on the way acknowledges for an end that is much farther: the
+    /// handshake went all the way, and what follows does not.
+    pub(crate) fn is_relayed(&self) -> bool {
+        let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
+            return false;
+        };
+        handshake >= NOTABLE && least * FARTHER <= handshake
+    }
+
+    /// A bare acknowledgement of data, by which a kernel alone replies.
+    pub(crate) fn sample_receipt(&mut self, took: Duration) {
+        self.has_receipt |= took < LEAST_DELAYED_ACK;
+        self.sample(took);
+    }
+
     /// A reply within the handshake.
     pub(crate) fn sample_handshake(&mut self, took: Duration) {
         self.has_handshake = true;
+        self.handshake = self.handshake.into_iter().chain([took]).min();
         self.sample(took);
     }
 
@@ -103,6 +141,22 @@ mod tests {
         assert_eq!(trip.split_error(), ms(9));
         trip.sample_handshake(ms(8));
         assert!(trip.split_error() < ms(1));
+    }
+
+    #[test]
+    fn who_replies_much_sooner_than_the_handshake_is_a_relay() {
+        let trip = |handshake: u64, receipts: [u64; 2]| {
+            let mut trip = RoundTrip::default();
+            trip.sample_handshake(Duration::from_micros(handshake));
+            for receipt in receipts {
+                trip.sample_receipt(Duration::from_micros(receipt));
+            }
+            trip.is_relayed()
+        };
+        assert!(trip(14_600, [527, 310]));
+        assert!(trip(98_000, [90, 40_000]));
+        assert!(!trip(14_600, [13_900, 2_500]), "a path that strays");
+        assert!(!trip(900, [40, 40]), "too near to matter");
     }
 
     #[test]

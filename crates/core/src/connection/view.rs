@@ -49,12 +49,21 @@ impl<'a> View<'a> {
 
     /// From the point to the server and back.
     pub(crate) fn to_server(self) -> rtt::RoundTrip {
-        self.request.to_peer
+        self.trip(self.request)
     }
 
     /// From the point to the client and back.
     pub(crate) fn to_client(self) -> rtt::RoundTrip {
-        self.response.to_peer
+        self.trip(self.response)
+    }
+
+    /// Within one host there is no way whose length replies would have to tell.
+    fn trip(self, half: &Half) -> rtt::RoundTrip {
+        let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
+        match is_local && !half.to_peer.is_told() {
+            true => rtt::RoundTrip::none(),
+            false => half.to_peer,
+        }
     }
 
     /// Whether the server's FIN was seen and no FIN of the client's.

@@ -25,6 +25,11 @@ pub(crate) struct Signs {
     pub(crate) thought: Option<Duration>,
     /// True if the messages are of no protocol that is read.
     pub(crate) is_unread: bool,
+    /// True if the server said something after the request that did not acknowledge
+    /// it, or went on after a long rest: both sides speak when they like.
+    pub(crate) is_crossed: bool,
+    /// True if somebody on the way acknowledges for the server, which is farther.
+    pub(crate) is_relayed: bool,
 }
 
 impl Signs {

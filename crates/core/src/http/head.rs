@@ -15,6 +15,17 @@ const REVOCATIONS: [&[u8]; 3] = [
     b"application/pkix-cert",
 ];
 
+/// Content types of bodies whose parts come when something happens (HTML's server-sent
+/// events, frames of cameras, lines of watches, gRPC).
+const STREAMS: [&[u8]; 6] = [
+    b"text/event-stream",
+    b"multipart/x-mixed-replace",
+    b"application/x-ndjson",
+    b"application/stream+json",
+    b"application/json-seq",
+    b"application/grpc",
+];
+
 /// A head, how its body ends, and how many bytes it takes.
 pub(super) type Whole = (Head, Framing, usize);
 
@@ -143,7 +154,11 @@ impl Reading {
                     self.says_keep_alive |= is(item, b"keep-alive");
                 }
             }
-            12 if is(name, b"content-type") => head.is_revocation = REVOCATIONS.contains(&value),
+            12 if is(name, b"content-type") => {
+                head.is_revocation = REVOCATIONS.contains(&value);
+                let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
+                head.fields.is_stream = STREAMS.contains(&kind.trim_ascii());
+            }
             14 if is(name, b"content-length") => self.length = number(value),
             16 if is(name, b"content-encoding") => {
                 self.is_encoded = !is(value, b"identity");
@@ -169,7 +184,10 @@ impl Reading {
             _ => length,
         };
         match role {
-            Role::Request => head.fields.location = None,
+            Role::Request => {
+                head.fields.location = None;
+                head.fields.is_stream = false;
+            }
             Role::Response => {
                 head.fields.expects_continue = false;
                 head.fields.is_encoded_on_the_fly = self.is_encoded && self.length.is_none();

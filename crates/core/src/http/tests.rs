@@ -88,6 +88,17 @@ fn heads_tell_what_rules_ask_for() {
     let response =
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert!(head(&mut messages, response).is_encoded_on_the_fly);
+    for (kind, is_stream) in [
+        ("text/event-stream; charset=utf-8", true),
+        ("multipart/x-mixed-replace;boundary=f", true),
+        ("text/event-streams", false),
+        ("application/json", false),
+    ] {
+        let mut messages = Messages::new(Role::Response);
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
+        let fields = head(&mut messages, response.as_bytes());
+        assert_eq!(fields.is_stream, is_stream, "{kind}");
+    }
 }
 
 #[test]

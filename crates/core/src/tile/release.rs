@@ -15,6 +15,10 @@ use crate::time::Timestamp;
 /// A sender that was blocked on an ACK sends within this time of its arrival.
 pub(super) const REACTION: Duration = Duration::from_micros(500);
 
+/// On a shorter path an ACK comes back at once: what leaves with it may as
+/// well have been written just then.
+pub(super) const LEAST_TRIP: Duration = Duration::from_millis(1);
+
 /// The way there and back takes this part longer at times.
 const STRAYING: u32 = 32;
 
@@ -38,6 +42,22 @@ pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Optio
         .take_while(|other| other.at <= target + slack);
     near.into_iter()
         .find(|other| other.by == mark.by.peer() && other.is_news)
+}
+
+/// Whether `mark`, behind data that was full, left about a round trip after such a word of
+/// its peer, which is as likely what it waited for on a path that strays as its program.
+pub(super) fn is_about_a_trip_later(trace: &Trace<'_>, mark: &Mark, index: usize) -> bool {
+    let Some(trip) = trace.round_trip(mark.by).floor() else {
+        return false;
+    };
+    let (least, most) = (trip * 7 / 8, trip * 3 / 2);
+    let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
+    let mut words = marks.take_while(|other| mark.at.since(other.at) <= most);
+    trip >= LEAST_TRIP
+        && words.any(|other| {
+            let is_word = other.by == mark.by.peer() && other.is_news && other.data.is_none();
+            is_word && mark.at.since(other.at) >= least
+        })
 }
 
 /// The same, only if it carried nothing else: a message of the peer's is its

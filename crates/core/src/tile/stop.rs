@@ -4,16 +4,13 @@ use core::time::Duration;
 
 use super::Trace;
 use super::flow::{Flow, Keeper};
-use super::release::{bare_release, heard, release, told};
+use super::release::{LEAST_TRIP, bare_release, heard, is_about_a_trip_later, release, told};
 use crate::delivery::Limit;
 use crate::exchange::Side;
 use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
-/// On a shorter path an ACK comes back at once: what leaves with it may as
-/// well have been written just then.
-const LEAST_TRIP: Duration = Duration::from_millis(1);
 /// A sender that avoids silly windows waits until it may send this part of the
 /// window (`tcp_tso_win_divisor` in `net/ipv4/tcp_output.c`; RFC 9293
 /// §3.8.6.2.1 has a half).
@@ -93,7 +90,8 @@ pub(super) fn name(
         };
         return ((kind, super::gap::owner_of(sender)), Some(stop));
     }
-    if !first.is_small && release(trace, mark, index).is_some() {
+    let is_released = release(trace, mark, index).is_some();
+    if !first.is_small && (is_released || is_about_a_trip_later(trace, mark, index)) {
         return ((super::gap::transfer(sender), Owner::Path), None);
     }
     if is_beyond_window(trace, mark, index, second) {

@@ -44,7 +44,8 @@
 //!   [body 300] [expect]` (the head's length, and the body's, which it
 //!   announces; `Expect: 100-continue`), `200 len 238 [body 569] [close]
 //!   [location /path]` (a response's status line; without `body`
-//!   it lasts until the connection closes; `ocsp` gives it that type, `gzip` that coding),
+//!   it lasts until the connection closes; `ocsp` gives it that type, `gzip` that coding, `events`
+//!   the type of server-sent events),
 //!   `data 569`, `text WORDS`. A `len` of
 //!   `238+569` carries as many bytes of the body with the head. `tls WORDS`: the
 //!   records that `tls.rs` knows, joined by commas, and `http2 WORDS` the frames

@@ -276,6 +276,7 @@ fn message<'a>(
     while let Some(&word) = rest.peek() {
         match word {
             "close" => head.push_str("Connection: close\r\n"),
+            "events" => head.push_str("Content-Type: text/event-stream; charset=utf-8\r\n"),
             "gzip" => head.push_str("Content-Encoding: gzip\r\n"),
             "expect" => head.push_str("Expect: 100-continue\r\n"),
             "location" => {

@@ -250,6 +250,7 @@ impl Draft {
                 idle: around.before.ended.map(|ended| begin.since(ended)),
                 is_request_acked: around.request_acked >= self.request.end,
                 is_unread: around.is_unread,
+                is_relayed: view.to_server().is_relayed(),
                 ..self.signs
             },
             particulars: Particulars {
@@ -259,6 +260,7 @@ impl Draft {
                 target: self.line.as_ref().map_or(0, |line| line.fingerprint),
                 redirect: self.fields.location.filter(|_| self.is_redirect()),
                 is_encoded_on_the_fly: self.fields.is_encoded_on_the_fly,
+                is_stream: self.fields.is_stream,
             },
             request: None,
         }

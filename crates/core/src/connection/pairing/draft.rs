@@ -5,7 +5,6 @@ use super::http2::Multiplexed;
 use crate::connection::half::Span;
 use crate::exchange::{Outcome, Side, Signs};
 use crate::http::{Fields, RequestLine};
-use crate::mark::Brief;
 use crate::time::Timestamp;
 
 /// A request that was seen, and what came of it so far.
@@ -104,15 +103,20 @@ impl Draft {
     }
 
     /// The server's bytes up to `end` are no response, unless nothing else comes.
-    pub(super) fn put_aside(&mut self, start: u64, end: u64, mark: &Brief) {
+    pub(super) fn put_aside(&mut self, start: u64, end: u64, at: Timestamp, number: u64) {
         let start = match (self.aside, self.response.end > self.response.start) {
             (Some((span, ..)), _) => span.start,
             (None, true) => self.response.start.min(start),
             (None, false) => start,
         };
-        self.aside = Some((Span { start, end }, mark.at, mark.number));
+        self.aside = Some((Span { start, end }, at, number));
         self.response = Span { start: end, end };
         self.first_record = None;
+    }
+
+    /// What was taken for the response's begin, up to `end`, is none.
+    pub(super) fn put_begin_aside(&mut self, end: u64) {
+        self.put_aside(self.response.start, end, self.end, self.last_number);
     }
 
     /// Whether the record that ends there was put aside.

@@ -66,6 +66,11 @@ impl Flights {
         self.client.as_ref()?.server_name.as_deref()
     }
 
+    /// Whether the server's hello was seen.
+    pub(super) fn is_answered(&self) -> bool {
+        self.server.is_some()
+    }
+
     pub(super) fn is_unfinished(&self) -> bool {
         self.is_unfinished
     }

@@ -82,7 +82,9 @@ impl Pairing {
             return false;
         }
         let is_answer = by == Side::Server && self.mode == Mode::Http;
-        if is_lost && is_answer && data.arrival == Arrival::InOrder {
+        // Behind what the client had heard lies an answer's head that the capture missed.
+        let is_begin = data.arrival == Arrival::InOrder && data.span.start <= data.acked;
+        if is_lost && is_answer && is_begin {
             self.look_for_foreign(payload);
         }
         for (offset, step) in steps.drain(..) {

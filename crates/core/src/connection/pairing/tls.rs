@@ -4,6 +4,7 @@
 //! (alerts, tickets, HTTP/2's own traffic), makes no exchange.
 
 use super::flights::Flights;
+use super::turns::{LULL, PUSHED};
 use super::{Draft, Mode, Pairing};
 use crate::connection::View;
 use crate::connection::half::Span;
@@ -33,16 +34,30 @@ const HTTP2_CONTROL: [u16; 4] = [9, 13, 17, 26];
 /// A server's HTTP/2 preface: SETTINGS of a few values, and a WINDOW_UPDATE.
 const HTTP2_PREFACE: u16 = 64;
 
+/// The longest record that may hold nothing but what a protocol tells its peer of its own
+/// accord: two updates of HTTP/2's windows up to TLS 1.2, and all that is shorter.
+const MOST_CONTROL: u16 = 50;
+
 /// What a connection's TLS has come to.
 #[derive(Debug)]
 pub(super) struct Conversation {
     phase: Phase,
     is_1_3: bool,
     has_http2: bool,
+    /// The client sends data ahead of the handshake's end.
+    is_early: bool,
     /// Application records of the server since the handshake, up to a few.
     server_records: u8,
     /// The length of the record that may be a ticket.
     ticket: Option<u16>,
+    /// When the client's last record was sent.
+    last_request: Timestamp,
+    /// The client has sent records that no control fills.
+    has_messages: bool,
+    /// The request that is open holds no other record than such as may be control.
+    is_control: bool,
+    /// Where the last record of the server ends that answers no request.
+    unasked: u64,
 }
 
 #[derive(Debug)]
@@ -71,8 +86,13 @@ impl Conversation {
             },
             is_1_3: false,
             has_http2: false,
+            is_early: false,
             server_records: 0,
             ticket: None,
+            last_request: Timestamp::default(),
+            has_messages: false,
+            is_control: false,
+            unasked: 0,
         }
     }
 
@@ -150,7 +170,8 @@ impl Pairing {
                 if let Phase::Handshake(flights) = &mut tls.phase {
                     if let Some(hello) = &message.hello {
                         if message.kind == SERVER_HELLO {
-                            tls.is_1_3 = hello.version == tls::TLS_1_3;
+                            // Drafts have numbers of their own, all of them higher.
+                            tls.is_1_3 = hello.version >= tls::TLS_1_3;
                         }
                         tls.has_http2 |= hello.has_http2;
                     }
@@ -188,8 +209,14 @@ impl Pairing {
         let is_encrypted = record.content == Content::ApplicationData;
         match &mut tls.phase {
             Phase::Handshake(flights) => {
+                if by == Side::Client && is_encrypted && !flights.is_answered() {
+                    // Early data: what of the server's is an answer to them is hidden in
+                    // its flight (RFC 8446 §2.3).
+                    (tls.phase, tls.is_early) = (Phase::Torn, true);
+                    return;
+                }
                 if by == Side::Client && is_encrypted && !tls.is_1_3 {
-                    // Behind its own Finished (False Start), or early data.
+                    // Behind its own Finished (False Start).
                     self.close_handshake(tls, view);
                     return self.record_began(tls, by, record, mark, view);
                 }
@@ -206,17 +233,20 @@ impl Pairing {
             }
             Phase::Torn => {
                 let is_finished = FINISHED_RECORDS.contains(&record.length);
-                tls.is_1_3 |= by == Side::Client && is_encrypted && is_finished;
-                if by == Side::Client && tls.is_request(record) && !is_finished {
+                if by == Side::Client && is_encrypted && is_finished {
+                    (tls.is_1_3, tls.is_early) = (true, false);
+                }
+                let is_request = tls.is_request(record) && !is_finished && !tls.is_early;
+                if by == Side::Client && is_request {
                     tls.phase = Phase::Application;
-                    self.request_record(tls, record, at, number);
+                    self.request_record(tls, record, (at, number), mark);
                 }
             }
             Phase::Application => match by {
                 Side::Client if tls.is_request(record) => {
-                    self.request_record(tls, record, at, number)
+                    self.request_record(tls, record, (at, number), mark)
                 }
-                Side::Server if is_encrypted => self.response_began(tls, record, mark),
+                Side::Server if is_encrypted => self.response_began(tls, record, mark, view),
                 _ => {}
             },
         }
@@ -245,7 +275,8 @@ impl Pairing {
             }
             Phase::Torn => {}
             Phase::Application => {
-                if by == Side::Server && record.content == Content::ApplicationData {
+                let is_answer = by == Side::Server && record.end > tls.unasked;
+                if is_answer && record.content == Content::ApplicationData {
                     self.response_ended(record, mark);
                 }
             }
@@ -265,37 +296,92 @@ impl Pairing {
         &mut self,
         tls: &mut Conversation,
         record: Record,
-        at: Timestamp,
-        number: u64,
+        (at, number): (Timestamp, u64),
+        mark: &Brief,
     ) {
+        let may_be_control = record.length <= MOST_CONTROL;
+        let is_late = at.since(tls.last_request) > LULL;
+        let has_crossed = core::mem::take(&mut self.has_crossed);
+        tls.last_request = at;
+        tls.has_messages |= !may_be_control;
         if self.open.back().is_none_or(Draft::has_response) {
             // Tickets come before the first response only.
             tls.ticket = None;
+            tls.is_control = may_be_control;
             self.finish_turn();
+            let is_early = !may_be_control && self.is_early(mark);
             self.begin(record.start, at, number);
+            self.note_crossing(is_early);
+        } else if is_late && may_be_control && !tls.is_control {
+            return;
+        } else if let Some(draft) = self.open.back_mut()
+            && is_late
+            && (tls.is_control || has_crossed)
+        {
+            draft.begin_again(record.start, at, number);
+            tls.is_control = may_be_control;
+        } else {
+            tls.is_control &= may_be_control;
         }
         if let Some(draft) = self.open.back_mut() {
             draft.request.end = draft.request.end.max(record.end);
         }
     }
 
-    fn response_began(&mut self, tls: &mut Conversation, record: Record, mark: &Brief) {
+    /// Whether a record of the server's that may be control comes so long after an answer
+    /// that it is no part of it: a connection at rest is asked whether it lives, or closed.
+    /// Among others, what is as long as an alert may be an empty line.
+    fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
+        let longest = if may_be_alert { LULL } else { PUSHED };
+        let answered = self.open.back().filter(|draft| draft.has_response());
+        let is_late = answered.is_some_and(|draft| mark.at.since(draft.end) > longest);
+        record.length <= MOST_CONTROL && is_late
+    }
+
+    /// Whether the open request is but a word of control on a connection that carries
+    /// messages, and what the server says comes too late to be its answer.
+    fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
+        let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
+        let travel = view.to_server().floor().unwrap_or_default();
+        let is_late = mark.at.since(tls.last_request) > travel * 2 + LULL;
+        is_open && tls.is_control && tls.has_messages && is_late
+    }
+
+    fn response_began(
+        &mut self,
+        tls: &mut Conversation,
+        record: Record,
+        mark: &Brief,
+        view: &View<'_>,
+    ) {
         let plain = tls.plain_length(record.length);
         let index = tls.server_records;
         tls.server_records = index.saturating_add(1).min(MOST_TICKETS);
         let is_alert = tls.is_1_3 && record.length == ALERT_RECORD;
+        if self.is_unanswered_control(tls, mark, view) {
+            self.open.pop_back();
+        }
+        if self.is_late_control(record, is_alert, mark) || self.crosses(mark) {
+            tls.unasked = record.end;
+            return;
+        }
         let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) else {
             return;
         };
         if is_alert {
             return;
         }
+        let is_rest_late = mark.at.since(draft.end) > LULL;
+        if index == 1 && tls.ticket.is_some_and(|length| length != record.length) && is_rest_late {
+            // Alone and long before anything else it was no begin of an answer.
+            draft.put_begin_aside(record.start);
+        }
         let is_preface = tls.has_http2 && index < 2 && plain <= HTTP2_PREFACE;
         let is_ticket = index < MOST_TICKETS && tls.ticket == Some(record.length);
         let may_be_ticket = tls.is_1_3 && index == 0 && TICKET_RECORDS.contains(&record.length);
         tls.ticket = (may_be_ticket || is_ticket).then_some(record.length);
         if is_preface || is_ticket {
-            draft.put_aside(record.start, record.end, mark);
+            draft.put_aside(record.start, record.end, mark.at, mark.number);
             return;
         }
         let span = Span {
@@ -314,7 +400,7 @@ impl Pairing {
             end: record.end,
         };
         if draft.is_aside(record.end) {
-            draft.put_aside(record.start, record.end, mark);
+            draft.put_aside(record.start, record.end, mark.at, mark.number);
             return;
         }
         draft.extend_turn(span, mark.at, mark.number);

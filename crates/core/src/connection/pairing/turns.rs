@@ -12,7 +12,10 @@ use crate::mark::{Brief, Data};
 use crate::protocol::Protocol;
 
 /// Longest time in which a program or a kernel goes on once it is released.
-const LULL: Duration = Duration::from_millis(3);
+pub(super) const LULL: Duration = Duration::from_millis(3);
+/// After so long a server that goes on begins something new as likely as not: a program
+/// that pushes what comes up rests for as long as nothing does.
+pub(super) const PUSHED: Duration = Duration::from_secs(1);
 /// Most parts of one message that come after rests; more are messages of their own.
 const MOST_PARTS: u32 = 8;
 
@@ -89,8 +92,15 @@ impl Pairing {
         let is_apart = is_apart(mark, data, view);
         self.count_apart(mark.by, is_apart);
         let has_response = self.open.back().is_some_and(Draft::has_response);
-        if self.is_unread && is_apart && mark.by == Side::Server && has_response {
+        if !is_apart || mark.by != Side::Server || !has_response {
+            return;
+        }
+        if self.is_unread {
             self.finish_turn();
+        } else if mark.idle > PUSHED
+            && let Some(draft) = self.open.back_mut()
+        {
+            draft.signs.is_crossed = true;
         }
     }
 
@@ -120,23 +130,57 @@ impl Pairing {
         let has_response = self.open.back().is_none_or(Draft::has_response);
         match mark.by {
             Side::Client => {
+                let has_crossed = core::mem::take(&mut self.has_crossed);
                 if has_response {
                     self.finish_turn();
+                    let is_early = self.is_early(mark);
                     self.begin(data.span.start, mark.at, mark.number);
+                    self.note_crossing(is_early);
                 }
                 if let Some(draft) = self.open.back_mut() {
-                    if is_apart && !has_response {
+                    if (is_apart || has_crossed) && !has_response {
                         draft.begin_again(data.span.start, mark.at, mark.number);
                     }
                     draft.request.end = draft.request.end.max(data.span.end);
                 }
             }
+            Side::Server if self.crosses(mark) => {}
             Side::Server if is_apart && has_response => self.finish_turn(),
             Side::Server => {
                 if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
                     draft.extend_turn(data.span, mark.at, mark.number);
                 }
             }
+        }
+    }
+
+    /// Whether the server sent this before it had heard of the request that is open: it
+    /// is no answer to that, for an answer acknowledges what it answers. Seen once more
+    /// than a server's first words on a connection, it shows that both sides speak when
+    /// they like.
+    pub(super) fn crosses(&mut self, mark: &Brief) -> bool {
+        let last = self.open.back_mut().filter(|draft| draft.is_awaited());
+        let Some(draft) = last.filter(|draft| !draft.has_response()) else {
+            return false;
+        };
+        let crosses = mark.ack <= draft.request.start;
+        if draft.ordinal > 0 {
+            // Nor does it answer what it has not heard to the end.
+            draft.signs.is_crossed |= mark.ack < draft.request.end;
+            self.has_crossed |= crosses;
+        }
+        crosses
+    }
+
+    /// Whether the client sent this before it had heard the whole answer before it.
+    pub(super) fn is_early(&self, mark: &Brief) -> bool {
+        let before = self.open.back();
+        before.is_some_and(|draft| draft.has_response() && mark.ack < draft.response.end)
+    }
+
+    pub(super) fn note_crossing(&mut self, is_crossed: bool) {
+        if let Some(draft) = self.open.back_mut() {
+            draft.signs.is_crossed |= is_crossed;
         }
     }
 }
