@@ -358,10 +358,11 @@ impl Pairing {
         if let Some(loose) = &mut self.loose {
             loose.end();
         }
-        // Who says first that it wants no more has given up, unless reset.
+        // Who says first that it wants no more has given up, whatever the other does then;
+        // it may reset what it has ended itself.
         let left = self.left.map(|at| (Some(Side::Client), at, false));
         let ending = match ending {
-            Some((_, _, true)) => ending,
+            Some((Some(Side::Client), _, true)) => ending,
             _ => left.or(ending),
         };
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
