@@ -72,8 +72,8 @@ pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
     for outside in services.filter_map(|service| service.outside.as_ref()) {
         sum.merge(outside.ledger.clone());
     }
-    let within = super::ledger(evidence, TargetId::Subject).total();
-    let all = sum.total().saturating_add(within) as f64;
+    let within = super::ledger(evidence, TargetId::Subject);
+    let all = sum.total().saturating_add(within.total()) as f64;
     let is_much = |time: u64| time > 0 && time as f64 >= all * MATERIAL_SHARE;
     let human = |time: u64| human(Duration::from_nanos(time));
     let (full, repair) = (
@@ -88,11 +88,14 @@ pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
         );
         return Some((LayerState::Suspected, line));
     }
-    let untold = sum.waits.of(WaitKind::Unknown);
+    let mut untold = sum.waits.of(WaitKind::Unknown);
+    // Of a protocol that is not read, the pauses within exchanges are nobody's too.
+    if within.unread * 2 > within.count {
+        untold = untold.saturating_add(within.waits.of(WaitKind::Unknown));
+    }
     is_much(untold).then(|| {
         let line = format!(
-            "data passed outside of requests for {}, and of {} it is not known what set the pace",
-            human(sum.total()),
+            "of {} it is not known what set the pace of the data, or whether anybody waited",
             human(untold)
         );
         (LayerState::NotMeasured, line)
