@@ -19,6 +19,7 @@ use hashbrown::HashMap;
 pub use entrance::{Admission, Entrance};
 pub use shard::{Tidings, Worker};
 
+use crate::cause::Id;
 use crate::conclude::{self, Evidence};
 use crate::connections::{Collected, ConnectionSink, Wanted};
 use crate::datagram::{Datagram, Neighbour};
@@ -322,7 +323,7 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
         )));
     }
     if copies > 0 {
-        list.push(("duplicate-packets", format!(
+        list.push((Id::DuplicatePackets.as_str(), format!(
             "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
         )));
     }

@@ -29,7 +29,7 @@ use crate::approach::{Asked, Silent};
 use crate::cause::evidence::Measures;
 use crate::cause::rhythm::Rhythm;
 use crate::cause::upstream::Upstream;
-use crate::cause::{self, Case, Conclusion, Gathered};
+use crate::cause::{self, Case, Conclusion, Gathered, Id};
 use crate::connection::SetupOutcome;
 use crate::event::TargetId;
 use crate::exchange::Outcome;
@@ -329,13 +329,6 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     meant.map(finding).collect()
 }
 
-/// Without their repair no request succeeds.
-const BLOCKING: [&str; 4] = [
-    "connection-refused",
-    "firewall-drop",
-    "host-unreachable",
-    "port-exhaustion",
-];
 /// Attempts to connect that count as a stranger's: fewer than [`FEW_ATTEMPTS`], and fewer
 /// than one in this many requests.
 const STRANGERS: u64 = 100;
@@ -346,7 +339,7 @@ const GROUND_SHARE: f64 = 0.1;
 
 /// Puts a lossy path before the service's dearest finding, blocking ones aside.
 fn put_ground_first(findings: &mut Vec<Finding>) {
-    let Some(at) = findings.iter().position(|f| f.cause == "packet-loss") else {
+    let Some(at) = findings.iter().position(|f| f.cause == Id::PacketLoss) else {
         return;
     };
     let ground = |f: &Finding| {
@@ -358,7 +351,7 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
     let to = findings
         .iter()
         .take(at)
-        .position(|f| !BLOCKING.contains(&f.cause.as_str()) && ground(f));
+        .position(|f| !f.cause.cause().is_blocking && ground(f));
     if let Some(to) = to {
         let loss = findings.remove(at);
         findings.insert(to, loss);
@@ -376,12 +369,12 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
             let is_blocking =
-                BLOCKING.contains(&f.cause.as_str()) && !is_strangers(f.affected.exchanges, seen);
+                f.cause.cause().is_blocking && !is_strangers(f.affected.exchanges, seen);
             (!is_blocking, core::cmp::Reverse(f.cost_ns))
         };
         key(a)
             .cmp(&key(b))
-            .then_with(|| (&a.service, &a.cause).cmp(&(&b.service, &b.cause)))
+            .then_with(|| (&a.service, a.cause.as_str()).cmp(&(&b.service, b.cause.as_str())))
     });
     particular::put_first(findings);
     put_ground_first(findings);

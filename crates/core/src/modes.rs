@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use crate::cause::Id;
 use crate::cause::example::Example;
 use crate::cause::tally::nanos;
 use crate::exchange::Exchange;
@@ -171,10 +172,10 @@ fn attribute(modes: &mut [LatencyMode], findings: &[Finding]) {
                 .any(|exemplar| (mode.low_ns..=mode.high_ns).contains(&exemplar.latency_ns));
             of_wait || (finding.waits.is_empty() && (is_inside || is_only))
         };
-        let mut causes: Vec<String> = Vec::new();
+        let mut causes: Vec<Id> = Vec::new();
         for finding in findings.iter().filter(is_made_by) {
             if !causes.contains(&finding.cause) {
-                causes.push(finding.cause.clone());
+                causes.push(finding.cause);
             }
         }
         mode.causes = causes;

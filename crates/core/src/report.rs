@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Id;
 use crate::experiment::Experiment;
 use crate::histogram::Distribution;
 use crate::wait::{Owner, WaitKind};
@@ -538,7 +539,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The cause's id.
-    pub cause: String,
+    pub cause: Id,
     /// Its title.
     pub title: String,
     /// How sure it is.
@@ -644,7 +645,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Its id.
-    pub cause: String,
+    pub cause: Id,
     /// What speaks for it.
     pub because: String,
     /// What would decide.
@@ -655,7 +656,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuledOut {
     /// Its id.
-    pub cause: String,
+    pub cause: Id,
     /// By what.
     pub because: String,
 }

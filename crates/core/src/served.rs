@@ -18,7 +18,7 @@ use crate::cause::tally::{Cost, Tally};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::time::Timestamp;
-use crate::turn::ServedTurn;
+use crate::turn::{ServedTurn, Stage};
 use crate::wait::{Bound, Wait, WaitKind};
 
 /// What packets show as the server's own time.
@@ -140,10 +140,11 @@ impl Split {
 
     /// The part of the packets' time that these stages are; may exceed 1, as
     /// stages are those of the whole turn.
-    pub(crate) fn share(&self, names: &[&str]) -> f64 {
-        let stages = ServedTurn::STAGES.iter().zip(&self.stages);
-        let named = stages.filter(|(name, _)| names.contains(name));
-        let sum: u128 = named.map(|(_, stage)| stage.sum_ns()).sum();
+    pub(crate) fn share(&self, stages: &[Stage]) -> f64 {
+        let meant = stages
+            .iter()
+            .filter_map(|&stage| self.stages.get(stage as usize));
+        let sum: u128 = meant.map(Distribution::sum_ns).sum();
         sum as f64 / self.packets.sum_ns().max(1) as f64
     }
 

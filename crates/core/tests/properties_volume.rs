@@ -11,6 +11,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::cause::Id;
 use lagtrace_core::connections::Wanted;
 use lagtrace_core::event::PointId;
 use lagtrace_core::exchange::{Exchange, Outcome};
@@ -188,11 +189,8 @@ fn a_hundred_thousand_requests() {
         (sum as f64 / 1e5 / mean as f64 - 1.0).abs() < 0.002,
         "{sum} and {mean}"
     );
-    let first = report
-        .findings
-        .first()
-        .map(|finding| finding.cause.as_str());
-    assert_eq!(first, Some("nagle-delayed-ack"));
+    let first = report.findings.first().map(|finding| finding.cause);
+    assert_eq!(first, Some(Id::NagleDelayedAck));
 }
 
 /// Requests without end that nobody answers, a response without end, and

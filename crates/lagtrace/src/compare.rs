@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use lagtrace_core::cause::Id;
 use lagtrace_core::compare::{Comparison, compare};
 use lagtrace_core::report::{Report, SCHEMA};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::Format;
 use crate::console::Console;
@@ -47,6 +48,12 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
     let name = path.display();
     let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
     let report: Report = serde_json::from_slice(&text).map_err(|error| {
+        if let Some(cause) = unknown_cause(&text) {
+            return Failure::new(format!(
+                "{name} names a cause that is not known here: {cause}"
+            ))
+            .hint("a newer version of lagtrace wrote it: read it with that one");
+        }
         Failure::from(error)
             .during(format!("{name} is no report of lagtrace"))
             .hint("reports are made with `lagtrace diagnose URL --format json -o FILE`")
@@ -59,6 +66,26 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
         report.schema
     );
     Err(Failure::new(told).hint("make it again with this version of lagtrace"))
+}
+
+/// The first id in a report that is no cause's; `None` if what is wrong with it is something else.
+fn unknown_cause(text: &[u8]) -> Option<String> {
+    let report: Value = serde_json::from_slice(text).ok()?;
+    let within = |finding: &Value| {
+        let parts = ["ruled_out", "candidates"].map(|part| list(&finding[part]));
+        parts.concat()
+    };
+    let findings = list(&report["findings"]);
+    let named = findings.iter().cloned();
+    let mut named = named.chain(findings.iter().flat_map(within));
+    named.find_map(|named| {
+        let id = named["cause"].as_str()?;
+        id.parse::<Id>().is_err().then(|| id.to_owned())
+    })
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
 }
 
 /// The comparison in the form that the user asked for.
@@ -76,5 +103,39 @@ pub(crate) fn outcome(comparison: &Comparison) -> Outcome {
         Outcome::Clean
     } else {
         Outcome::Found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The failure to read this as a report.
+    fn refused(text: &str) -> Failure {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), text).expect("it takes the text");
+        read(file.path()).expect_err("no report of this version")
+    }
+
+    #[test]
+    fn a_cause_of_a_newer_version_is_named() {
+        let known = r#"{"cause": "server-think", "ruled_out": [{"cause": "packet-loss"}]}"#;
+        let newer = r#"{"cause": "server-think", "candidates": [{"cause": "gremlins"}]}"#;
+        let report = |finding| format!(r#"{{"schema": 1, "findings": [{finding}]}}"#);
+        let failure = refused(&report(newer));
+        assert!(
+            failure.to_string().contains("not known here: gremlins"),
+            "{failure}"
+        );
+        let hint = failure.hint_text().unwrap_or_default();
+        assert!(hint.contains("newer version"), "{hint}");
+        // What is wrong with another file is something else.
+        for text in [&report(known), "[]", "no JSON"] {
+            let failure = refused(text);
+            assert!(
+                failure.to_string().contains("no report of lagtrace"),
+                "{failure}"
+            );
+        }
     }
 }

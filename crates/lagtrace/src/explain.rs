@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use lagtrace_core::cause::{self, Cause};
+use lagtrace_core::cause::{self, Cause, Id, UnknownCause};
 use serde_json::json;
 
 use crate::arguments::Format;
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options, console: &Console) -> Result<Outcome> {
 }
 
 fn find(id: &str) -> Result<&'static Cause> {
-    cause::by_id(id).ok_or_else(|| {
+    id.parse().map(Id::cause).map_err(|_: UnknownCause| {
         let near = nearest(id).map_or(String::new(), |near| format!("did you mean `{near}`? "));
         let hint = format!("{near}`lagtrace explain` lists all causes");
         Failure::new(format!("no cause is called `{id}`")).hint(hint)
@@ -45,7 +45,7 @@ fn find(id: &str) -> Result<&'static Cause> {
 /// The id that shares most words with what was typed.
 fn nearest(typed: &str) -> Option<&'static str> {
     let shared = |id: &str| id.split('-').filter(|word| typed.contains(word)).count();
-    let ids = cause::all().iter().map(|cause| cause.id);
+    let ids = Id::ALL.iter().map(|id| id.as_str());
     ids.max_by_key(|id| shared(id)).filter(|id| shared(id) > 0)
 }
 

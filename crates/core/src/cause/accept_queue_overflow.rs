@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Outcome};
 use crate::handshakes::{self, Why};
@@ -83,7 +83,7 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self
             .delays
-            .finding("accept-queue-overflow", Owner::Server, case);
+            .finding(Id::AcceptQueueOverflow, Owner::Server, case);
         self.charge(&mut finding, case);
         let text = format!(
             "{} connections were made, and what they sent first was ignored and repeated; {} SYNs \
@@ -100,9 +100,9 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out("packet-loss", "only what opens connections is repeated"),
+            ruled_out(Id::PacketLoss, "only what opens connections is repeated"),
             ruled_out(
-                "syn-loss",
+                Id::SynLoss,
                 "SYN/ACKs came, and requests on open connections were ignored as well",
             ),
         ];

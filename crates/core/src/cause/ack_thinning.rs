@@ -4,7 +4,7 @@
 //! others. It makes senders burst, and holds nothing.
 
 use super::evidence::REPEATS;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
@@ -43,7 +43,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
-            id: "ack-thinning".to_owned(),
+            id: Id::AckThinning.to_string(),
             text: format!(
                 "{}: {} of {} larger responses were acknowledged once for {MANY} segments or more \
                  (up to {} at the median of a response): the client's offload (GRO), or a modem or \

@@ -3,7 +3,7 @@
 //! when that is empty (`tcp_should_autocork()` in `net/ipv4/tcp.c`).
 
 use super::evidence::REPEATS;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::Remark;
 
@@ -45,7 +45,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
-            id: "autocorking".to_owned(),
+            id: Id::Autocorking.to_string(),
             text: format!(
                 "{}: {} responses were written in small pieces (of {} bytes), and {} writes left in \
                  {} segments although none waited for an acknowledgement: the server's kernel \

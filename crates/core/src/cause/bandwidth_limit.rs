@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Kind, Limited, Messages, beyond_slow_start, bits, bytes, found, message, share,
 };
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -33,7 +33,7 @@ impl Kind for Bottleneck {
             "{} bytes went through at a constant {rate}, evenly spaced, and waited in a queue before",
             worst.bytes
         );
-        let mut finding = found("bandwidth-limit", sender, case, messages, worst, seen);
+        let mut finding = found(Id::BandwidthLimit, sender, case, messages, worst, seen);
         finding.culprit = Owner::Path;
         finding.summary = format!(
             "The path carries {rate}: a {} of {} takes its bytes by that rate, whatever the ends do. \
@@ -43,12 +43,12 @@ impl Kind for Bottleneck {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "pacing",
+            Id::Pacing,
             "segments left faster than they came through: they queued",
         ));
         finding
             .ruled_out
-            .push(ruled_out("receive-window", "the window had room for more"));
+            .push(ruled_out(Id::ReceiveWindow, "the window had room for more"));
         finding.overturned_by =
             "a faster transfer over the same path at the same time of day, or a shaper on the sender's own device"
                 .to_owned();

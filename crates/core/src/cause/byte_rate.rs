@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::delivery::Delivery;
 use crate::exchange::{Exchange, Side};
 use crate::histogram::Distribution;
@@ -90,7 +90,7 @@ impl ByteRate {
     }
 
     fn finding(&self, case: &Case<'_>, rate: f64) -> Finding {
-        let mut finding = evidence::finding("rate-limit", Owner::Server, case, &self.pauses);
+        let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, &self.pauses);
         let rate = format!("{:.1} kB/s", rate / 1000.0);
         let text = format!(
             "{} responses stopped with everything acknowledged and went on when what had been sent \
@@ -110,7 +110,7 @@ impl ByteRate {
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(
-            "bandwidth-limit",
+            Id::BandwidthLimit,
             "what was sent came through at once and was acknowledged before each stop",
         ));
         finding.overturned_by =

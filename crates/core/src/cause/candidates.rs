@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{human, percent};
 use super::rhythm::{NOTABLE, by_answer, quantile, sorted, thinks};
 use super::served::{self, Place};
+use super::{Case, Id};
 use crate::report::Candidate;
 use crate::time::Timestamp;
 use crate::timeline::Moment;
@@ -31,7 +31,7 @@ const GROWN: f64 = 1.5;
 const TOGETHER: Duration = Duration::from_millis(3);
 
 /// The request lies in the socket's queue until the program reads it.
-const UNREAD: &str = "socket-queue-dwell";
+const UNREAD: Id = Id::SocketQueueDwell;
 
 /// Candidates for the time of a server before or within its answers.
 pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
@@ -55,18 +55,18 @@ pub(super) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         }
     };
     list.push(candidate(
-        "downstream-wait",
+        Id::DownstreamWait,
         "no request of the server's own is in this capture",
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
     // What the server's kernel saw decides what otherwise only fits.
     if let Some(passed) = served::passed(case) {
-        let may_be: &[&str] = match passed.place {
-            Place::RunQueue => &["cpu-quota", "worker-saturation", "cpu-idle-wakeup"],
-            Place::Asleep => &["downstream-wait", "stop-the-world"],
-            _ => &["compression-cost", "stop-the-world"],
+        let may_be: &[Id] = match passed.place {
+            Place::RunQueue => &[Id::CpuQuota, Id::WorkerSaturation, Id::CpuIdleWakeup],
+            Place::Asleep => &[Id::DownstreamWait, Id::StopTheWorld],
+            _ => &[Id::CompressionCost, Id::StopTheWorld],
         };
-        list.retain(|candidate| may_be.contains(&candidate.cause.as_str()));
+        list.retain(|candidate| may_be.contains(&candidate.cause));
     }
     list
 }
@@ -77,7 +77,7 @@ pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     let quota = ending_on_quota_grid(ends);
     let others = [
         candidate(
-            "downstream-wait",
+            Id::DownstreamWait,
             "what it asks of others meanwhile does not show in what it sends to this server",
             "a capture on the client with `-i any`, or a trace of the calls that it makes",
         ),
@@ -90,7 +90,7 @@ pub(super) fn of_client(ends: Vec<Timestamp>) -> Vec<Candidate> {
     quota.into_iter().chain(others).collect()
 }
 
-fn candidate(cause: &str, because: impl Into<String>, decided_by: &str) -> Candidate {
+fn candidate(cause: Id, because: impl Into<String>, decided_by: &str) -> Candidate {
     Candidate {
         cause: cause.to_owned(),
         because: because.into(),
@@ -103,7 +103,7 @@ fn compressed(clear: &[Moment]) -> Option<Candidate> {
     let encoded = clear.iter().filter(|moment| moment.is_encoded).count();
     (encoded * 2 >= clear.len()).then(|| {
         candidate(
-            "compression-cost",
+            Id::CompressionCost,
             format!(
                 "{encoded} of {} responses were compressed while they were sent",
                 clear.len()
@@ -134,7 +134,7 @@ fn ending_on_quota_grid(mut ends: Vec<Timestamp>) -> Option<Candidate> {
     let fits = gaps.len() + 1 >= LEAST_LATE && whole as f64 >= gaps.len() as f64 * ON_GRID;
     fits.then(|| {
         candidate(
-            "cpu-quota",
+            Id::CpuQuota,
             format!(
                 "{whole} of {} waits ended whole multiples of 100 ms apart",
                 gaps.len()
@@ -160,12 +160,12 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
          when it had the others does not show"
     );
     let softirq = candidate(
-        "softirq-backlog",
+        Id::SoftirqBacklog,
         because.clone(),
         "`time_squeeze` and drops in /proc/net/softnet_stat on the server while it happens",
     );
     let processor = candidate(
-        "cpu-idle-wakeup",
+        Id::CpuIdleWakeup,
         because,
         "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its threads",
     );
@@ -195,7 +195,7 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
     let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
     (clear.len() >= LEAST_LATE * 2 && is_wider && is_grown).then(|| {
         candidate(
-            "worker-saturation",
+            Id::WorkerSaturation,
             format!(
                 "{} (median) for the half of the requests that met more others, {} for the rest",
                 human(together),
@@ -222,7 +222,7 @@ fn released_together(clear: &[Moment]) -> Option<Candidate> {
         .sum();
     (late.len() >= LEAST_LATE && together * 2 >= late.len()).then(|| {
         candidate(
-            "stop-the-world",
+            Id::StopTheWorld,
             format!(
                 "{together} of {} late answers left together with others",
                 late.len()

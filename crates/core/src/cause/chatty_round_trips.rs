@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, ruled_out};
 use super::rhythm::quantile;
 use super::sequence::{idle, is_at_once, round_trip, sequences};
 use super::tally::{Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::timeline::Moment;
 use crate::wait::Owner;
@@ -115,7 +115,7 @@ fn is_prompt(case: &Case<'_>, run: &[Moment], travel: Duration) -> bool {
 fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
     let travel = round_trip(case);
     let tally = Tally::default();
-    let mut finding = evidence::finding("chatty-round-trips", Owner::Client, case, &tally);
+    let mut finding = evidence::finding(Id::ChattyRoundTrips, Owner::Client, case, &tally);
     let spared: usize = actions.runs.iter().map(|run| run.len() - 1).sum();
     let cost = nanos(travel).saturating_mul(spared as u64);
     let spent: u64 = actions
@@ -159,7 +159,7 @@ fn finding(case: &Case<'_>, actions: &Actions) -> Finding {
         human(travel),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         "every response came within the round trip",
     ));
     finding.overturned_by =

@@ -14,7 +14,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::quantile;
 use super::sequence::{AT_ONCE, round_trip};
 use super::tally::{Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
@@ -178,7 +178,7 @@ fn origin(moments: &[Moment], released: &[bool], period: Duration) -> Option<Tim
 }
 
 fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
-    let mut finding = evidence::finding("client-queue", Owner::Client, case, &Tally::default());
+    let mut finding = evidence::finding(Id::ClientQueue, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: Duration = queue.late.iter().sum();
     let cost = (nanos(sum) as f64 * weight).round() as u64;
@@ -209,7 +209,7 @@ fn finding(case: &Case<'_>, queue: &Queue) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "client-think",
+        Id::ClientThink,
         "the client asks by its schedule as soon as it has caught up",
     ));
     finding.overturned_by =

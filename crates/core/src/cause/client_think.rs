@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, ruled_out};
 use super::rhythm::{quantile, sorted};
 use super::sequence::{idle, is_at_once, sequences};
 use super::tally::{Tally, nanos};
-use super::{Case, Conclusion, candidates};
+use super::{Case, Conclusion, Id, candidates};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::wait::Owner;
@@ -106,7 +106,7 @@ fn pauses(case: &Case<'_>) -> Option<Pauses> {
 }
 
 fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
-    let mut finding = evidence::finding("client-think", Owner::Client, case, &Tally::default());
+    let mut finding = evidence::finding(Id::ClientThink, Owner::Client, case, &Tally::default());
     let weight = case.rhythm.weight;
     let sum: u64 = pauses.lengths.iter().map(|&pause| nanos(pause)).sum();
     let cost = (sum as f64 * weight).round() as u64;
@@ -136,7 +136,7 @@ fn finding(case: &Case<'_>, pauses: &Pauses) -> Finding {
         pauses.in_row,
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         "the server had answered, and nothing was asked of it in these pauses",
     ));
     finding.candidates = candidates::of_client(pauses.ends.clone());

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -73,7 +73,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn finding(&self, case: &Case<'_>, all: u64) -> Finding {
         let tally = &self.tally;
-        let mut finding = evidence::finding("close-delimited-body", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::CloseDelimitedBody, Owner::Server, case, tally);
         finding.affected.of = all.max(tally.affected);
         if self.too_long > 0 {
             // Responses cut short are in no ledger that could be predicted from.
@@ -112,7 +112,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "server-pause",
+            Id::ServerPause,
             "no byte of the response followed the silence",
         ));
         finding.overturned_by =

@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::{Nature, Stall};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -29,7 +29,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("cold-start", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::ColdStart, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let (took, ordinary) = (human(stall.duration()), human(case.rhythm.ordinary));
     let text = format!(
@@ -51,7 +51,7 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "connection-not-reused",
+        Id::ConnectionNotReused,
         "the connections were made at once; the wait is the server's",
     ));
     finding.overturned_by =

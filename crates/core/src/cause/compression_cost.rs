@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::bounded::Few;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -139,7 +139,7 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>, compared: Option<(Duration, Duration)>) -> Finding {
         let tally = &self.tally;
-        let mut finding = evidence::finding("compression-cost", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::CompressionCost, Owner::Server, case, tally);
         let text = match compared {
             Some((plain, encoded)) => format!(
                 "the server takes {} (mean) for itself for a compressed response, {} for the same \
@@ -168,7 +168,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "bandwidth-limit",
+            Id::BandwidthLimit,
             "each part came through at once; between them nothing was under way",
         ));
         finding.overturned_by =

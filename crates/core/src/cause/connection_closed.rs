@@ -2,12 +2,12 @@
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome, Side};
 
 const KIND: Kind = Kind {
-    id: "connection-closed",
+    id: Id::ConnectionClosed,
     is_answer: |answer| answer == ProbeAnswer::Closed,
     is_failure: |failure| matches!(failure, RequestFailure::Closed | RequestFailure::Reset),
     what: "were closed or reset before a whole response",

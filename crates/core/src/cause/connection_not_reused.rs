@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -109,7 +109,7 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>, spared: u64) -> Finding {
         let culprit = self.culprit();
-        let mut finding = evidence::finding("connection-not-reused", culprit, case, &self.tally);
+        let mut finding = evidence::finding(Id::ConnectionNotReused, culprit, case, &self.tally);
         self.leave_pool(spared, &mut finding);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
             .unwrap_or(u64::MAX)
@@ -149,7 +149,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "syn-loss",
+            Id::SynLoss,
             "the handshakes took no longer than the path's round trip",
         ));
         finding.overturned_by = "exchanges that reuse these connections later on".to_owned();

@@ -3,7 +3,7 @@
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix, ruled_out};
 use super::refusals::Refusals;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
@@ -43,7 +43,7 @@ impl super::Rule for Rule {
         if found.is_empty() || attempts.has_connected() && refused == 0 {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding("connection-refused", Owner::Server, case);
+        let mut finding = evidence::bare_finding(Id::ConnectionRefused, Owner::Server, case);
         finding.affected = Affected {
             exchanges: refused,
             of: refused + others,
@@ -56,7 +56,7 @@ impl super::Rule for Rule {
             case.endpoint
         );
         finding.ruled_out.push(ruled_out(
-            "firewall-drop",
+            Id::FirewallDrop,
             match case.facts.hosts.ttl(case.endpoint.addr) {
                 Some(_) => "the resets come from as far as the host's answers on other ports",
                 None => {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Side};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -170,7 +170,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = evidence::finding("cork-hold", Owner::Server, case, &self.tally);
+        let mut finding = evidence::finding(Id::CorkHold, Owner::Server, case, &self.tally);
         let text = format!(
             "{} responses, or their last parts, left {} (median) after nothing held them any more, \
              the time of the kernel's probe timer, all on the same phase of its tick",
@@ -190,11 +190,11 @@ impl Rule {
             percent(finding.share)
         );
         finding.ruled_out.push(ruled_out(
-            "server-think",
+            Id::ServerThink,
             "a program's work or timer does not end on the kernel's 4 ms tick, every time",
         ));
         finding.ruled_out.push(ruled_out(
-            "nagle-delayed-ack",
+            Id::NagleDelayedAck,
             "nothing of the server was unacknowledged meanwhile",
         ));
         finding.overturned_by =

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::evidence::{fix, human, ruled_out};
 use super::served::{self, Place};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 
 /// Processors that are slow to wake, or that the hypervisor has given away.
@@ -17,7 +17,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::WakeUp(_));
-        match served::finding("cpu-idle-wakeup", case, is_there) {
+        match served::finding(Id::CpuIdleWakeup, case, is_there) {
             Some((finding, Place::WakeUp(stolen))) => Some(told(finding, stolen)),
             _ => None,
         }
@@ -47,11 +47,11 @@ fn told(mut finding: Finding, stolen: Option<Duration>) -> Finding {
             .push(Evidence::circumstance(EvidenceKind::Counter, text));
     }
     finding.ruled_out.push(ruled_out(
-        "cpu-quota",
+        Id::CpuQuota,
         "no control group of these threads has a quota",
     ));
     finding.ruled_out.push(ruled_out(
-        "worker-saturation",
+        Id::WorkerSaturation,
         "the processor that ran them had had nothing else to do",
     ));
     finding.overturned_by =

@@ -3,7 +3,7 @@
 
 use super::evidence::{fix, ruled_out};
 use super::served::{self, Place};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 /// Threads that are ready and may not run before the next period.
@@ -15,7 +15,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let is_there = |place| matches!(place, Place::Throttled(_));
-        let found = served::finding("cpu-quota", case, is_there);
+        let found = served::finding(Id::CpuQuota, case, is_there);
         found.map(|(finding, _)| told(finding)).into()
     }
 }
@@ -24,7 +24,7 @@ fn told(mut finding: Finding) -> Finding {
     finding.summary += " with the program's threads ready to run and not let run: its control \
                         group's quota is used up, and they stand still until the next period.";
     finding.ruled_out.push(ruled_out(
-        "stop-the-world",
+        Id::StopTheWorld,
         "the threads did not wait for each other: they were ready to run",
     ));
     finding.overturned_by = "`nr_throttled` in the group's cpu.stat standing still".to_owned();

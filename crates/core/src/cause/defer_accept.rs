@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -53,7 +53,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("defer-accept", Owner::Server, case);
+        let mut finding = self.delays.finding(Id::DeferAccept, Owner::Server, case);
         let text = format!(
             "on {} of {} connections the server's first words came only after it had repeated a \
              SYN/ACK that was acknowledged already, {} (median) late",
@@ -70,9 +70,12 @@ impl Rule {
             self.delays.median(),
         );
         finding.ruled_out = vec![
-            ruled_out("syn-loss", "the client's ACK of the first SYN/ACK was seen"),
             ruled_out(
-                "accept-queue-overflow",
+                Id::SynLoss,
+                "the client's ACK of the first SYN/ACK was seen",
+            ),
+            ruled_out(
+                Id::AcceptQueueOverflow,
                 "every connection is equally late, however few there are",
             ),
         ];

@@ -1,7 +1,7 @@
 //! `delayed-ack-harmless`: a note, never a finding.
 
 use super::evidence::median;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Remark;
 
 /// Looks at the delayed ACKs that nothing waited for.
@@ -17,7 +17,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
-            id: "delayed-ack-harmless".to_owned(),
+            id: Id::DelayedAckHarmless.to_string(),
             text: format!(
                 "{}: {} responses were acknowledged late ({}, median) after their last byte. \
                  Nothing waited for these ACKs; they cost nothing.",

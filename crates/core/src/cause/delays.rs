@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::histogram::Distribution;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
@@ -76,7 +76,7 @@ impl Delays {
     }
 
     /// A finding that costs what was lost.
-    pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = evidence::bare_finding(id, culprit, case);
         self.charge(&mut finding, case);
         finding.affected = Affected {

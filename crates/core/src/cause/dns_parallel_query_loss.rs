@@ -1,7 +1,7 @@
 //! `dns-parallel-query-loss`.
 
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion, dns_retry};
+use super::{Case, Conclusion, Id, dns_retry};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -33,7 +33,7 @@ impl super::Rule for Rule {
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let (delays, of) = (&self.lookups.second, self.lookups.lookups());
-        let mut finding = delays.finding("dns-parallel-query-loss", Owner::Path, case);
+        let mut finding = delays.finding(Id::DnsParallelQueryLoss, Owner::Path, case);
         finding.affected.of = of;
         let text = format!(
             "in {} of {of} lookups two queries left one socket together; the first was answered at \
@@ -50,10 +50,10 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "dns-retry",
+                Id::DnsRetry,
                 "chance would lose the first query as often as the second",
             ),
-            ruled_out("dns-slow-resolver", "the first query was answered at once"),
+            ruled_out(Id::DnsSlowResolver, "the first query was answered at once"),
         ];
         finding.overturned_by =
             "lookups in which the first query is lost, or a lost query that left its socket alone"

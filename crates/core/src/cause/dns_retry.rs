@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::approach::Lost;
 use crate::connection::Setup;
 use crate::report::Finding;
@@ -65,7 +65,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.all.finding("dns-retry", Owner::Path, case);
+        let mut finding = self.all.finding(Id::DnsRetry, Owner::Path, case);
         finding.affected.of = self.lookups;
         let text = format!(
             "in {} of {} lookups a query was sent again because no answer had come, {} (median) later",
@@ -83,11 +83,11 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "dns-slow-resolver",
+                Id::DnsSlowResolver,
                 "the repeated query was answered at once",
             ),
             ruled_out(
-                "dns-parallel-query-loss",
+                Id::DnsParallelQueryLoss,
                 "it is not always the second of two queries from one socket",
             ),
         ];

@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::histogram::Distribution;
 use crate::report::Finding;
@@ -47,7 +47,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("dns-search-list", Owner::Client, case);
+        let mut finding = self.delays.finding(Id::DnsSearchList, Owner::Client, case);
         finding.affected.of = self.lookups;
         let names = self.suffixes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
@@ -65,7 +65,7 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![ruled_out(
-            "dns-slow-resolver",
+            Id::DnsSlowResolver,
             "the time went into the number of questions, each was answered as quickly as the others",
         )];
         finding.overturned_by = "a trailing dot behind the name that changes nothing".to_owned();

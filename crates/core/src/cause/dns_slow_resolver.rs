@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::delays::Delays;
 use super::evidence::{self, fix, human, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -80,7 +80,7 @@ impl Rule {
     }
 
     fn finding(&self, case: &Case<'_>, delays: &Delays, distance: Duration) -> Finding {
-        let mut finding = delays.finding("dns-slow-resolver", Owner::Resolver, case);
+        let mut finding = delays.finding(Id::DnsSlowResolver, Owner::Resolver, case);
         let of = self.lookups.len() as u64;
         finding.affected.of = of;
         let text = format!(
@@ -100,10 +100,10 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "path-distance",
+                Id::PathDistance,
                 "the resolver answered other queries within its distance",
             ),
-            ruled_out("dns-retry", "no query was sent twice"),
+            ruled_out(Id::DnsRetry, "no query was sent twice"),
         ];
         finding.overturned_by =
             "a second lookup of the same name that takes as long: then it is the path".to_owned();

@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -40,7 +40,7 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self
             .delays
-            .finding("dns-tcp-fallback", Owner::Resolver, case);
+            .finding(Id::DnsTcpFallback, Owner::Resolver, case);
         finding.affected.of = self.lookups;
         let text = format!(
             "{} of {} lookups got a truncated answer (TC) and were done again over TCP, which took \
@@ -56,7 +56,7 @@ impl Rule {
              the lookup is done again over TCP, a handshake and a second query more.",
             case.endpoint,
         );
-        finding.ruled_out = vec![ruled_out("dns-retry", "every query was answered")];
+        finding.ruled_out = vec![ruled_out(Id::DnsRetry, "every query was answered")];
         finding.overturned_by = "answers over TCP that come no later than the datagrams".to_owned();
         finding.fix = vec![
             fix(

@@ -4,7 +4,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::served::{self, Place};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
 
@@ -25,7 +25,7 @@ impl super::Rule for Rule {
             Some((upstream, _, tally)) => {
                 Conclusion::Finding(Box::new(finding(case, upstream, tally)))
             }
-            None => served::finding("downstream-wait", case, |place| {
+            None => served::finding(Id::DownstreamWait, case, |place| {
                 matches!(place, Place::Asked(_))
             })
             .map(|(finding, place)| watched(finding, place))
@@ -50,7 +50,7 @@ fn watched(mut finding: Finding, place: Place) -> Finding {
 }
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("downstream-wait", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
@@ -74,7 +74,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         format!("the time passes between its request to {behind} and the answer"),
     ));
     finding.overturned_by =

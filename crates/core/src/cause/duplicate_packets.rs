@@ -3,7 +3,7 @@
 //! sent again has newer ones.
 
 use super::evidence::REPEATS;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Remark;
 
 /// Counts copies.
@@ -18,7 +18,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
-            id: "duplicate-packets".to_owned(),
+            id: Id::DuplicatePackets.to_string(),
             text: format!(
                 "{}: {} segments with data were seen twice, with the same identification or an \
                  older timestamp than what came before: copies, not retransmissions. Captures on \

@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use super::tally::{Tally, nanos};
-use super::{Case, by_id};
+use super::{Case, Id};
 use crate::histogram::Distribution;
 use crate::report::{
     Affected, Evidence, EvidenceKind, Exemplar, Figures, Finding, Fix, PredictedLatency,
     Prediction, RuledOut, Verdict,
 };
-use crate::wait::{Owner, WaitKind};
+use crate::wait::Owner;
 
 /// A cause is a finding only if its removal betters the mean or the p99 by
 /// this share …
@@ -74,17 +74,16 @@ impl Measures {
 }
 
 /// A finding for `cause` with what `tally` counted; evidence is still to come.
-pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
+pub(crate) fn finding(id: Id, culprit: Owner, case: &Case<'_>, tally: &Tally) -> Finding {
+    let cause = id.cause();
     let total = case.ledger.total().max(1);
     let predicted = tally.without(&case.ledger.latency);
     Finding {
-        cause: id.to_owned(),
-        title: by_id(id)
-            .map(|cause| cause.title.to_owned())
-            .unwrap_or_default(),
+        cause: id,
+        title: cause.title.to_owned(),
         verdict: Verdict::Possible,
         culprit,
-        waits: lengthened(id),
+        waits: cause.waits.to_vec(),
         service: case.endpoint.to_string(),
         cost_ns: case.weigh(tally.cost.likely),
         cost_low_ns: case.weigh(tally.cost.low),
@@ -107,63 +106,8 @@ pub(crate) fn finding(id: &str, culprit: Owner, case: &Case<'_>, tally: &Tally) 
     }
 }
 
-/// The kinds of wait that a cause lengthens: where to look for it in a timeline.
-fn lengthened(id: &str) -> Vec<WaitKind> {
-    match id {
-        "nagle-delayed-ack" => vec![WaitKind::ResponseHeld],
-        "nagle-delayed-ack-request" => vec![WaitKind::RequestHeld],
-        "nagle-round-trip" => vec![WaitKind::RequestHeld, WaitKind::ResponseHeld],
-        "server-think"
-        | "poll-timer"
-        | "worker-saturation"
-        | "stop-the-world"
-        | "cold-start"
-        | "downstream-wait"
-        | "upstream-connection-churn"
-        | "split-connection-proxy" => vec![WaitKind::ServerThink],
-        "proxy-buffering" => vec![WaitKind::RequestPause, WaitKind::ServerThink],
-        "server-pause" => vec![WaitKind::ServerPause],
-        "compression-cost" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
-        "slow-request-upload" | "expect-continue" => vec![WaitKind::RequestPause],
-        "close-delimited-body" => vec![WaitKind::ServerPause],
-        "head-of-line-blocking" => vec![WaitKind::Behind],
-        "socket-memory-pressure" => {
-            vec![
-                WaitKind::Recovery,
-                WaitKind::WindowFull,
-                WaitKind::ServerThink,
-            ]
-        }
-        "receive-window" | "zero-window" => vec![WaitKind::WindowFull],
-        "send-buffer" => vec![WaitKind::SendBuffer],
-        "slow-start" | "slow-start-after-idle" | "low-congestion-window" | "tiny-writes" => {
-            vec![WaitKind::CongestionWindow]
-        }
-        "pacing" => vec![WaitKind::Paced],
-        "bandwidth-limit" => vec![WaitKind::RequestTransfer, WaitKind::ResponseTransfer],
-        "cork-hold" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
-        "rate-limit" => vec![WaitKind::ServerThink, WaitKind::ServerPause],
-        "path-distance" | "path-queueing" | "route-change" => vec![WaitKind::RoundTrip],
-        "packet-loss"
-        | "policer"
-        | "fast-retransmit"
-        | "retransmission-timeout"
-        | "tail-loss-probe"
-        | "lost-retransmission"
-        | "mtu-black-hole"
-        | "path-member-fault"
-        | "spurious-retransmission" => vec![WaitKind::Recovery],
-        "path-jitter" | "radio-power-save" | "qdisc-dwell" => {
-            vec![WaitKind::RoundTrip, WaitKind::ServerThink]
-        }
-        "reordering" => vec![WaitKind::ResponseTransfer, WaitKind::Recovery],
-        "http2-flow-control" => vec![WaitKind::FlowControl],
-        _ => Vec::new(),
-    }
-}
-
 /// A finding about requests that no exchange could be made of.
-pub(crate) fn bare_finding(id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+pub(crate) fn bare_finding(id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
     let mut finding = finding(id, culprit, case, &Tally::default());
     finding.predicted = None;
     finding
@@ -277,9 +221,9 @@ pub(crate) fn answers(exemplars: &[Exemplar]) -> Vec<u64> {
         .collect()
 }
 
-pub(crate) fn ruled_out(cause: &str, because: impl Into<String>) -> RuledOut {
+pub(crate) fn ruled_out(cause: Id, because: impl Into<String>) -> RuledOut {
     RuledOut {
-        cause: cause.to_owned(),
+        cause,
         because: because.into(),
     }
 }

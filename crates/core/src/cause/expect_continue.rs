@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally, nanos};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -80,7 +80,7 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>) -> Finding {
         let tally = &self.tally;
-        let mut finding = evidence::finding("expect-continue", Owner::Client, case, tally);
+        let mut finding = evidence::finding(Id::ExpectContinue, Owner::Client, case, tally);
         let text = format!(
             "{} requests announced their body with `Expect: 100-continue`, got no answer to it \
              and sent the body {} (median) later than leave could have come; {} others were \
@@ -104,7 +104,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "slow-request-upload",
+            Id::SlowRequestUpload,
             "the pause lies exactly between a head that asks for leave and the body",
         ));
         finding.overturned_by =

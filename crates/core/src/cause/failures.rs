@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, REPEATS};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding, Fix};
@@ -28,7 +28,7 @@ pub(super) struct Failures {
 
 /// One way of coming to nothing.
 pub(super) struct Kind {
-    pub(super) id: &'static str,
+    pub(super) id: Id,
     /// What our own requests met.
     pub(super) is_answer: fn(ProbeAnswer) -> bool,
     pub(super) is_failure: fn(RequestFailure) -> bool,

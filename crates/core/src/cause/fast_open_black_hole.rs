@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -49,7 +49,7 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self
             .delays
-            .finding("fast-open-black-hole", Owner::Path, case);
+            .finding(Id::FastOpenBlackHole, Owner::Path, case);
         let text = format!(
             "all {} SYNs with data stayed unanswered; the same without data was answered at once, \
              {} (median) later",
@@ -64,7 +64,7 @@ impl Rule {
             case.endpoint,
             self.delays.median(),
         );
-        finding.ruled_out = vec![ruled_out("syn-loss", "no SYN without data was lost")];
+        finding.ruled_out = vec![ruled_out(Id::SynLoss, "no SYN without data was lost")];
         finding.overturned_by = "a SYN with data on the same path that is answered".to_owned();
         finding.fix = vec![
             fix(

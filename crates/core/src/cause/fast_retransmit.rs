@@ -2,10 +2,10 @@
 //! reported later data (SACK, or the same acknowledgement again).
 
 use super::loss::{Kind, Told, conclude_few};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 
 const TOLD: Told = Told {
-    id: "fast-retransmit",
+    id: Id::FastRetransmit,
     kind: Kind::Fast,
     did: "lost a segment that later data revealed; each waited",
     until: "until it was sent again",

@@ -3,7 +3,7 @@
 use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix, ruled_out};
 use super::refusals::{Refusals, Seen};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
@@ -72,7 +72,7 @@ impl super::Rule for Rule {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding("firewall-drop", Owner::Path, case);
+        let mut finding = evidence::bare_finding(Id::FirewallDrop, Owner::Path, case);
         finding.affected = Affected {
             exchanges: turned_down,
             of: turned_down + self.refusals.unreachable().count,
@@ -98,9 +98,9 @@ impl super::Rule for Rule {
         };
         finding
             .ruled_out
-            .push(ruled_out("connection-refused", no_reset));
+            .push(ruled_out(Id::ConnectionRefused, no_reset));
         finding.ruled_out.push(ruled_out(
-            "syn-loss",
+            Id::SynLoss,
             "no SYN was answered, however often it was sent",
         ));
         finding.overturned_by =

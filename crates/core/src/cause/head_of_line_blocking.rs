@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -46,7 +46,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("head-of-line-blocking", Owner::Client, case, tally);
+    let mut finding = evidence::finding(Id::HeadOfLineBlocking, Owner::Client, case, tally);
     let text = format!(
         "{} requests had been sent before the response ahead of theirs was whole, and waited {} \
          (median) for it",
@@ -67,7 +67,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         "the time of these requests passed before the response ahead of theirs was whole",
     ));
     finding.overturned_by =

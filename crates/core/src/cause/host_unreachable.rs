@@ -4,7 +4,7 @@ use super::attempts::{Attempts, repeats};
 use super::evidence::{self, fix};
 use super::firewall_drop::is_prohibited;
 use super::refusals::Refusals;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::report::Affected;
@@ -44,7 +44,7 @@ impl super::Rule for Rule {
         if found.is_empty() {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::bare_finding("host-unreachable", Owner::Path, case);
+        let mut finding = evidence::bare_finding(Id::HostUnreachable, Owner::Path, case);
         finding.affected = Affected {
             exchanges: turned_down.count,
             of: turned_down.count,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -74,7 +74,7 @@ impl Rule {
 
     fn finding(&self, case: &Case<'_>) -> Finding {
         let culprit = self.culprit();
-        let mut finding = evidence::finding("http2-flow-control", culprit, case, &self.tally);
+        let mut finding = evidence::finding(Id::Http2FlowControl, culprit, case, &self.tally);
         let receiver = if culprit == Owner::Server {
             "server"
         } else {
@@ -101,11 +101,11 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "receive-window",
+            Id::ReceiveWindow,
             "TCP's own window had room: it was the frames' that was used up",
         ));
         finding.ruled_out.push(ruled_out(
-            "server-pause",
+            Id::ServerPause,
             "data followed each update at once, and would not have fitted before it",
         ));
         finding.overturned_by = "the same transfer with a larger window taking as long".to_owned();

@@ -2,7 +2,7 @@
 
 use super::attempts::Attempts;
 use super::evidence::{self, fix, percent};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Outcome;
 use crate::report::{Affected, Evidence, EvidenceKind};
 use crate::wait::Owner;
@@ -50,7 +50,7 @@ impl super::Rule for Rule {
         } else {
             (seen_errors, seen)
         };
-        let mut finding = evidence::bare_finding("http-error", Owner::Server, case);
+        let mut finding = evidence::bare_finding(Id::HttpError, Owner::Server, case);
         finding.affected = Affected {
             exchanges: errors,
             of: all,

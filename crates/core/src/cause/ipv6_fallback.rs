@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -63,7 +63,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, delays: &Delays) -> Finding {
-        let mut finding = delays.finding("ipv6-fallback", Owner::Path, case);
+        let mut finding = delays.finding(Id::Ipv6Fallback, Owner::Path, case);
         let text = format!(
             "{} connections began {} (median) after a SYN to the server's IPv6 address that nothing \
              answered; up to {} SYNs were sent there first",
@@ -80,7 +80,7 @@ impl Rule {
             delays.median(),
         );
         finding.ruled_out = vec![ruled_out(
-            "syn-loss",
+            Id::SynLoss,
             "every SYN to the IPv6 address stayed unanswered, those to the IPv4 address did not",
         )];
         finding.overturned_by =

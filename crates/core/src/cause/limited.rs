@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human, median, percent};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -188,7 +188,7 @@ impl Messages {
 
 /// A finding with its evidence on the wire; `seen` says what was seen.
 pub(super) fn found(
-    id: &str,
+    id: Id,
     culprit: Side,
     case: &Case<'_>,
     messages: &Messages,

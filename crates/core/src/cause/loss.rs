@@ -8,7 +8,7 @@ use super::features::Features;
 use super::lost_requests::LostRequests;
 use super::tally::{Cost, Tally};
 use super::trips::share_outside;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::{Exchange, Recovery, RecoveryMechanism};
 use crate::flow::Endpoint;
 use crate::report::{Candidate, Evidence, EvidenceKind, Finding};
@@ -153,7 +153,7 @@ impl Losses {
     }
 
     /// The finding under `id`, if there were losses and they matter.
-    pub(crate) fn finding(&self, id: &str, case: &Case<'_>) -> Option<Finding> {
+    pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
             evidence::is_material(case, &self.tally) || self.requests.is_material(case);
         if self.events() == 0 || !is_material {
@@ -216,7 +216,7 @@ pub(crate) fn lost(exchange: &Exchange) -> Duration {
 
 /// How a cause of few losses is told.
 pub(super) struct Told {
-    pub(super) id: &'static str,
+    pub(super) id: Id,
     pub(super) kind: Kind,
     /// What the exchanges did, after their number, and before …
     pub(super) did: &'static str,
@@ -257,7 +257,7 @@ fn discarded(case: &Case<'_>) -> Option<Candidate> {
     let counted = DISCARDS.map(|name| (name, case.facts.counter(name).unwrap_or_default()));
     let (name, count) = counted.into_iter().max_by_key(|&(_, count)| count)?;
     (count > 0).then(|| Candidate {
-        cause: "socket-memory-pressure".to_owned(),
+        cause: Id::SocketMemoryPressure,
         because: format!("{name} of this kernel rose by {count} meanwhile"),
         decided_by: "`ss -tm` (rb against what is read) and net.ipv4.tcp_mem while it happens"
             .to_owned(),

@@ -2,10 +2,10 @@
 //! having been lost like the original.
 
 use super::loss::{Kind, Told, conclude_few};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 
 const TOLD: Told = Told {
-    id: "lost-retransmission",
+    id: Id::LostRetransmission,
     kind: Kind::Again,
     did: "lost a segment and its repetition too, and waited",
     until: "for the next one",

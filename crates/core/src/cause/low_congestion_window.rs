@@ -6,12 +6,12 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Congestion, INITIAL_WINDOW, Kind, Limited, Messages, beyond_slow_start, congestion, found,
     message, name, share, trip,
 };
+use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -34,7 +34,7 @@ impl Kind for LowWindow {
              with the ACKs for them; connections begin with {INITIAL_WINDOW}",
             messages.stops, worst.most_segments
         );
-        let mut finding = found("low-congestion-window", sender, case, messages, worst, seen);
+        let mut finding = found(Id::LowCongestionWindow, sender, case, messages, worst, seen);
         finding.summary = format!(
             "Something keeps the {from}'s congestion window at {} segments, so each such part of a {} \
              takes a round trip ({}): {}.",
@@ -44,15 +44,15 @@ impl Kind for LowWindow {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "receive-window",
+            Id::ReceiveWindow,
             "the window had room for more at each stop",
         ));
         finding.ruled_out.push(ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "none of its segments was sent again",
         ));
         finding.ruled_out.push(ruled_out(
-            "send-buffer",
+            Id::SendBuffer,
             "it stopped behind full segments: more was there to send",
         ));
         finding.overturned_by = format!(

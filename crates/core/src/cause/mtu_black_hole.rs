@@ -5,7 +5,7 @@
 use super::evidence::{self, fix, human, ruled_out};
 use super::loss::lost;
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
@@ -56,7 +56,7 @@ impl super::Rule for Rule {
         if self.tally.affected < LEAST {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("mtu-black-hole", Owner::Path, case, &self.tally);
+        let mut finding = evidence::finding(Id::MtuBlackHole, Owner::Path, case, &self.tally);
         finding.evidence.push(self.wire());
         let has_look_alike = self.copies < 2 * LEAST && self.passed == 0;
         finding.verdict = evidence::judge(
@@ -77,11 +77,11 @@ impl super::Rule for Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "packet-loss",
+                Id::PacketLoss,
                 "losses by chance hit small segments too, and seldom every copy of one",
             ),
             ruled_out(
-                "server-think",
+                Id::ServerThink,
                 "the response had been sent, and was sent again",
             ),
         ];

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::held::{self, Held};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::event::TargetId;
 use crate::experiment::Experiment;
 use crate::facts::{ExperimentResult, Facts};
@@ -34,7 +34,7 @@ impl super::Rule for Rule {
         if !is_seen || !evidence::is_material(case, &held.tally) || is_retracted(case) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("nagle-delayed-ack", Owner::Server, case, &held.tally);
+        let mut finding = evidence::finding(Id::NagleDelayedAck, Owner::Server, case, &held.tally);
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence = gather(held, case);
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
@@ -272,7 +272,7 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
     if case.has_packets {
         let stalls = held.released();
         list.push(ruled_out(
-            "server-pause",
+            Id::ServerPause,
             format!(
                 "a server that pauses does not wait for the ACK: of {} second parts {stalls} left \
                  with it, {} later, {} before",
@@ -282,17 +282,17 @@ fn look_alikes(held: &Held, case: &Case<'_>) -> Vec<RuledOut> {
             ),
         ));
         list.push(ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "no segment had to be sent again in these stalls",
         ));
         list.push(ruled_out(
-            "receive-window",
+            Id::ReceiveWindow,
             "the client's window had room for the second part",
         ));
     }
     if follows_ack(case) == Some(true) && !case.has_packets {
         list.push(ruled_out(
-            "server-pause",
+            Id::ServerPause,
             "how soon the client acknowledges would change nothing for a server that pauses",
         ));
     }

@@ -1,7 +1,7 @@
 //! `nagle-delayed-ack-request`.
 
 use super::evidence::{self, fix, median, percent, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::wait::Owner;
 
 /// Watches small parts of requests that follow small parts.
@@ -17,12 +17,8 @@ impl super::Rule for Rule {
         if !is_seen || !evidence::is_material(case, &held.tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding(
-            "nagle-delayed-ack-request",
-            Owner::Client,
-            case,
-            &held.tally,
-        );
+        let mut finding =
+            evidence::finding(Id::NagleDelayedAckRequest, Owner::Client, case, &held.tally);
         finding.cost_low_ns = case.weigh(held.cost_low_ns());
         finding.evidence.push(held.wire("client", "server"));
         finding.verdict = evidence::judge(&finding.evidence, held.delayed, false);
@@ -34,7 +30,7 @@ impl super::Rule for Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "slow-request-upload",
+            Id::SlowRequestUpload,
             format!(
                 "a client that pauses does not wait for the ACK: {} parts left with it, {} later, \
                  {} before",

@@ -2,7 +2,7 @@
 
 use super::evidence::{self, fix, median, percent, ruled_out};
 use super::held::Held;
-use super::{Case, Conclusion, nagle_delayed_ack};
+use super::{Case, Conclusion, Id, nagle_delayed_ack};
 use crate::exchange::Side;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -43,7 +43,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         Side::Server => (Owner::Server, "server", "client"),
         Side::Client => (Owner::Client, "client", "server"),
     };
-    let mut finding = evidence::finding("nagle-round-trip", culprit, case, &held.tally);
+    let mut finding = evidence::finding(Id::NagleRoundTrip, culprit, case, &held.tally);
     finding.cost_low_ns = case.weigh(held.cost_low_ns());
     let text = format!(
         "{} times the {sender}'s second small segment left as soon as the {receiver}'s prompt \
@@ -64,7 +64,7 @@ fn finding(case: &Case<'_>, held: &Held, side: Side) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "nagle-delayed-ack",
+        Id::NagleDelayedAck,
         format!(
             "the acknowledgements came at once; {} were delayed",
             held.delayed

@@ -4,7 +4,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -44,7 +44,7 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self
             .delays
-            .finding("name-service-chain", Owner::Client, case);
+            .finding(Id::NameServiceChain, Owner::Client, case);
         finding.affected.of = self.lookups;
         let is_llmnr = self.llmnr * 2 > self.delays.count();
         let how = if is_llmnr { "LLMNR" } else { "multicast DNS" };
@@ -64,7 +64,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.ruled_out = vec![ruled_out(
-            "dns-slow-resolver",
+            Id::DnsSlowResolver,
             "the resolver had not been asked yet",
         )];
         finding.overturned_by =

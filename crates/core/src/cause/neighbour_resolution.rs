@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::delays::Delays;
 use super::evidence::{self, fix, human, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::approach::Silent;
 use crate::connection::Setup;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
@@ -46,7 +46,7 @@ impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
         let mut finding = self
             .delays
-            .finding("neighbour-resolution", Owner::Path, case);
+            .finding(Id::NeighbourResolution, Owner::Path, case);
         let text = format!(
             "{} connections began at the moment when a search for the next hop's hardware address \
              ended that took {} (median); {} of the searches had to be repeated",
@@ -63,7 +63,7 @@ impl Rule {
             self.delays.median(),
         );
         finding.ruled_out = vec![ruled_out(
-            "syn-loss",
+            Id::SynLoss,
             "no SYN was sent before the address was known",
         )];
         finding.overturned_by =
@@ -86,7 +86,7 @@ impl Rule {
 /// A host that never told its hardware address: nothing can be sent to it. `is_missed`:
 /// a connection to it was wanted.
 pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding {
-    let mut finding = evidence::bare_finding("neighbour-resolution", Owner::Path, case);
+    let mut finding = evidence::bare_finding(Id::NeighbourResolution, Owner::Path, case);
     finding.service = host.target.to_string();
     let text = format!(
         "{} asked {} times within {} for the hardware address of {}, and nobody answered",
@@ -111,7 +111,7 @@ pub(crate) fn silent(case: &Case<'_>, host: &Silent, is_missed: bool) -> Finding
         host.asker, host.target,
     );
     finding.ruled_out = vec![ruled_out(
-        "firewall-drop",
+        Id::FirewallDrop,
         "no SYN was sent that could be dropped",
     )];
     finding.overturned_by = format!("`ip neigh show {}` with a hardware address", host.target);

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
 
 const KIND: Kind = Kind {
-    id: "no-response",
+    id: Id::NoResponse,
     is_answer: |answer| answer == ProbeAnswer::Silence,
     is_failure: |failure| failure == RequestFailure::Timeout,
     what: "were accepted and not answered in the time allowed",

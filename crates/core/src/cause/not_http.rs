@@ -2,12 +2,12 @@
 
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Foreign};
 
 const KIND: Kind = Kind {
-    id: "not-http",
+    id: Id::NotHttp,
     is_answer: |answer| answer == ProbeAnswer::NotHttp,
     is_failure: |failure| failure == RequestFailure::NotHttp,
     what: "got bytes that are no HTTP response",

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Kind, Limited, Messages, beyond_slow_start, bits, found, message, name, share,
 };
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -34,7 +34,7 @@ impl Kind for Paced {
              the window open, and no queue on the way",
             messages.stops
         );
-        let mut finding = found("pacing", sender, case, messages, worst, seen);
+        let mut finding = found(Id::Pacing, sender, case, messages, worst, seen);
         finding.summary = format!(
             "The {from}'s kernel spaces the segments of its {} to {rate}, although neither the path nor \
              a window asks for it: {}.",
@@ -42,11 +42,11 @@ impl Kind for Paced {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "bandwidth-limit",
+            Id::BandwidthLimit,
             "nothing queued: the time on the way did not grow",
         ));
         finding.ruled_out.push(ruled_out(
-            "rate-limit",
+            Id::RateLimit,
             "it stopped behind full segments, not at the ends of writes",
         ));
         finding.overturned_by =

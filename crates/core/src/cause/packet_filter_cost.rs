@@ -3,7 +3,7 @@
 
 use super::evidence::fix;
 use super::served::{self, Place};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 /// Requests that take long from the device to TCP.
@@ -14,7 +14,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::finding("packet-filter-cost", case, |place| place == Place::Stack);
+        let found = served::finding(Id::PacketFilterCost, case, |place| place == Place::Stack);
         found.map(|(finding, _)| told(finding)).into()
     }
 }

@@ -1,7 +1,7 @@
 //! `packet-loss`.
 
 use super::evidence::{fix, human, percent, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 
 /// Counts losses that many connections share.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,7 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let losses = case.gathered.losses.whole();
-        let found = losses.finding("packet-loss", case);
+        let found = losses.finding(Id::PacketLoss, case);
         let Some(mut finding) = found.filter(|_| losses.is_widespread()) else {
             return Conclusion::Nothing;
         };
@@ -24,12 +24,12 @@ impl super::Rule for Rule {
             percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
         );
         finding.ruled_out.push(ruled_out(
-            "reordering",
+            Id::Reordering,
             "segments that their sender's numbers (IP identification, TSval) show to have been \
              sent before those that overtook them are not counted",
         ));
         finding.ruled_out.push(ruled_out(
-            "spurious-retransmission",
+            Id::SpuriousRetransmission,
             "repetitions whose originals arrived, by D-SACK or by an answer too soon or with an \
              older timestamp, are not counted",
         ));

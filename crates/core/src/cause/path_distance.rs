@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{human, percent};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Remark;
 use crate::wait::WaitKind;
 
@@ -29,7 +29,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         Conclusion::Note(Remark {
-            id: "path-distance".to_owned(),
+            id: Id::PathDistance.to_string(),
             text: format!(
                 "{}: the ends are {} apart (round trip). Each request needs one round trip, a \
                  fresh connection one more: {} of all request time is distance. Only fewer round \

@@ -4,7 +4,7 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::path_queueing::grown_handshakes;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -28,7 +28,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let tally = &trips.jittered();
-        let mut finding = evidence::finding("path-jitter", Owner::Path, case, tally);
+        let mut finding = evidence::finding(Id::PathJitter, Owner::Path, case, tally);
         let least = human(trips.least.unwrap_or_default());
         trips.share(case, tally, &mut finding);
         let text = match trips.is_outside() {
@@ -60,11 +60,11 @@ impl super::Rule for Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "path-queueing",
+                Id::PathQueueing,
                 "one delay does not tell the next, and most packets are as quick as the least",
             ),
             ruled_out(
-                "server-think",
+                Id::ServerThink,
                 "the server's clock had gone on less than ours: its answers were on the way",
             ),
         ];

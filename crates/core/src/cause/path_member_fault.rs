@@ -4,7 +4,7 @@
 
 use super::bounded::Few;
 use super::evidence::{self, fix, percent, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind};
@@ -75,7 +75,7 @@ impl super::Rule for Rule {
         if !sorted.is_telling() || !evidence::is_material(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("path-member-fault", Owner::Path, case, tally);
+        let mut finding = evidence::finding(Id::PathMemberFault, Owner::Path, case, tally);
         let ports: Vec<String> = sorted
             .bad
             .iter()
@@ -104,7 +104,7 @@ impl super::Rule for Rule {
             percent(sorted.bad.len() as f64 / self.connections.iter().count().max(1) as f64),
         );
         finding.ruled_out = vec![ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "losses of the whole path would have hit the other connections too",
         )];
         finding.overturned_by =

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::trips::{FACTOR, NOTABLE};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -55,7 +55,7 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         .min()
         .unwrap_or_default();
     let queued = trips.queued();
-    let mut finding = evidence::finding("path-queueing", Owner::Path, case, &queued);
+    let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, &queued);
     trips.share(case, &queued, &mut finding);
     let (what, no_server) = match trips.is_outside() {
         true => (
@@ -87,7 +87,9 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         median(&trips.tally.saved),
         percent(finding.share),
     );
-    finding.ruled_out.push(ruled_out("server-think", no_server));
+    finding
+        .ruled_out
+        .push(ruled_out(Id::ServerThink, no_server));
     finding.overturned_by =
         "round trips to other hosts behind the same path staying short meanwhile".to_owned();
     finding.fix = vec![

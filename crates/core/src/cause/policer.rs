@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::evidence::{fix, percent, ruled_out};
 use super::limited::bits;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::event::PointId;
 use crate::exchange::{DropSlot, Drops, Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -96,7 +96,7 @@ impl super::Rule for Rule {
         let Some((allowance, from)) = kept.next() else {
             return Conclusion::Nothing;
         };
-        match case.gathered.losses.finding("policer", case) {
+        match case.gathered.losses.finding(Id::Policer, case) {
             Some(finding) => Conclusion::Finding(Box::new(told(finding, allowance, from))),
             None => Conclusion::Nothing,
         }
@@ -222,11 +222,11 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
         percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
     );
     finding.ruled_out.push(ruled_out(
-        "packet-loss",
+        Id::PacketLoss,
         "losses by chance do not leave the same bytes a second between them",
     ));
     finding.ruled_out.push(ruled_out(
-        "bandwidth-limit",
+        Id::BandwidthLimit,
         "a slow link's queue delays and spaces what it carries; nothing was",
     ));
     finding.overturned_by = format!(

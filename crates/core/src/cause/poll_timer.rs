@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Nature, Ticks};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -29,7 +29,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("poll-timer", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::PollTimer, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let (fitting, of) = ticks.fitting;
     let text = format!(
@@ -59,7 +59,7 @@ fn finding(case: &Case<'_>, ticks: &Ticks, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "nagle-delayed-ack",
+        Id::NagleDelayedAck,
         "a delayed ACK takes its whole time at each request; these waits are spread evenly",
     ));
     finding.overturned_by =

@@ -9,7 +9,7 @@ use hashbrown::hash_map::Entry;
 
 use super::bounded::Least;
 use super::evidence::{self, fix};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
@@ -189,7 +189,7 @@ impl Client {
 }
 
 fn finding(case: &Case<'_>, addr: IpAddr, client: &Client, (full, made): (u64, u64)) -> Finding {
-    let mut finding = evidence::bare_finding("port-exhaustion", Owner::Client, case);
+    let mut finding = evidence::bare_finding(Id::PortExhaustion, Owner::Client, case);
     let (first, last) = (client.ports.first(), client.ports.last());
     let range = format!(
         "{}–{}",

@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, median, ruled_out};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
 
@@ -31,7 +31,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool) -> Finding {
-    let mut finding = evidence::finding("proxy-buffering", Owner::Proxy, case, tally);
+    let mut finding = evidence::finding(Id::ProxyBuffering, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     if !is_upload {
         // It is the first byte that would come sooner, not the last.
@@ -72,7 +72,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally, is_upload: bool)
         ),
     };
     finding.ruled_out.push(ruled_out(
-        "downstream-wait",
+        Id::DownstreamWait,
         match is_upload {
             true => "the upstream was not asked while the request was still coming",
             false => "the upstream's answer was there",

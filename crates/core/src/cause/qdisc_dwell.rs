@@ -14,7 +14,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::served::{self, Place};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let watched = served::finding("qdisc-dwell", case, |place| place == Place::Qdisc);
+        let watched = served::finding(Id::QdiscDwell, case, |place| place == Place::Qdisc);
         watched.map_or_else(
             || self.lagging(case),
             |(finding, _)| Conclusion::Finding(Box::new(told(finding))),
@@ -61,7 +61,7 @@ fn told(mut finding: Finding) -> Finding {
     finding.summary += " in the queueing disciplines of its own device, behind what else it sends: \
                         TCP has sent the answer, and the network has not had it yet.";
     finding.ruled_out.push(ruled_out(
-        "pacing",
+        Id::Pacing,
         "the time until which pacing keeps a segment is not counted",
     ));
     finding.overturned_by = OVERTURNED_BY.to_owned();
@@ -77,7 +77,7 @@ impl Rule {
         if is_steady || !evidence::is_material(case, tally) || !evidence::is_repeated(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("qdisc-dwell", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::QdiscDwell, Owner::Server, case, tally);
         let text = format!(
             "{} responses left the server's device {} (median) after its kernel had made them, by \
              its own clock, seen beside it ({} away)",
@@ -100,11 +100,11 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "server-think",
+                Id::ServerThink,
                 "the responses were made, and stamped, before that time",
             ),
             ruled_out(
-                "path-queueing",
+                Id::PathQueueing,
                 "the packets were seen as they left the host",
             ),
         ];

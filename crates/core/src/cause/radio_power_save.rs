@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, ruled_out};
 use super::tally::{Cost, Tally};
-use super::{Case, Conclusion, trips};
+use super::{Case, Conclusion, Id, trips};
 use crate::connection::{Setup, SetupOutcome};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -94,7 +94,7 @@ impl super::Rule for Rule {
         let Some(waking) = self.waking().filter(|_| is_seen) else {
             return Conclusion::Nothing;
         };
-        let mut finding = evidence::finding("radio-power-save", Owner::Path, case, &self.tally);
+        let mut finding = evidence::finding(Id::RadioPowerSave, Owner::Path, case, &self.tally);
         if self.is_stamped() {
             finding.share = trips::share_outside(case, &self.tally, least);
         }
@@ -118,8 +118,8 @@ impl super::Rule for Rule {
             }
         };
         finding.ruled_out = vec![
-            ruled_out("server-think", no_server),
-            ruled_out("path-queueing", "what follows at once is as quick as ever"),
+            ruled_out(Id::ServerThink, no_server),
+            ruled_out(Id::PathQueueing, "what follows at once is as quick as ever"),
         ];
         finding.overturned_by =
             "a capture at the server that shows these requests arriving in time".to_owned();

@@ -4,7 +4,7 @@ use super::byte_rate::ByteRate;
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -43,7 +43,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("rate-limit", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let (even, of) = gate.even;
     let text = format!(
@@ -73,7 +73,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "worker-saturation",
+        Id::WorkerSaturation,
         format!(
             "a worker that needs {} for a request needs it for the first one too; here it took {}",
             human(gate.turn),

@@ -7,11 +7,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
 };
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -42,7 +42,14 @@ impl Kind for SmallWindow {
             messages.stops,
             bytes(window)
         );
-        let mut finding = found("receive-window", sender.peer(), case, messages, worst, seen);
+        let mut finding = found(
+            Id::ReceiveWindow,
+            sender.peer(),
+            case,
+            messages,
+            worst,
+            seen,
+        );
         finding.summary = format!(
             "The {to} allows no more than {} in flight, so a {} takes a round trip ({}) for each such \
              window: {}.",
@@ -52,11 +59,11 @@ impl Kind for SmallWindow {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "slow-start",
+            Id::SlowStart,
             "the window, not the number of segments, was full at each stop, and did not grow",
         ));
         finding.ruled_out.push(ruled_out(
-            "send-buffer",
+            Id::SendBuffer,
             "what was in flight reached the edge that the receiver had advertised",
         ));
         finding.overturned_by =

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::{Tally, nanos};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::timeline::Moment;
@@ -126,7 +126,7 @@ impl Chains {
 }
 
 fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
-    let mut finding = evidence::finding("redirect-chain", Owner::Server, case, &chains.redirects);
+    let mut finding = evidence::finding(Id::RedirectChain, Owner::Server, case, &chains.redirects);
     let sum = u64::try_from(chains.turns.sum_ns()).unwrap_or(u64::MAX);
     let cost = (sum as f64 * case.rhythm.weight).round() as u64;
     (finding.cost_ns, finding.cost_low_ns, finding.cost_high_ns) = (cost, cost, cost);
@@ -157,7 +157,7 @@ fn finding(case: &Case<'_>, chains: &Chains) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         "it is the number of exchanges, not the length of one",
     ));
     finding.overturned_by =

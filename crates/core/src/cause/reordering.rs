@@ -4,7 +4,7 @@
 //! retransmission carries newer numbers than what it follows.
 
 use super::evidence::{self, fix, human, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -25,7 +25,7 @@ impl super::Rule for Rule {
         if !is_seen || is_lossy || !evidence::is_material(case, &seen.tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("reordering", Owner::Path, case, &seen.tally);
+        let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
         let text = format!(
             "{} segments arrived behind others that their sender had sent later, by its IP \
              identifications and timestamps; {} were sent again in vain",
@@ -46,10 +46,10 @@ impl super::Rule for Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "packet-loss",
+                Id::PacketLoss,
                 "what filled the holes carries older numbers than what came before it: it had been sent first",
             ),
-            ruled_out("fast-retransmit", "repetitions carry newer numbers"),
+            ruled_out(Id::FastRetransmit, "repetitions carry newer numbers"),
         ];
         finding.overturned_by =
             "a capture at the sender that shows these segments leaving in the order they arrived"

@@ -2,10 +2,10 @@
 //! copy before it, or later, whatever the receiver said meanwhile.
 
 use super::loss::{Kind, Told, conclude_few};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 
 const TOLD: Told = Told {
-    id: "retransmission-timeout",
+    id: Id::RetransmissionTimeout,
     kind: Kind::Timeout,
     did: "lost a segment at the end of a message, where nothing follows that would reveal the loss, and waited",
     until: "for a timer",

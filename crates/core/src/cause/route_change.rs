@@ -2,7 +2,7 @@
 //! another level and keep to it. A queue wavers; a route does not.
 
 use super::evidence::{self, fix, human, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -21,7 +21,7 @@ impl super::Rule for Rule {
         if !case.gathered.trips.is_material(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("route-change", Owner::Path, case, tally);
+        let mut finding = evidence::finding(Id::RouteChange, Owner::Path, case, tally);
         case.gathered.trips.share(case, tally, &mut finding);
         let hops = match step.ttl {
             Some((was, is)) => format!(", and answers arrive with a TTL of {is} instead of {was}"),
@@ -46,11 +46,11 @@ impl super::Rule for Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "path-queueing",
+                Id::PathQueueing,
                 "a queue wavers with the load; these round trips keep to two levels",
             ),
             ruled_out(
-                "server-think",
+                Id::ServerThink,
                 "the server's clock says that its answers were on the way",
             ),
         ];

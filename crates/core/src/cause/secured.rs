@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME};
 use super::tally::{Cost, Tally};
-use super::{Case, evidence::finding};
+use super::{Case, Id, evidence::finding};
 use crate::event::tls_version_name;
 use crate::exchange::{Exchange, Outcome};
 use crate::histogram::Distribution;
@@ -85,7 +85,7 @@ impl Secured {
     }
 
     /// A finding whose share is of the time with the setups in it.
-    pub(crate) fn finding(&self, id: &str, culprit: Owner, case: &Case<'_>) -> Finding {
+    pub(crate) fn finding(&self, id: Id, culprit: Owner, case: &Case<'_>) -> Finding {
         let mut finding = finding(id, culprit, case, &self.tally);
         let total = u64::try_from(case.gathered.bearing.whole.sum_ns())
             .unwrap_or(u64::MAX)

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Kind, Limited, Messages, beyond_slow_start, bytes, found, message, name, share, trip,
 };
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -37,7 +37,7 @@ impl Kind for FullBuffer {
             messages.stops,
             bytes(worst.most_in_flight)
         );
-        let mut finding = found("send-buffer", sender, case, messages, worst, seen);
+        let mut finding = found(Id::SendBuffer, sender, case, messages, worst, seen);
         finding.summary = format!(
             "The {from}'s socket holds no more than about {} until they are acknowledged, so each \
              such part of a {} takes a round trip ({}): {}.",
@@ -47,11 +47,11 @@ impl Kind for FullBuffer {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "receive-window",
+            Id::ReceiveWindow,
             "the window had room for more at each stop",
         ));
         finding.ruled_out.push(ruled_out(
-            "slow-start",
+            Id::SlowStart,
             "what was in flight did not double, and the stops came at the ends of writes",
         ));
         finding.overturned_by = format!(

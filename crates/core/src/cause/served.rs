@@ -3,11 +3,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{self, REPEATS, human, median, percent, ruled_out};
 use super::server_think::with_the_server;
 use super::tally::Tally;
 use super::thinking::Claim;
+use super::{Case, Id};
 use crate::facts::ServiceTurns;
 use crate::flow::Endpoint;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -194,7 +194,7 @@ pub(super) fn shown(case: &Case<'_>) -> Option<Evidence> {
 /// A finding about a server that thinks, if most of its time passed where
 /// `is_there` says.
 pub(super) fn finding(
-    id: &str,
+    id: Id,
     case: &Case<'_>,
     is_there: impl Fn(Place) -> bool,
 ) -> Option<(Finding, Place)> {
@@ -221,7 +221,7 @@ pub(super) fn finding(
         percent(passed.share()),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         format!(
             "the program itself had them for {} of the {} (means)",
             human(

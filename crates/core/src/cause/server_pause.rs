@@ -7,7 +7,7 @@ use super::held::{Held, may_be_released};
 use super::served;
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
-use super::{Case, Conclusion, Features, candidates, nagle_delayed_ack};
+use super::{Case, Conclusion, Features, Id, candidates, nagle_delayed_ack};
 use crate::exchange::{Exchange, Side};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -74,7 +74,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally) -> Finding {
-        let mut finding = evidence::finding("server-pause", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::ServerPause, Owner::Server, case, tally);
         let text = format!(
             "{} responses stopped for {} (median) between two parts, and went on with no \
              acknowledgement that could have released the second",
@@ -116,7 +116,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "nagle-delayed-ack",
+            Id::NagleDelayedAck,
             why_not_nagle(&case.gathered.held_responses),
         ));
         if case.has_packets {

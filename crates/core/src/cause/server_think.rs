@@ -4,7 +4,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::served;
 use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
-use super::{Case, Conclusion, candidates};
+use super::{Case, Conclusion, Id, candidates};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -31,7 +31,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("server-think", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::ServerThink, Owner::Server, case, tally);
     finding.exemplars = case.gathered.thinking.tally().exemplars();
     finding.evidence.push(with_the_server(case, tally));
     if let Some(idle) = idle_think(case).filter(|&idle| idle >= NOTABLE) {
@@ -54,7 +54,7 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "nagle-delayed-ack",
+        Id::NagleDelayedAck,
         "nothing of the response had been sent that an acknowledgement could have released",
     ));
     if case.has_packets {

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, median, percent};
 use super::tally::{Cost, Tally};
 use super::thinking::waited;
 use super::upstream::{Role, claimed};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::{Owner, WaitKind};
@@ -43,7 +43,7 @@ impl super::Rule for Rule {
         if !evidence::is_material(case, tally) || !evidence::recurs(case, tally) {
             return Conclusion::Nothing;
         }
-        let mut finding = evidence::finding("slow-request-upload", Owner::Client, case, tally);
+        let mut finding = evidence::finding(Id::SlowRequestUpload, Owner::Client, case, tally);
         let text = format!(
             "{} requests stopped for {} (median) between two parts with nothing that held the \
              second back",

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share, trip,
 };
+use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -41,7 +41,7 @@ impl Kind for Starting {
             bytes(worst.first_in_flight),
             bytes(worst.most_in_flight)
         );
-        let mut finding = found("slow-start", sender, case, messages, worst, seen);
+        let mut finding = found(Id::SlowStart, sender, case, messages, worst, seen);
         finding.summary = format!(
             "A new connection may send ten segments at first and twice as many each round trip ({}): \
              a {} of {} waits {} times for ACKs. It costs {}.",
@@ -52,11 +52,11 @@ impl Kind for Starting {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "receive-window",
+            Id::ReceiveWindow,
             "the window had room for more at each stop",
         ));
         finding.ruled_out.push(ruled_out(
-            "low-congestion-window",
+            Id::LowCongestionWindow,
             "the window began as usual and grew",
         ));
         finding.overturned_by =

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, human, ruled_out};
 use super::limited::{
     Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip,
 };
+use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -36,7 +36,7 @@ impl Kind for StartingAnew {
             bytes(worst.first_in_flight),
             bytes(worst.earlier_in_flight)
         );
-        let mut finding = found("slow-start-after-idle", sender, case, messages, worst, seen);
+        let mut finding = found(Id::SlowStartAfterIdle, sender, case, messages, worst, seen);
         finding.summary = format!(
             "A connection that rested begins slow start anew, a round trip ({}) for each doubling, \
              although its window had been large: {}.",
@@ -44,11 +44,11 @@ impl Kind for StartingAnew {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "slow-start",
+            Id::SlowStart,
             "the connection was used before, with a larger window",
         ));
         finding.ruled_out.push(ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "nothing was sent again that could have made it smaller",
         ));
         finding.overturned_by = format!("net.ipv4.tcp_slow_start_after_idle = 0 at the {from}");

@@ -3,7 +3,7 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -37,7 +37,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, tally: &Tally, watched: u64) -> Finding {
-        let mut finding = evidence::finding("socket-memory-pressure", Owner::Server, case, tally);
+        let mut finding = evidence::finding(Id::SocketMemoryPressure, Owner::Server, case, tally);
         finding.exemplars = case.ledger.slowest.exemplars();
         let seen = format!(
             "its kernel dropped parts of {} of {watched} requests for want of memory in their \
@@ -69,11 +69,11 @@ impl Rule {
         let mean = tally.saved.mean().unwrap_or_default();
         finding.ruled_out = vec![
             ruled_out(
-                "packet-loss",
+                Id::PacketLoss,
                 "what was sent again had come: the path lost nothing of it",
             ),
             ruled_out(
-                "zero-window",
+                Id::ZeroWindow,
                 format!(
                     "the window had room for what was dropped; {} (mean) went by until it came again",
                     human(mean)

@@ -3,7 +3,7 @@
 
 use super::evidence::fix;
 use super::served::{self, Place};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 /// Requests that lie in the sockets' queues while the program is elsewhere.
@@ -14,7 +14,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::finding("socket-queue-dwell", case, |place| place == Place::Unread);
+        let found = served::finding(Id::SocketQueueDwell, case, |place| place == Place::Unread);
         found.map(|(finding, _)| told(finding)).into()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::evidence::fix;
 use super::served::{self, Place};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::Finding;
 
 /// Requests that a device has handed over and nothing has taken up.
@@ -14,7 +14,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let found = served::finding("softirq-backlog", case, |place| place == Place::Backlog);
+        let found = served::finding(Id::SoftirqBacklog, case, |place| place == Place::Backlog);
         found.map(|(finding, _)| told(finding)).into()
     }
 }

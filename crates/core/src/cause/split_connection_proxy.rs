@@ -4,7 +4,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::sequence::round_trip;
 use super::tally::Tally;
 use super::upstream::{Pair, Role, Upstream, claimed};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -31,7 +31,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("split-connection-proxy", Owner::Proxy, case, tally);
+    let mut finding = evidence::finding(Id::SplitConnectionProxy, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     // Without the proxy the way would be as long.
     finding.cost_low_ns = 0;
@@ -61,7 +61,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "server-think",
+        Id::ServerThink,
         format!("{behind} answered within the round trip to it"),
     ));
     finding.overturned_by =

@@ -4,7 +4,7 @@
 //! other, that is the cause, and it is `reordering`'s.
 
 use super::evidence::{self, fix, human, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind};
 use crate::wait::Owner;
 
@@ -23,7 +23,7 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         let mut finding =
-            evidence::finding("spurious-retransmission", Owner::Path, case, &seen.tally);
+            evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, &seen.tally);
         let text = format!(
             "{} segments were sent again although they had arrived, and none was lost",
             seen.resent
@@ -41,7 +41,7 @@ impl super::Rule for Rule {
             seen.tally.affected,
         );
         finding.ruled_out = vec![ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "the receiver said that the first copies had arrived",
         )];
         finding.overturned_by =

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::bounded::Least;
 use super::evidence::{self, fix, human, ruled_out};
 use super::tally::{Cost, Tally, nanos};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::connection::Setup;
 use crate::exchange::{Exchange, Staleness};
 use crate::histogram::Distribution;
@@ -124,7 +124,7 @@ impl Rule {
             true => Owner::Path,
             false => Owner::Client,
         };
-        let mut finding = evidence::finding("stale-keep-alive", culprit, case, &self.tally);
+        let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each has to be asked again on a connection of its own. A reset, seen
         // where it was made, still has its way to the client before it.
         let trip = case.ledger.round_trip.unwrap_or_default();
@@ -173,10 +173,10 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "connection-closed",
+                Id::ConnectionClosed,
                 "requests on connections in use are answered",
             ),
-            ruled_out("no-response", "the lost requests were not acknowledged"),
+            ruled_out(Id::NoResponse, "the lost requests were not acknowledged"),
         ];
         finding.overturned_by =
             "requests that come to nothing on connections that were never idle".to_owned();

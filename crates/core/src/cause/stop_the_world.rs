@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::{Nature, Stall, Stood, quantile};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -40,7 +40,7 @@ fn shown(stood: Stood) -> Evidence {
 }
 
 fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("stop-the-world", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::StopTheWorld, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let mut lengths: Vec<_> = stalls.iter().map(Stall::duration).collect();
     lengths.sort_unstable();
@@ -74,7 +74,7 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "cpu-quota",
+        Id::CpuQuota,
         "a CPU quota lets its processes run again with each period; nothing ran here for longer, \
          or at other times",
     ));

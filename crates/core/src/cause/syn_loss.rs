@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, percent, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::event::{ProbeAnswer, TargetId};
 use crate::handshakes::{self, Why};
@@ -70,7 +70,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::bare_finding("syn-loss", Owner::Path, case);
+        let mut finding = evidence::bare_finding(Id::SynLoss, Owner::Path, case);
         let cost = u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX);
         finding.cost_ns = cost;
         finding.cost_low_ns = cost;
@@ -107,7 +107,7 @@ impl Rule {
         );
         finding
             .ruled_out
-            .push(ruled_out("firewall-drop", "the repeated SYN was answered"));
+            .push(ruled_out(Id::FirewallDrop, "the repeated SYN was answered"));
         finding.overturned_by =
             "a capture on the server that shows every SYN answered at once".to_owned();
         finding.fix = vec![

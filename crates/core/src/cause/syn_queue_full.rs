@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::Setup;
 use crate::handshakes::{self, Why};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -43,7 +43,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, room: usize) -> Finding {
-        let mut finding = self.delays.finding("syn-queue-full", Owner::Server, case);
+        let mut finding = self.delays.finding(Id::SynQueueFull, Owner::Server, case);
         let text = format!(
             "{} connections had to repeat their SYN, {} (median): SYNs were ignored whenever {room} \
              handshakes were under way, and answered whenever fewer were",
@@ -65,15 +65,15 @@ impl Rule {
         );
         finding.ruled_out = vec![
             ruled_out(
-                "syn-loss",
+                Id::SynLoss,
                 "a path that loses SYNs does not count the handshakes under way",
             ),
             ruled_out(
-                "accept-queue-overflow",
+                Id::AcceptQueueOverflow,
                 "no request on an open connection was ignored",
             ),
             ruled_out(
-                "traffic-flood",
+                Id::TrafficFlood,
                 "those who connect go on with their connections",
             ),
         ];

@@ -2,10 +2,10 @@
 //! reported nothing that would have asked for it.
 
 use super::loss::{Kind, Told, conclude_few};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 
 const TOLD: Told = Told {
-    id: "tail-loss-probe",
+    id: Id::TailLossProbe,
     kind: Kind::Probe,
     did: "lost the end of a message; its sender heard nothing for two round trips and probed: that took",
     until: "to repair",

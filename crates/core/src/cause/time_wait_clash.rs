@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::report::Finding;
 use crate::wait::Owner;
@@ -41,7 +41,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("time-wait-clash", Owner::Client, case);
+        let mut finding = self.delays.finding(Id::TimeWaitClash, Owner::Client, case);
         let text = format!(
             "{} of {} SYNs met an ACK of an earlier connection between the same ports; the client \
              reset it and began again {} (median) later; {} never succeeded",
@@ -57,7 +57,7 @@ impl Rule {
              connection (TIME-WAIT). It answers the SYN by an ACK of the old one.",
             case.endpoint,
         );
-        finding.ruled_out = vec![ruled_out("syn-loss", "every SYN was answered, by an ACK")];
+        finding.ruled_out = vec![ruled_out(Id::SynLoss, "every SYN was answered, by an ACK")];
         finding.overturned_by =
             "`ss -tan state time-wait` on the server without such connections".to_owned();
         finding.fix = vec![

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, ruled_out};
 use super::limited::{
     Congestion, Kind, Limited, Messages, bytes, congestion, found, message, name, share,
 };
+use super::{Case, Id};
 use crate::delivery::Delivery;
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -35,7 +35,7 @@ impl Kind for TinyPieces {
             worst.segments,
             worst.most_segments
         );
-        let mut finding = found("tiny-writes", sender, case, messages, worst, seen);
+        let mut finding = found(Id::TinyWrites, sender, case, messages, worst, seen);
         finding.summary = format!(
             "The {from} writes its {} in tiny pieces with TCP_NODELAY. The congestion window counts \
              segments, so it is full of them and the rest waits a round trip: {}.",
@@ -43,7 +43,7 @@ impl Kind for TinyPieces {
             share(messages, &finding)
         );
         finding.ruled_out.push(ruled_out(
-            "nagle-round-trip",
+            Id::NagleRoundTrip,
             "small segments left while earlier small ones were unacknowledged: Nagle's algorithm is off",
         ));
         finding.overturned_by = format!(

@@ -3,13 +3,13 @@
 use super::attempts::Attempts;
 use super::evidence::fix;
 use super::failures::{Failures, Kind, tell};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::Exchange;
 use crate::report::Fix;
 
 const KIND: Kind = Kind {
-    id: "tls-failed",
+    id: Id::TlsFailed,
     is_answer: ProbeAnswer::is_tls_failure,
     is_failure: |failure| {
         matches!(

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::Cost;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
 use crate::histogram::Distribution;
@@ -72,7 +72,7 @@ impl Rule {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
-            .finding("tls-large-certificate", Owner::Server, case);
+            .finding(Id::TlsLargeCertificate, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let bytes = self.bytes.quantile(0.5).unwrap_or_default().as_nanos();
         let text = format!(
@@ -95,11 +95,11 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "tls-slow-handshake",
+            Id::TlsSlowHandshake,
             "the flight had begun; what stopped it was released by an acknowledgement",
         ));
         finding.ruled_out.push(ruled_out(
-            "packet-loss",
+            Id::PacketLoss,
             "nothing of the flight was sent again",
         ));
         finding.overturned_by =

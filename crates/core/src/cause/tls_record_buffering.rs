@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::Cost;
 use super::thinking::waited;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::{Exchange, FirstRecord};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::{Owner, WaitKind};
@@ -72,7 +72,7 @@ impl Rule {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
-            .finding("tls-record-buffering", Owner::Server, case);
+            .finding(Id::TlsRecordBuffering, Owner::Server, case);
         let stall = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} responses the first TLS record, of {} bytes at most, was whole only {stall} \
@@ -94,7 +94,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "server-pause",
+            Id::ServerPause,
             "what stopped the record was released by an acknowledgement",
         ));
         finding.overturned_by =

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::{Cost, nanos};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::Leg;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -92,7 +92,7 @@ impl Rule {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
-            .finding("tls-revocation-fetch", Owner::Client, case);
+            .finding(Id::TlsRevocationFetch, Owner::Client, case);
         let pause = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the client had the server's certificates and went on {pause} \
@@ -113,7 +113,7 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "tls-slow-handshake",
+            Id::TlsSlowHandshake,
             "the server had answered; the next flight was the client's to send",
         ));
         finding.overturned_by =

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::{Secured, version_name};
 use super::tally::{Cost, nanos};
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::handshake::{Handshake, Leg};
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
@@ -118,7 +118,7 @@ impl Rule {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
-            .finding("tls-round-trips", self.culprit(), case);
+            .finding(Id::TlsRoundTrips, self.culprit(), case);
         let extra = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "{} of {} TLS handshakes took a round trip more ({extra}, median): {} full ones of {}, \
@@ -143,11 +143,11 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "tls-slow-handshake",
+            Id::TlsSlowHandshake,
             "it is the number of flights that is counted, not how long the server took for one",
         ));
         finding.ruled_out.push(ruled_out(
-            "tls-large-certificate",
+            Id::TlsLargeCertificate,
             "the extra flights are the client's, each answered by the server",
         ));
         finding.overturned_by =

@@ -6,7 +6,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::secured::Secured;
 use super::tally::Cost;
 use super::thinking::waited;
-use super::{Case, Conclusion, Features};
+use super::{Case, Conclusion, Features, Id};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -75,7 +75,7 @@ impl Rule {
         let tally = &self.secured.tally;
         let mut finding = self
             .secured
-            .finding("tls-slow-handshake", Owner::Server, case);
+            .finding(Id::TlsSlowHandshake, Owner::Server, case);
         let think = human(tally.saved.quantile(0.5).unwrap_or_default());
         let text = format!(
             "in {} of {} TLS handshakes the server had the client's flight and answered {think} \
@@ -98,11 +98,11 @@ impl Rule {
             percent(finding.share),
         );
         finding.ruled_out.push(ruled_out(
-            "tls-round-trips",
+            Id::TlsRoundTrips,
             "travel is taken off: it is the server's time within a flight that is counted",
         ));
         finding.ruled_out.push(ruled_out(
-            "server-think",
+            Id::ServerThink,
             "requests behind the handshakes were answered much sooner",
         ));
         finding.overturned_by =

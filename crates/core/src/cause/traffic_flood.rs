@@ -2,7 +2,7 @@
 
 use super::delays::Delays;
 use super::evidence::{self, fix, ruled_out};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::connection::{Setup, SetupOutcome};
 use crate::handshakes::{self, Why};
 use crate::report::{Evidence, EvidenceKind, Finding};
@@ -53,7 +53,7 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>) -> Finding {
-        let mut finding = self.delays.finding("traffic-flood", Owner::Client, case);
+        let mut finding = self.delays.finding(Id::TrafficFlood, Owner::Client, case);
         let (count, rate) = case.ledger.setups.handshakes.unfinished();
         let text = format!(
             "{count} SYNs, {rate:.0} a second, came from senders that never went on with them, {} \
@@ -83,8 +83,8 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out("syn-queue-full", "few of those who connect go on with it"),
-            ruled_out("syn-loss", "SYNs are ignored while the table is full"),
+            ruled_out(Id::SynQueueFull, "few of those who connect go on with it"),
+            ruled_out(Id::SynLoss, "SYNs are ignored while the table is full"),
         ];
         finding.overturned_by = "senders of the SYNs that turn out to be clients of this service, \
              whose ACKs the capture missed"

@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::tally::Tally;
 use super::upstream::{Role, Upstream, claimed};
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -31,7 +31,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("upstream-connection-churn", Owner::Proxy, case, tally);
+    let mut finding = evidence::finding(Id::UpstreamConnectionChurn, Owner::Proxy, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let behind = upstream.endpoint;
     let text = format!(
@@ -63,7 +63,7 @@ fn finding(case: &Case<'_>, upstream: &Upstream, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "downstream-wait",
+        Id::DownstreamWait,
         "the upstream answers at once where a connection does not wait for others",
     ));
     finding.overturned_by =

@@ -3,7 +3,7 @@
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
-use super::{Case, Conclusion};
+use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -30,7 +30,7 @@ impl super::Rule for Rule {
 }
 
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding("worker-saturation", Owner::Server, case, tally);
+    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
     let (even, of) = gate.even;
     let text = format!(
@@ -59,7 +59,7 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
         percent(finding.share),
     );
     finding.ruled_out.push(ruled_out(
-        "rate-limit",
+        Id::RateLimit,
         format!(
             "no request was answered sooner than in {}",
             human(gate.quickest)

@@ -6,9 +6,9 @@
 
 use core::time::Duration;
 
-use super::Case;
 use super::evidence::{fix, human, ruled_out};
 use super::limited::{Kind, Limited, Messages, beyond_slow_start, found, message, name, share};
+use super::{Case, Id};
 use crate::delivery::{Delivery, Limit};
 use crate::exchange::Side;
 use crate::report::Finding;
@@ -32,7 +32,7 @@ impl Kind for ClosedWindow {
             human(worst.stopped),
             message(sender)
         );
-        let mut finding = found("zero-window", sender.peer(), case, messages, worst, seen);
+        let mut finding = found(Id::ZeroWindow, sender.peer(), case, messages, worst, seen);
         finding.summary = format!(
             "The {to}'s program does not read what arrives: its buffer is full, its window closed, \
              and the {from} may not send. It costs {}.",
@@ -40,9 +40,9 @@ impl Kind for ClosedWindow {
         );
         finding.ruled_out.push(ruled_out(
             if sender == Side::Server {
-                "server-pause"
+                Id::ServerPause
             } else {
-                "client-think"
+                Id::ClientThink
             },
             format!("the {to}'s window update ended the silence, and the {from} went on with it"),
         ));

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Id;
 use crate::report::{Finding, Report, Verdict};
 
 mod lever;
@@ -45,7 +46,7 @@ pub enum Mechanism {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingChange {
     /// The cause's id.
-    pub cause: String,
+    pub cause: Id,
     /// Its title.
     pub title: String,
     /// The server's address and port it was found at.
@@ -102,7 +103,7 @@ fn follow(
     let levers = lever::read(finding, before, after);
     let mechanism = (fate != Fate::NotMeasured).then(|| weigh(&levers));
     FindingChange {
-        cause: finding.cause.clone(),
+        cause: finding.cause,
         title: finding.title.clone(),
         service: finding.service.clone(),
         fate,
@@ -118,7 +119,7 @@ fn follow(
 
 fn appeared(finding: &Finding) -> FindingChange {
     FindingChange {
-        cause: finding.cause.clone(),
+        cause: finding.cause,
         title: finding.title.clone(),
         service: finding.service.clone(),
         fate: Fate::Appeared,

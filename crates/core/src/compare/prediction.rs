@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::load::are_equal;
 use super::mechanism::{Fate, FindingChange};
+use crate::cause::Id;
 use crate::report::{Prediction, Report};
 
 /// A prediction within this part of what is measured holds.
@@ -16,7 +17,7 @@ const TOLERANCE_NS: u64 = 500_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionCheck {
     /// The cause whose removal it supposed.
-    pub cause: String,
+    pub cause: Id,
     /// Requests per second it holds for.
     pub at_rate: f64,
     /// Requests per second that were measured after.
@@ -77,17 +78,17 @@ pub(super) fn check(
         .iter()
         .find(|f| f.cause == only.cause && f.service == only.service)?;
     let prediction = finding.predicted.as_ref()?;
-    (after.exchanges.count > 0).then(|| weigh(&only.cause, prediction, after))
+    (after.exchanges.count > 0).then(|| weigh(only.cause, prediction, after))
 }
 
-fn weigh(cause: &str, prediction: &Prediction, after: &Report) -> PredictionCheck {
+fn weigh(cause: Id, prediction: &Prediction, after: &Report) -> PredictionCheck {
     let measured = &after.exchanges.latency_ns;
     let p50 = PredictedFigure::new(prediction.latency_ns.p50, measured.p50);
     let p99 = PredictedFigure::new(prediction.latency_ns.p99, measured.p99);
     let rate = after.exchanges.rate;
     let is_closed_loop = super::load::offered_rate(after).is_none();
     PredictionCheck {
-        cause: cause.to_owned(),
+        cause,
         at_rate: prediction.at_rate,
         measured_rate: rate,
         p50,

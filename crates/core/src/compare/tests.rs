@@ -5,6 +5,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cause::Id;
 use crate::histogram::Distribution;
 use crate::report::{
     Cluster, Details, Evidence, EvidenceKind, Exchanges, Figures, Finding, Fix, PhaseSpan,
@@ -325,7 +326,7 @@ fn offered_rates_that_differ_are_not_judged() {
 
 fn nagle() -> Finding {
     Finding {
-        cause: "nagle-delayed-ack".to_owned(),
+        cause: Id::NagleDelayedAck,
         title: "Nagle's algorithm on the server waits for our delayed ACK".to_owned(),
         verdict: Verdict::Proven,
         culprit: Owner::Server,

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::Evidence;
 use crate::approach::Asked;
+use crate::cause::Id;
 use crate::cause::evidence::{human, median};
 use crate::connection::SetupOutcome;
 use crate::event::{ProbeMethod, TargetId};
@@ -71,74 +72,10 @@ pub(super) fn layers(evidence: &Evidence, ledger: &Ledger, findings: &[Finding])
     layers
 }
 
-/// The layer that a cause lies in.
-pub(super) fn layer_of(cause: &str) -> &'static str {
-    match cause {
-        "path-queueing" | "path-jitter" | "route-change" | "radio-power-save"
-        | "bandwidth-limit" | "policer" => "round-trip",
-        "dns-retry"
-        | "dns-parallel-query-loss"
-        | "dns-search-list"
-        | "dns-slow-resolver"
-        | "dns-tcp-fallback"
-        | "name-service-chain" => "name",
-        "neighbour-resolution" => "route",
-        "connection-refused"
-        | "syn-loss"
-        | "connection-not-reused"
-        | "host-unreachable"
-        | "ipv6-fallback"
-        | "accept-queue-overflow"
-        | "syn-queue-full"
-        | "traffic-flood"
-        | "time-wait-clash"
-        | "port-exhaustion"
-        | "defer-accept"
-        | "fast-open-black-hole"
-        | "stale-keep-alive" => "connection",
-        "tls-failed"
-        | "tls-round-trips"
-        | "tls-large-certificate"
-        | "tls-revocation-fetch"
-        | "tls-slow-handshake"
-        | "tls-record-buffering" => "tls",
-        "firewall-drop" => "firewall",
-        "nagle-delayed-ack"
-        | "http2-flow-control"
-        | "nagle-delayed-ack-request"
-        | "nagle-round-trip"
-        | "packet-loss"
-        | "retransmission-timeout"
-        | "fast-retransmit"
-        | "receive-window"
-        | "zero-window"
-        | "send-buffer"
-        | "slow-start"
-        | "slow-start-after-idle"
-        | "low-congestion-window"
-        | "tiny-writes"
-        | "pacing"
-        | "cork-hold"
-        | "tail-loss-probe"
-        | "lost-retransmission"
-        | "mtu-black-hole"
-        | "path-member-fault"
-        | "reordering"
-        | "spurious-retransmission" => "transport",
-        // No layer has a line for what the client's own program does.
-        "slow-request-upload"
-        | "expect-continue"
-        | "client-think"
-        | "chatty-round-trips"
-        | "head-of-line-blocking" => "client",
-        _ => "server",
-    }
-}
-
 fn accuse(layer: &mut Layer, findings: &[Finding]) {
     let accusers: Vec<&Finding> = findings
         .iter()
-        .filter(|finding| layer_of(&finding.cause) == layer.layer)
+        .filter(|finding| finding.cause.cause().layer.as_str() == layer.layer)
         .collect();
     if let Some(worst) = accusers.first() {
         layer.state = LayerState::Accused;
@@ -494,7 +431,7 @@ fn configuration(facts: &Facts, findings: &[Finding]) -> Layer {
         |at| format!("{}:{}", at.file, at.line),
     );
     // Off is harmless where responses leave in one piece.
-    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == "nagle-delayed-ack");
+    let is_cause = line.value == "off" && findings.iter().any(|f| f.cause == Id::NagleDelayedAck);
     let state = if is_cause {
         LayerState::Accused
     } else {

@@ -2,28 +2,9 @@
 
 use crate::report::Finding;
 
-/// Where a connection's making is slow for a reason of its own, that there are
-/// many of them comes behind it, whatever the whole of them costs; likewise
-/// slow start behind what makes it matter.
-fn particular(general: &str) -> &'static [&'static str] {
-    match general {
-        "connection-not-reused" => &[
-            "tls-round-trips",
-            "tls-large-certificate",
-            "tls-revocation-fetch",
-            "tls-slow-handshake",
-            "tls-record-buffering",
-        ],
-        "slow-start" => &[
-            "tls-large-certificate",
-            "tls-record-buffering",
-            "http2-flow-control",
-        ],
-        _ => &[],
-    }
-}
-
-/// Moves what is particular right before the general finding it belongs to.
+/// Moves what is particular right before the general finding it belongs to. Where a
+/// connection's making is slow for a reason of its own, that there are many of them comes
+/// behind it, whatever the whole of them costs; likewise slow start behind what makes it matter.
 pub(super) fn put_first(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while let Some(general) = findings.get(at) {
@@ -33,7 +14,7 @@ pub(super) fn put_first(findings: &mut Vec<Finding>) {
             .skip(at + 1)
             .find(|(_, finding)| {
                 finding.service == general.service
-                    && particular(&general.cause).contains(&finding.cause.as_str())
+                    && finding.cause.cause().particular_to.contains(&general.cause)
             });
         if let Some((from, _)) = behind {
             let finding = findings.remove(from);

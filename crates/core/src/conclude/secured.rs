@@ -1,6 +1,7 @@
 //! The layers of TLS: what a handshake takes, and whether sessions resume.
 
-use super::layers::{layer, layer_of};
+use super::layers::layer;
+use crate::cause::LayerId;
 use crate::cause::evidence::{human, median};
 use crate::cause::secured::version_name;
 use crate::event::{LoadTls, ProbeMethod, TargetId};
@@ -18,7 +19,9 @@ pub(super) fn layers(facts: &Facts, findings: &[Finding]) -> Vec<Layer> {
         resumed: gathered(facts, ProbeMethod::TlsResumed, tls.map(|tls| &tls.resumed)),
     };
     if seen.full.is_empty() && seen.resumed.is_empty() {
-        let is_accused = findings.iter().any(|f| layer_of(&f.cause) == "tls");
+        let is_accused = findings
+            .iter()
+            .any(|f| f.cause.cause().layer == LayerId::Tls);
         let nothing = || "no handshake of ours came about".to_owned();
         let line = || layer("tls", LayerState::NotMeasured, nothing(), "own handshakes");
         return is_accused.then(line).into_iter().collect();

@@ -1,15 +1,15 @@
 //! Findings held against what the server's own kernel saw of the same
 //! exchanges, and what is to be said where the two disagree.
 
-use crate::cause::Case;
 use crate::cause::evidence::{self, REPEATS, human, judge, median, percent};
 use crate::cause::tally::Tally;
+use crate::cause::{Case, Id};
 use crate::report::{
     Candidate, Disagreement, Evidence, EvidenceKind, Figures, Finding, JoinedTurns, Remark, Stage,
     Tally as Count, Verdict, WaitSplit,
 };
 use crate::served::{KINDS, Served, Split};
-use crate::turn::ServedTurn;
+use crate::turn::{ServedTurn, Stage as TurnStage};
 use crate::wait::{Owner, WaitKind};
 
 /// Stages that make up so much of what the packets show are what it is.
@@ -17,16 +17,6 @@ const EXPLAINED: f64 = 0.8;
 /// A host that took less than this part of what the packets give it did not
 /// take it: most of it went by elsewhere.
 const CONTRADICTED: f64 = 0.5;
-/// Stages that pass until an answer is written.
-const BEFORE_THE_ANSWER: [&str; 7] = [
-    "backlog",
-    "stack",
-    "unread",
-    "wake-up",
-    "run-queue",
-    "program",
-    "waiting",
-];
 /// Smaller parts are not worth a word.
 const WORTH_SAYING: f64 = 0.02;
 
@@ -102,7 +92,7 @@ pub(crate) fn weigh(mut finding: Finding, served: &Served) -> Result<Finding, Re
             }
             .count(split.packets.count()),
         );
-        if finding.cause == "server-think" && split.share(stages) < CONTRADICTED {
+        if finding.cause == Id::ServerThink && split.share(stages) < CONTRADICTED {
             unseen = unsent(split);
         }
     }
@@ -132,29 +122,18 @@ fn withheld(finding: &Finding, said: &str) -> Remark {
 
 /// The stages that are what a cause of the server's says; none where they
 /// would only fit.
-fn mechanism(finding: &Finding) -> &'static [&'static str] {
-    if finding.culprit != Owner::Server {
-        return &[];
-    }
-    match finding.cause.as_str() {
-        "nagle-delayed-ack" | "nagle-round-trip" => &["held"],
-        "server-think" => &BEFORE_THE_ANSWER,
-        "server-pause" => &["program", "waiting", "wake-up", "run-queue"],
-        "worker-saturation" | "socket-queue-dwell" => &["unread"],
-        "cpu-quota" => &["run-queue"],
-        "cpu-idle-wakeup" => &["wake-up"],
-        "softirq-backlog" => &["backlog"],
-        "packet-filter-cost" => &["stack"],
-        "qdisc-dwell" => &["qdisc"],
-        "cork-hold" => &["sending"],
-        _ => &[],
+fn mechanism(finding: &Finding) -> &'static [TurnStage] {
+    if finding.culprit == Owner::Server {
+        finding.cause.cause().stages
+    } else {
+        &[]
     }
 }
 
 /// Written answers that their kernel kept, and not by Nagle's algorithm.
 fn unsent(split: &Split) -> Option<Candidate> {
-    (split.share(&["sending"]) >= EXPLAINED).then(|| Candidate {
-        cause: "cork-hold".to_owned(),
+    (split.share(&[TurnStage::Sending]) >= EXPLAINED).then(|| Candidate {
+        cause: Id::CorkHold,
         because: "its program had written the answers, and its kernel kept them".to_owned(),
         decided_by: "TCP_CORK on the accepted sockets, MSG_MORE in the server's sends".to_owned(),
     })

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::cause::RouteProperty;
 use crate::cause::evidence::human;
 use crate::event::{ProbeAnswer, ProbeMethod, TargetId};
 use crate::facts::Facts;
@@ -160,16 +161,14 @@ pub(super) fn support(findings: &mut [Finding], facts: &Facts) {
     let is_lossy = whose(&route, &hops, echoes(facts)).0 == LayerState::Accused;
     let (delay, loss) = (step(&hops), loss.filter(|_| is_lossy));
     for finding in findings {
-        let text = match finding.cause.as_str() {
-            "packet-loss"
-            | "syn-loss"
-            | "retransmission-timeout"
-            | "fast-retransmit"
-            | "tail-loss-probe"
-            | "lost-retransmission" => loss.clone(),
-            "path-queueing" | "path-jitter" | "bandwidth-limit" | "policer" => delay.clone(),
-            _ => None,
-        };
+        let text = finding
+            .cause
+            .cause()
+            .route
+            .and_then(|property| match property {
+                RouteProperty::Loss => loss.clone(),
+                RouteProperty::Delay => delay.clone(),
+            });
         let text = text.map(|text| format!("a trace of the route before the load: {text}"));
         let evidence = text.map(|text| Evidence::circumstance(EvidenceKind::Wire, text));
         finding.evidence.extend(evidence);

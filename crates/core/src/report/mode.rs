@@ -1,5 +1,6 @@
 //! Peaks of the latency distribution.
 
+use crate::cause::Id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ pub struct LatencyMode {
     /// What their time went to, most first.
     pub waits: Vec<WaitShare>,
     /// The findings that make them as slow as they are, by cause.
-    pub causes: Vec<String>,
+    pub causes: Vec<Id>,
     /// The first of them, in full.
     pub exemplars: Vec<Exemplar>,
 }

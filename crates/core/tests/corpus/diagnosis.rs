@@ -66,7 +66,7 @@ fn faults(truth: &Truth, outcome: &Outcome) -> Vec<String> {
             .expected
             .iter()
             .any(|wanted| wanted.cause == finding.cause);
-        if !is_expected && !truth.allowed.contains(&finding.cause.as_str()) {
+        if !is_expected && !truth.allowed.contains(&finding.cause) {
             faults.push(format!(
                 "{} is {:?} and is not there",
                 finding.cause, finding.verdict

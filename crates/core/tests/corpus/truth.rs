@@ -2,6 +2,7 @@
 
 use core::ops::RangeInclusive;
 
+use lagtrace_core::cause::Id;
 use lagtrace_core::wait::Owner;
 
 /// A recording of a scenario, and its diagnosis.
@@ -11,7 +12,7 @@ pub(crate) struct Truth {
     pub(crate) recording: &'static str,
     pub(crate) expected: &'static [Expected],
     /// Causes that may be found besides; all others must not.
-    pub(crate) allowed: &'static [&'static str],
+    pub(crate) allowed: &'static [Id],
     pub(crate) least_exchanges: u64,
     /// The largest share of time that may stay unexplained.
     pub(crate) most_unknown: f64,
@@ -24,13 +25,13 @@ pub(crate) struct Truth {
 /// A finding that must be there.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
-    pub(crate) cause: &'static str,
+    pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     /// Its cost for each exchange that it touched, in milliseconds.
     pub(crate) cost_ms: RangeInclusive<f64>,
 }
 
-const fn of_server(cause: &'static str, from_ms: f64, to_ms: f64) -> Expected {
+const fn of_server(cause: Id, from_ms: f64, to_ms: f64) -> Expected {
     Expected {
         cause,
         culprit: Owner::Server,
@@ -39,7 +40,7 @@ const fn of_server(cause: &'static str, from_ms: f64, to_ms: f64) -> Expected {
 }
 
 const LOSS: Expected = Expected {
-    cause: "packet-loss",
+    cause: Id::PacketLoss,
     culprit: Owner::Path,
     cost_ms: 20.0..=600.0,
 };
@@ -70,12 +71,12 @@ const fn varied(recording: &'static str, expected: &'static [Expected], least: u
 const fn lossy(recording: &'static str, expected: &'static [Expected], least: u64) -> Truth {
     Truth {
         allowed: &[
-            "packet-loss",
-            "retransmission-timeout",
-            "fast-retransmit",
-            "tail-loss-probe",
-            "lost-retransmission",
-            "path-queueing",
+            Id::PacketLoss,
+            Id::RetransmissionTimeout,
+            Id::FastRetransmit,
+            Id::TailLossProbe,
+            Id::LostRetransmission,
+            Id::PathQueueing,
         ],
         most_unknown: 0.4,
         is_lossless: false,
@@ -85,16 +86,16 @@ const fn lossy(recording: &'static str, expected: &'static [Expected], least: u6
 
 // A delayed ACK of 40 ms fires up to a tick of 4 ms later; with distance the
 // held part arrives one round trip later still.
-const CASE_0: &[Expected] = &[of_server("nagle-delayed-ack", 38.0, 46.0)];
-const CASE_8: &[Expected] = &[of_server("nagle-delayed-ack", 45.0, 55.0)];
-const CASE_50: &[Expected] = &[of_server("nagle-delayed-ack", 86.0, 97.0)];
-const SHORT_0: &[Expected] = &[of_server("nagle-delayed-ack", 22.0, 30.0)];
-const SHORT_8: &[Expected] = &[of_server("nagle-delayed-ack", 28.0, 36.0)];
-const SHORT_50: &[Expected] = &[of_server("nagle-delayed-ack", 68.0, 80.0)];
-const THINK_44: &[Expected] = &[of_server("server-think", 43.9, 50.0)];
-const PAUSE_40: &[Expected] = &[of_server("server-pause", 39.9, 48.0)];
-const PAUSE_44: &[Expected] = &[of_server("server-pause", 43.9, 50.0)];
-const FIN: &[Expected] = &[of_server("connection-not-reused", 7.9, 12.0)];
+const CASE_0: &[Expected] = &[of_server(Id::NagleDelayedAck, 38.0, 46.0)];
+const CASE_8: &[Expected] = &[of_server(Id::NagleDelayedAck, 45.0, 55.0)];
+const CASE_50: &[Expected] = &[of_server(Id::NagleDelayedAck, 86.0, 97.0)];
+const SHORT_0: &[Expected] = &[of_server(Id::NagleDelayedAck, 22.0, 30.0)];
+const SHORT_8: &[Expected] = &[of_server(Id::NagleDelayedAck, 28.0, 36.0)];
+const SHORT_50: &[Expected] = &[of_server(Id::NagleDelayedAck, 68.0, 80.0)];
+const THINK_44: &[Expected] = &[of_server(Id::ServerThink, 43.9, 50.0)];
+const PAUSE_40: &[Expected] = &[of_server(Id::ServerPause, 39.9, 48.0)];
+const PAUSE_44: &[Expected] = &[of_server(Id::ServerPause, 43.9, 50.0)];
+const FIN: &[Expected] = &[of_server(Id::ConnectionNotReused, 7.9, 12.0)];
 
 /// All of them.
 pub(crate) const TRUTHS: &[Truth] = &[

@@ -1,6 +1,8 @@
 //! What a trace must lead to.
 
+use lagtrace_core::cause::LayerId;
 use lagtrace_core::report::Finding;
+use lagtrace_core::wait::Owner;
 
 use crate::block::Run;
 use crate::observation::Observation;
@@ -70,6 +72,7 @@ impl Expectation {
         }
         wrong.extend(misplaced(run, observed));
         let report = &observed.report;
+        wrong.extend(report.findings.iter().filter_map(unjust));
         let has_note = |id: &str| report.notes.iter().any(|note| note.id == id);
         wrong.extend(
             self.notes
@@ -91,7 +94,10 @@ impl Expectation {
     }
 
     fn compare(&self, run: &Run, findings: &[Finding]) -> Vec<String> {
-        let is_welcome = |f: &&Finding| !self.welcome.contains(&f.cause) || self.names(&f.cause);
+        let is_welcome = |f: &&Finding| {
+            let id = f.cause.as_str();
+            !self.welcome.iter().any(|welcome| welcome == id) || self.names(id)
+        };
         let counted: Vec<&Finding> = findings.iter().filter(is_welcome).collect();
         let ids: Vec<&str> = counted.iter().map(|f| f.cause.as_str()).collect();
         let expected: Vec<&str> = self.findings.iter().map(|e| e.cause.as_str()).collect();
@@ -171,6 +177,15 @@ fn misplaced(run: &Run, observed: &Observation) -> Option<String> {
     let is_known = observed.has_handshake && run.rtt >= 1_000_000;
     (is_known && point.vantage != run.point.name())
         .then(|| format!("the point was taken to stand at: {}", point.vantage))
+}
+
+/// The finding whose layer accuses the server of what somebody else has to change; `None` where
+/// it does not.
+fn unjust(finding: &Finding) -> Option<String> {
+    let is_servers = matches!(finding.culprit, Owner::Server | Owner::Proxy);
+    let (cause, culprit) = (finding.cause, word(&finding.culprit));
+    (!is_servers && cause.cause().layer == LayerId::Server)
+        .then(|| format!("`{cause}`, of the {culprit}, accuses the server's layer"))
 }
 
 /// A word as it stands in the report.

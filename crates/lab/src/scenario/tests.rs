@@ -1,5 +1,6 @@
 //! What makes a scenario, and that every shipped one is one.
 
+use lagtrace_core::cause::Id;
 use std::time::Duration;
 
 use super::*;
@@ -70,8 +71,8 @@ fn the_case_is_what_the_story_says() {
             ..Nginx::default()
         })
     );
-    assert!(target.truth.admits("nagle-delayed-ack"));
-    assert!(!target.truth.admits("server-think"));
+    assert!(target.truth.admits(Id::NagleDelayedAck));
+    assert!(!target.truth.admits(Id::ServerThink));
     assert!(
         case.with_round_trip(Duration::from_millis(8))
             .path
@@ -235,11 +236,11 @@ fn nonsense_is_refused_with_its_reason() {
             "unknown variant",
         ),
         (
-            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"a b\"]",
-            "no cause's id",
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"gremlins\"]",
+            "`gremlins` is the id of no known cause",
         ),
         (
-            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"a\"]\ntruth.must_not = [\"a\"]",
+            "[[service]]\nname = \"two\"\nport = 1\nserver = { kind = \"fin\" }\ntruth.allowed = [\"server-think\"]\ntruth.must_not = [\"server-think\"]",
             "both admitted and forbidden",
         ),
     ] {

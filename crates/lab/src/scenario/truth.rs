@@ -1,10 +1,11 @@
 //! What a right diagnosis of a service says, may say, and must not say.
 //!
-//! Cause names are the ids of the catalogue of causes; the lab takes them as words and
-//! judges nothing by itself.
+//! Causes go by the ids of the registry of causes, which is all that the lab takes from the
+//! analysis: it judges nothing by itself.
 
 use std::time::Duration;
 
+use lagtrace_core::cause::Id;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::optional_duration;
@@ -18,9 +19,9 @@ pub struct Truth {
     /// nothing for it, as for a healthy service or one that answers nonsense.
     pub expected: Vec<Expectation>,
     /// Causes that may be found besides.
-    pub allowed: Vec<String>,
+    pub allowed: Vec<Id>,
     /// Causes that must never be found: the look-alikes.
-    pub must_not: Vec<String>,
+    pub must_not: Vec<Id>,
     /// What the fault adds to a request that it touches, where that was designed.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
     pub added: Option<Duration>,
@@ -41,7 +42,7 @@ pub struct Truth {
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
     /// The cause; of several, any one will do.
-    pub cause: Vec<String>,
+    pub cause: Vec<Id>,
     /// Whose fault it is; of several, any one will do, where the lab cannot be told from
     /// another place.
     pub culprit: Vec<Culprit>,
@@ -117,15 +118,15 @@ impl Truth {
     }
 
     /// Whether a right diagnosis may hold this cause.
-    pub fn admits(&self, cause: &str) -> bool {
+    pub fn admits(&self, cause: Id) -> bool {
         let expected = self
             .expected
             .iter()
             .flat_map(|expectation| &expectation.cause);
-        expected.chain(&self.allowed).any(|known| known == cause)
+        expected.chain(&self.allowed).any(|&known| known == cause)
     }
 
-    /// Every name is an id and none is both wanted and forbidden; else the reason.
+    /// Checks that no cause is both wanted and forbidden; else the reason.
     pub(super) fn check(&self) -> Result<(), String> {
         if self
             .expected
@@ -133,14 +134,6 @@ impl Truth {
             .any(|expectation| expectation.cause.is_empty() || expectation.culprit.is_empty())
         {
             return Err("it expects a finding without a cause or without a culprit".to_owned());
-        }
-        let expected = self
-            .expected
-            .iter()
-            .flat_map(|expectation| &expectation.cause);
-        let named = expected.chain(&self.allowed).chain(&self.must_not);
-        if let Some(cause) = named.into_iter().find(|cause| !super::is_kebab_case(cause)) {
-            return Err(format!("`{cause}` is no cause's id"));
         }
         if self
             .fraction
@@ -150,7 +143,7 @@ impl Truth {
                 "the share of requests that the fault touches is not from 0 to 1".to_owned(),
             );
         }
-        match self.must_not.iter().find(|cause| self.admits(cause)) {
+        match self.must_not.iter().find(|&&cause| self.admits(cause)) {
             Some(cause) => Err(format!("`{cause}` is both admitted and forbidden")),
             None => Ok(()),
         }

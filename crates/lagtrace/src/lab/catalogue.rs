@@ -1,6 +1,6 @@
 //! `lagtrace lab list`: the scenarios by what they show, and the labs that are up.
 
-use lagtrace_core::cause;
+use lagtrace_core::cause::Id;
 use lagtrace_lab::Scenario;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ use crate::render;
 pub(crate) struct Group {
     pub(crate) kind: Kind,
     /// The cause's id; `None` for the healthy ones.
-    pub(crate) cause: Option<String>,
-    /// What this program calls the cause; empty if it has no rule for it.
+    pub(crate) cause: Option<Id>,
+    /// The cause's title; empty for the healthy ones.
     pub(crate) title: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     /// What there is of it to this program.
     kind: Kind,
     /// The causes to be found, the largest first; of several in one place any one will do.
-    expected: Vec<Vec<String>>,
+    expected: Vec<Vec<Id>>,
     /// The Debian packages that it takes.
     pub(crate) needs: Vec<String>,
     /// Those of them that are not installed.
@@ -88,30 +88,24 @@ impl Entry {
     }
 }
 
-/// By cause: those with a rule, those without, the healthy ones. Within a
+/// By cause, the healthy ones last. Within a
 /// group they keep the order in which a person should meet them.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {
         let names = entry.expected.first();
-        let id = names.and_then(|names| names.first());
-        let is_own = |group: &&mut Group| group.cause.as_ref() == id && group.kind == entry.kind;
+        let id = names.and_then(|names| names.first()).copied();
+        let is_own = |group: &&mut Group| group.cause == id && group.kind == entry.kind;
         match groups.iter_mut().find(is_own) {
             Some(group) => group.entries.push(entry),
             None => groups.push(Group {
                 kind: entry.kind,
-                cause: id.cloned(),
-                title: names.map_or("", |names| title(names)),
+                cause: id,
+                title: id.map_or("", |id| id.cause().title),
                 entries: vec![entry],
             }),
         }
     }
-    groups.sort_by(|a, b| (a.kind, &a.cause).cmp(&(b.kind, &b.cause)));
+    groups.sort_by_key(|group| (group.kind, group.cause.map(Id::as_str)));
     groups
-}
-
-/// What this program calls the first of these that it has a rule for.
-fn title(names: &[String]) -> &'static str {
-    let known = names.iter().find_map(|name| cause::by_id(name));
-    known.map_or("", |cause| cause.title)
 }

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
+use lagtrace_core::cause::Id;
 use lagtrace_core::report::Report;
 use lagtrace_lab::record::watch;
 use lagtrace_lab::server::Server;
@@ -51,8 +52,6 @@ struct Diagnosis {
     misses: Option<Vec<String>>,
     /// Whether the machine kept the emulated path from being on time.
     path_was_late: bool,
-    /// What is true and this program has no rule for.
-    no_rule: Vec<String>,
     report: Report,
 }
 
@@ -184,17 +183,12 @@ fn judged(lab: &Lab, service: &Service, url: String, report: Report) -> Diagnosi
     let path_was_late = was_late(lab);
     if path_was_late {
         // Then the path did delay packets, whatever the scenario says.
-        let delays = ["path-jitter", "path-queueing"].map(str::to_owned);
-        truth.allowed.extend(delays);
+        truth.allowed.extend([Id::PathJitter, Id::PathQueueing]);
     }
     Diagnosis {
         service: service.name.clone(),
         url,
         misses: Some(truth::misses(&truth, &report)),
-        no_rule: truth::without_rule(&truth)
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
         path_was_late,
         report,
     }
@@ -241,10 +235,6 @@ fn as_text(diagnosis: &Diagnosis, console: &Console) -> String {
     let letter = render::text(&diagnosis.report, &console.style());
     let truth = match diagnosis.misses.as_deref() {
         None => "The diagnosis was broken off: it is not held against the truth.".to_owned(),
-        Some([]) if !diagnosis.no_rule.is_empty() => format!(
-            "The diagnosis says nothing wrong; there is no rule yet for {}.",
-            diagnosis.no_rule.join(", ")
-        ),
         Some([]) => "The diagnosis is right: it says what is true of this service.".to_owned(),
         Some(misses) => format!("The diagnosis is wrong: {}.", misses.join("; ")),
     };
@@ -260,7 +250,6 @@ fn as_json(diagnosis: &Diagnosis) -> Value {
         "url": diagnosis.url,
         "misses": diagnosis.misses,
         "path_was_late": diagnosis.path_was_late,
-        "no_rule": diagnosis.no_rule,
         "report": diagnosis.report,
     })
 }

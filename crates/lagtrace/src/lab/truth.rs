@@ -1,17 +1,17 @@
 //! Whether a report says what is true of a service of the lab.
 
+use lagtrace_core::cause::Id;
 use lagtrace_core::report::{Finding, Report};
 use lagtrace_core::wait::Owner;
 use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
-/// What the report misses or claims wrongly; empty when it is right. A cause
-/// that this program has no rule for cannot be missed.
+/// What the report misses or claims wrongly; empty when it is right.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.findings.iter();
-    for expectation in truth.expected.iter().filter(|e| has_rule(e)) {
+    for expectation in &truth.expected {
         // The largest comes first: each is looked for behind the one before it.
         if !rest.any(|finding| fulfils(finding, expectation)) {
             let order = report.findings.iter().any(|f| fulfils(f, expectation));
@@ -25,7 +25,7 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
         }
     }
     for cause in accused(truth, report) {
-        misses.push(if truth.must_not.iter().any(|known| known == cause) {
+        misses.push(if truth.must_not.contains(&cause) {
             format!("found, and must not be: {cause}")
         } else {
             format!("found, and not expected: {cause}")
@@ -35,9 +35,9 @@ pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
 }
 
 /// The causes that the report names and the truth does not admit.
-pub(super) fn accused<'a>(truth: &Truth, report: &'a Report) -> Vec<&'a str> {
-    let findings = report.findings.iter().map(|finding| &*finding.cause);
-    findings.filter(|cause| !truth.admits(cause)).collect()
+pub(super) fn accused(truth: &Truth, report: &Report) -> Vec<Id> {
+    let findings = report.findings.iter().map(|finding| finding.cause);
+    findings.filter(|&cause| !truth.admits(cause)).collect()
 }
 
 /// The findings of causes that are expected, whoever is named for them.
@@ -52,35 +52,11 @@ pub(super) fn of_expected<'a>(
     report.findings.iter().filter(is_expected)
 }
 
-/// The expected causes that this program has no rule for.
-pub(super) fn without_rule(truth: &Truth) -> Vec<&str> {
-    let unruled = truth
-        .expected
-        .iter()
-        .filter(|expectation| !has_rule(expectation));
-    let first = unruled.filter_map(|expectation| expectation.cause.first());
-    first.map(String::as_str).collect()
-}
-
-/// Whether this program has a rule for a cause that will do.
-pub(super) fn has_rule(expectation: &Expectation) -> bool {
-    let mut causes = expectation.cause.iter();
-    causes.any(|cause| lagtrace_core::cause::by_id(cause).is_some())
-}
-
 /// The truth in words, a line each.
 pub(super) fn describe(truth: &Truth) -> Vec<String> {
-    let mut lines: Vec<_> = truth
-        .expected
-        .iter()
-        .map(|expectation| {
-            let ruled = if has_rule(expectation) {
-                ""
-            } else {
-                ", for which there is no rule yet"
-            };
-            format!("to be found: {}{ruled}", expected(expectation))
-        })
+    let expectations = truth.expected.iter();
+    let mut lines: Vec<_> = expectations
+        .map(|expectation| format!("to be found: {}", expected(expectation)))
         .collect();
     if lines.is_empty() {
         lines.push("to be found: nothing".to_owned());
@@ -95,7 +71,7 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
     ];
     for (title, causes) in lists {
         if !causes.is_empty() {
-            lines.push(format!("{title}: {}", causes.join(", ")));
+            lines.push(format!("{title}: {}", listed(causes, ", ")));
         }
     }
     if let Some(added) = truth.added {
@@ -126,9 +102,14 @@ fn expected(expectation: &Expectation) -> String {
     let culprits: Vec<_> = expectation.culprit.iter().map(|&c| name(c)).collect();
     format!(
         "{} ({})",
-        expectation.cause.join(" or "),
+        listed(&expectation.cause, " or "),
         culprits.join(" or ")
     )
+}
+
+fn listed(causes: &[Id], between: &str) -> String {
+    let ids: Vec<_> = causes.iter().map(|cause| cause.as_str()).collect();
+    ids.join(between)
 }
 
 fn owner(culprit: Culprit) -> Owner {
@@ -155,9 +136,9 @@ fn name(culprit: Culprit) -> &'static str {
 mod tests {
     use super::*;
 
-    fn report(findings: &[(&str, Owner)]) -> Report {
-        let finding = |&(cause, culprit): &(&str, Owner)| Finding {
-            cause: cause.to_owned(),
+    fn report(findings: &[(Id, Owner)]) -> Report {
+        let finding = |&(cause, culprit): &(Id, Owner)| Finding {
+            cause,
             culprit,
             ..serde_json::from_value(blank()).expect("a blank finding reads")
         };
@@ -169,7 +150,7 @@ mod tests {
 
     fn blank() -> serde_json::Value {
         serde_json::json!({
-            "cause": "", "title": "", "verdict": "possible", "culprit": "unknown",
+            "cause": Id::ServerThink, "title": "", "verdict": "possible", "culprit": "unknown",
             "service": "", "cost_ns": 0, "cost_low_ns": 0, "cost_high_ns": 0, "wall_ns": 0,
             "share": 0.0, "affected": {"exchanges": 0, "of": 0}, "summary": "",
             "evidence": [], "ruled_out": [], "overturned_by": "", "fix": [],
@@ -177,9 +158,9 @@ mod tests {
         })
     }
 
-    fn expectation(cause: &str, culprit: Culprit) -> Expectation {
+    fn expectation(cause: Id, culprit: Culprit) -> Expectation {
         Expectation {
-            cause: vec![cause.to_owned()],
+            cause: vec![cause],
             culprit: vec![culprit],
             hidden: lagtrace_lab::Hidden::default(),
         }
@@ -188,11 +169,11 @@ mod tests {
     fn truth() -> Truth {
         Truth {
             expected: vec![
-                expectation("packet-loss", Culprit::Path),
-                expectation("nagle-delayed-ack", Culprit::Server),
+                expectation(Id::PacketLoss, Culprit::Path),
+                expectation(Id::NagleDelayedAck, Culprit::Server),
             ],
-            allowed: vec!["path-queueing".to_owned()],
-            must_not: vec!["server-think".to_owned()],
+            allowed: vec![Id::PathQueueing],
+            must_not: vec![Id::ServerThink],
             ..Truth::default()
         }
     }
@@ -200,9 +181,9 @@ mod tests {
     #[test]
     fn the_right_findings_in_order_pass() {
         let right = report(&[
-            ("packet-loss", Owner::Path),
-            ("path-queueing", Owner::Path),
-            ("nagle-delayed-ack", Owner::Server),
+            (Id::PacketLoss, Owner::Path),
+            (Id::PathQueueing, Owner::Path),
+            (Id::NagleDelayedAck, Owner::Server),
         ]);
         assert_eq!(misses(&truth(), &right), Vec::<String>::new());
     }
@@ -210,26 +191,26 @@ mod tests {
     #[test]
     fn order_culprit_and_false_claims_count() {
         let early = report(&[
-            ("nagle-delayed-ack", Owner::Server),
-            ("packet-loss", Owner::Path),
+            (Id::NagleDelayedAck, Owner::Server),
+            (Id::PacketLoss, Owner::Path),
         ]);
         assert_eq!(
             misses(&truth(), &early),
             ["found too early: nagle-delayed-ack (server)"]
         );
         let wrong = report(&[
-            ("packet-loss", Owner::Path),
-            ("nagle-delayed-ack", Owner::Client),
+            (Id::PacketLoss, Owner::Path),
+            (Id::NagleDelayedAck, Owner::Client),
         ]);
         assert_eq!(
             misses(&truth(), &wrong),
             ["not found: nagle-delayed-ack (server)"]
         );
         let false_claims = report(&[
-            ("packet-loss", Owner::Path),
-            ("nagle-delayed-ack", Owner::Server),
-            ("server-think", Owner::Server),
-            ("syn-loss", Owner::Path),
+            (Id::PacketLoss, Owner::Path),
+            (Id::NagleDelayedAck, Owner::Server),
+            (Id::ServerThink, Owner::Server),
+            (Id::SynLoss, Owner::Path),
         ]);
         assert_eq!(
             misses(&truth(), &false_claims),

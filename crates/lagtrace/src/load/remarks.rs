@@ -1,5 +1,6 @@
 //! What must be known to read the figures of a load.
 
+use lagtrace_core::cause::Id;
 use lagtrace_core::event::RequestFailure;
 use lagtrace_sources::load::{Ending, LaneSummary, Plan, Summary};
 
@@ -18,7 +19,7 @@ pub(super) fn remarks(
 ) -> Vec<Remark> {
     let is_interrupted = interrupt.is_requested() && !is_failing;
     let tls_fault = summary.tls_fault.as_ref();
-    let of_tls = tls_fault.map(|fault| ("tls-failed", tls::sentence(fault)));
+    let of_tls = tls_fault.map(|fault| (Id::TlsFailed.as_str(), tls::sentence(fault)));
     [
         of_tls,
         no_http2(plan, summary),

@@ -30,19 +30,11 @@ pub(super) fn write(page: &mut Page, groups: &[Group], up: &[(String, String)]) 
 
 fn head(page: &mut Page, group: &Group) {
     page.blank();
-    let (name, title, no_rule) = match (group.kind, &group.cause) {
-        (Kind::Healthy, _) | (_, None) => ("healthy", "nothing is wrong, or it only looks so", ""),
-        (Kind::NoRule, Some(cause)) => (cause.as_str(), "", "no rule yet"),
-        (Kind::Known | Kind::Hidden, Some(cause)) => (cause.as_str(), group.title, ""),
+    let (name, title) = match (group.kind, group.cause) {
+        (Kind::Healthy, _) | (_, None) => ("healthy", "nothing is wrong, or it only looks so"),
+        (Kind::Known | Kind::Hidden, Some(cause)) => (cause.as_str(), group.title),
     };
-    page.spans(
-        0,
-        &[
-            (Tone::Strong, name),
-            (Tone::Dim, title),
-            (Tone::Caution, no_rule),
-        ],
-    );
+    page.spans(0, &[(Tone::Strong, name), (Tone::Dim, title)]);
 }
 
 fn row(page: &mut Page, entry: &Entry, names: usize) {

@@ -1,5 +1,7 @@
 //! A score: each recording, what is confused with what, the totals.
 
+use lagtrace_core::cause::Id;
+
 use crate::lab::score::case::{Case, Kind, Verdict};
 use crate::lab::score::sum::{Score, Totals};
 
@@ -23,7 +25,6 @@ pub(super) fn write(page: &mut Page, score: &Score) {
         page.table(2, &totals(&score.totals));
         score.totals.iter().for_each(|totals| worst(page, totals));
         wrong(page, &score.cases);
-        without_rule(page, &score.cases);
     }
     fresh::write(page, score);
 }
@@ -85,7 +86,7 @@ fn recordings(cases: &[Case]) -> Table {
 
 fn mark(case: &Case) -> Cell {
     match (case.is_wrong(), case.verdict) {
-        (false, Verdict::LeftAlone) if case.kind.is_to_be_left_alone() => dim("–"),
+        (false, Verdict::LeftAlone) if case.kind == Kind::Hidden => dim("–"),
         (false, _) => cell(Tone::Good, "✓"),
         // The cause is right, and something besides is not.
         (true, Verdict::Right) => cell(Tone::Caution, "!"),
@@ -95,10 +96,10 @@ fn mark(case: &Case) -> Cell {
 
 /// The cause that was to be found first, unless the recording is called by it.
 fn expected(case: &Case) -> Cell {
-    match case.expected_first() {
+    match case.expected_first().map(Id::as_str) {
         None => dim("healthy"),
         Some(cause) if case.recording.starts_with(cause) => dim("that"),
-        Some(cause) if case.kind.is_to_be_left_alone() => dim(cause),
+        Some(cause) if case.kind == Kind::Hidden => dim(cause),
         Some(cause) => plain(cause),
     }
 }
@@ -114,15 +115,13 @@ fn found(case: &Case) -> Cell {
         return cell(tone, "nothing");
     };
     let head = match case.verdict {
-        Verdict::WrongCulprit => format!("that ({})", super::words::owner(first.culprit)),
-        Verdict::Right => "that".to_owned(),
-        _ => first.cause.clone(),
+        Verdict::WrongCulprit => &format!("that ({})", super::words::owner(first.culprit)),
+        Verdict::Right => "that",
+        _ => first.cause.as_str(),
     };
     let others = case.accused.iter().filter(|cause| **cause != first.cause);
-    let all: Vec<_> = std::iter::once(&head)
-        .chain(others)
-        .map(String::as_str)
-        .collect();
+    let others = others.map(|cause| cause.as_str());
+    let all: Vec<_> = std::iter::once(head).chain(others).collect();
     let tone = match case.is_wrong() {
         true => Tone::Bad,
         false => Tone::Dim,
@@ -168,10 +167,7 @@ fn totals(totals: &[Totals]) -> Table {
 /// One end's totals by name.
 fn figures(t: &Totals) -> Vec<(&'static str, String)> {
     let mut figures = vec![
-        (
-            "faults with a rule: the right cause first",
-            of(t.first_right, t.known),
-        ),
+        ("faults: the right cause first", of(t.first_right, t.known)),
         ("  and the right culprit", of(t.culprit_right, t.known)),
         (
             "  something untrue besides or instead",
@@ -186,11 +182,7 @@ fn figures(t: &Totals) -> Vec<(&'static str, String)> {
             of(t.hidden_accused, t.hidden),
         ),
         (
-            "faults without a rule: accused of another",
-            of(t.no_rule_accused, t.no_rule),
-        ),
-        (
-            "  of both, a candidate names the fault",
+            "  of them, a candidate names the fault",
             of(t.candidates.named, t.candidates.of),
         ),
         (
@@ -268,38 +260,9 @@ fn said(case: &Case) -> String {
     if !case.misses.is_empty() {
         return case.misses.join("; ");
     }
-    let first = case.found.first().map_or("nothing", |found| &*found.cause);
+    let first = case
+        .found
+        .first()
+        .map_or("nothing", |found| found.cause.as_str());
     format!("found first: {first}")
-}
-
-/// The causes that there is no rule for, and what became of them.
-fn without_rule(page: &mut Page, cases: &[Case]) {
-    let of: Vec<_> = cases.iter().filter(|c| c.kind == Kind::NoRule).collect();
-    let mut names: Vec<_> = of.iter().filter_map(|case| case.expected_first()).collect();
-    names.sort_unstable();
-    names.dedup();
-    if names.is_empty() {
-        return;
-    }
-    page.heading("No rule yet, expected: unknown");
-    for name in names {
-        let of = of.iter().filter(|case| case.expected_first() == Some(name));
-        let (accused, alone): (Vec<&Case>, Vec<_>) = of.partition(|case| !case.accused.is_empty());
-        let text = format!(
-            "left alone {}",
-            self::of(alone.len(), alone.len() + accused.len())
-        );
-        let title = format!("{name}:");
-        page.item(
-            2,
-            "•",
-            Tone::Dim,
-            &[(Tone::Strong, &title), (Tone::Plain, &text)],
-        );
-        for case in accused {
-            let (causes, end) = (case.accused.join(", "), case.end.name());
-            let text = format!("{}, {end}: {causes}", case.recording);
-            page.item(4, "✗", Tone::Bad, &[(Tone::Plain, &text)]);
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod replay;
 use std::fs;
 use std::path::Path;
 
+use lagtrace_core::cause::Id;
 use lagtrace_core::compare::compare;
 use lagtrace_core::report::{Report, Verdict};
 use serde_json::Value;
@@ -68,11 +69,11 @@ fn runs_are_what_they_are_called() {
             .map(|finding| (finding.cause, finding.verdict))
             .collect::<Vec<_>>()
     };
-    let nagle = [("nagle-delayed-ack".to_owned(), Verdict::Proven)];
+    let nagle = [(Id::NagleDelayedAck, Verdict::Proven)];
     assert_eq!(found("faulty"), nagle);
     assert_eq!(found("twin"), nagle);
     assert_eq!(found("fixed"), []);
-    let refused = ("connection-refused".to_owned(), Verdict::Strong);
+    let refused = (Id::ConnectionRefused, Verdict::Strong);
     assert_eq!(found("refused"), [refused]);
 }
 

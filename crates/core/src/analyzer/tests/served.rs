@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::cause::Id;
 use crate::conclude::served::weigh;
 use crate::report::{EvidenceKind, Finding, JoinedTurns, Report, Verdict};
 use crate::served::{Served, Waiting};
@@ -195,8 +196,8 @@ fn what_the_packets_call_held_the_kernel_splits_and_proves() {
     });
     let finding = only(&report);
     assert_eq!(
-        (finding.cause.as_str(), finding.verdict),
-        ("nagle-delayed-ack", Verdict::Proven)
+        (finding.cause, finding.verdict),
+        (Id::NagleDelayedAck, Verdict::Proven)
     );
     let joined = joined(&report).expect("joined");
     assert_eq!(joined.exchanges.count, EXCHANGES as u64);
@@ -239,8 +240,8 @@ fn what_the_program_took_is_proven_by_its_kernel() {
     let report = report(40_000, false, |arrived| thought(arrived, 40_000));
     let finding = only(&report);
     assert_eq!(
-        (finding.cause.as_str(), finding.verdict),
-        ("server-think", Verdict::Proven)
+        (finding.cause, finding.verdict),
+        (Id::ServerThink, Verdict::Proven)
     );
     assert_eq!(notes(&report), [""; 0]);
     let joined = joined(&report).expect("joined");
@@ -257,7 +258,7 @@ fn what_the_host_did_not_take_is_not_said_of_it() {
         report
             .findings
             .iter()
-            .all(|finding| finding.cause != "server-think")
+            .all(|finding| finding.cause != Id::ServerThink)
     );
     assert_eq!(notes(&report), ["host-answered-sooner", "host-contradicts"]);
     let beyond = joined(&report).expect("joined").beyond;
@@ -275,10 +276,10 @@ fn what_its_kernel_kept_is_not_the_programs() {
     });
     let finding = only(&report);
     assert_eq!(
-        (finding.cause.as_str(), finding.verdict),
-        ("server-think", Verdict::Possible)
+        (finding.cause, finding.verdict),
+        (Id::ServerThink, Verdict::Possible)
     );
-    assert_eq!(finding.candidates[0].cause, "cork-hold");
+    assert_eq!(finding.candidates[0].cause, Id::CorkHold);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::cause::Id;
 use crate::report::{EvidenceKind, Finding, Verdict};
 use crate::turn::{Departure, Held, ServedTurn, WatchTally};
 
@@ -133,8 +134,8 @@ fn the_sending_kernel_proves_what_it_held() {
     let found = findings(true, turns(1));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(
-        (found[0].cause.as_str(), found[0].verdict),
-        ("nagle-delayed-ack", Verdict::Proven)
+        (found[0].cause, found[0].verdict),
+        (Id::NagleDelayedAck, Verdict::Proven)
     );
     assert_eq!(found[0].culprit, crate::wait::Owner::Server);
     let kinds: Vec<_> = found[0].evidence.iter().map(|piece| piece.kind).collect();
@@ -158,16 +159,16 @@ fn the_sending_kernel_proves_what_it_held() {
 fn without_the_kernel_it_is_strong() {
     let found = findings(true, turns(1).take(0));
     assert_eq!(
-        (found[0].cause.as_str(), found[0].verdict),
-        ("nagle-delayed-ack", Verdict::Strong)
+        (found[0].cause, found[0].verdict),
+        (Id::NagleDelayedAck, Verdict::Strong)
     );
 }
 
 #[test]
 fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
     let found = findings(true, turns(0));
-    let causes: Vec<_> = found.iter().map(|finding| finding.cause.as_str()).collect();
-    assert!(!causes.contains(&"nagle-delayed-ack"), "{causes:?}");
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&Id::NagleDelayedAck), "{causes:?}");
 }
 
 /// No handshake bounds the way to the server, and its program takes longer
@@ -175,7 +176,7 @@ fn what_the_sending_kernel_did_not_hold_is_not_blamed_on_it() {
 #[test]
 fn a_part_that_leaves_with_its_acknowledgement_needs_no_handshake_to_be_seen_so() {
     let found = findings(false, turns(0).take(0));
-    assert_eq!(found[0].cause, "nagle-delayed-ack", "{found:#?}");
+    assert_eq!(found[0].cause, Id::NagleDelayedAck, "{found:#?}");
 }
 
 /// By packets a server answers each request so late, in µs.
@@ -243,29 +244,26 @@ fn late_by(told: impl Fn(i64, ServedTurn) -> ServedTurn) -> Finding {
 #[test]
 fn what_lay_unread_is_told_from_what_the_program_took() {
     let names = |finding: &Finding| {
-        let names = finding
-            .candidates
-            .iter()
-            .map(|candidate| candidate.cause.clone());
+        let names = finding.candidates.iter().map(|candidate| candidate.cause);
         names.collect::<Vec<_>>()
     };
     let unread = late(29_000);
-    assert_eq!(unread.cause, "socket-queue-dwell");
+    assert_eq!(unread.cause, Id::SocketQueueDwell);
     assert_eq!(unread.verdict, Verdict::Proven, "{unread:#?}");
     let read_at_once = late(50);
-    assert_eq!(read_at_once.cause, "server-think");
-    assert!(!names(&read_at_once).contains(&"socket-queue-dwell".to_owned()));
+    assert_eq!(read_at_once.cause, Id::ServerThink);
+    assert!(!names(&read_at_once).contains(&Id::SocketQueueDwell));
 }
 
 #[test]
 fn what_lay_in_a_devices_queue_is_told_from_pacing_and_from_the_answers_own_length() {
     let queued = late_to_leave(29_000, 29_000);
-    assert_eq!(queued.cause, "qdisc-dwell");
+    assert_eq!(queued.cause, Id::QdiscDwell);
     assert_eq!(queued.verdict, Verdict::Proven, "{queued:#?}");
-    assert_ne!(late_to_leave(0, 0).cause, "qdisc-dwell", "paced");
+    assert_ne!(late_to_leave(0, 0).cause, Id::QdiscDwell, "paced");
     assert_ne!(
         late_to_leave(0, 29_000).cause,
-        "qdisc-dwell",
+        Id::QdiscDwell,
         "behind its own"
     );
 }
@@ -280,8 +278,8 @@ fn what_the_kernel_dropped_is_told_from_work() {
             ..answered_late(begin, 50, turn)
         })
     };
-    assert_eq!(refused(29_000).cause, "socket-memory-pressure");
-    assert_eq!(refused(200).cause, "server-think");
+    assert_eq!(refused(29_000).cause, Id::SocketMemoryPressure);
+    assert_eq!(refused(200).cause, Id::ServerThink);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use core::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::SocketOption;
 use crate::report::{EvidenceKind, Finding, Report, Setting, SocketGroup, Tally};
 use crate::wait::Owner;
 
@@ -50,19 +51,13 @@ pub enum LeverPlace {
     Configuration,
 }
 
-/// The socket option that decides over a cause.
-#[derive(Clone, Copy)]
-enum SocketOption {
-    /// `TCP_NODELAY`, the remedy.
-    NoDelay,
-    /// `TCP_CORK`, the harm.
-    Cork,
-}
-
 /// What both reports read of what `finding`'s fix turns.
 pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Lever> {
     let is_own = finding.culprit == Owner::Client;
-    let sockets = option(&finding.cause)
+    let sockets = finding
+        .cause
+        .cause()
+        .option
         .and_then(|option| sockets(option, is_own, &before.sockets, &after.sockets));
     let settings = before
         .configuration
@@ -70,17 +65,6 @@ pub(super) fn read(finding: &Finding, before: &Report, after: &Report) -> Vec<Le
         .filter(|setting| setting.target == "subject" && is_named(setting, finding))
         .filter_map(|setting| configuration(setting, &after.configuration));
     sockets.into_iter().chain(settings).collect()
-}
-
-/// The option that decides over a cause, on its culprit's sockets.
-fn option(cause: &str) -> Option<SocketOption> {
-    match cause {
-        "nagle-delayed-ack" | "nagle-delayed-ack-request" | "nagle-round-trip" => {
-            Some(SocketOption::NoDelay)
-        }
-        "cork-hold" => Some(SocketOption::Cork),
-        _ => None,
-    }
 }
 
 fn sockets(

@@ -1,5 +1,6 @@
 //! A recording from one end: what was found there, compared with the truth.
 
+use lagtrace_core::cause::Id;
 use lagtrace_core::report::{Finding, Report, Verdict as Sureness};
 use lagtrace_core::wait::{Owner, WaitKind};
 use lagtrace_lab::{Label, Side, Truth};
@@ -23,13 +24,11 @@ pub(crate) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// A fault that this program has a rule for.
+    /// A fault that this end's packets show.
     Known,
     /// A fault that is in none of this end's packets: the right thing to say
     /// is nothing, or what of it does show.
     Hidden,
-    /// A fault that it has no rule for: the right thing to say is nothing.
-    NoRule,
     /// No fault, or what only looks like one.
     Healthy,
 }
@@ -70,7 +69,7 @@ pub(crate) struct Case {
     pub(crate) kind: Kind,
     /// The causes to be found, the largest first; of several in one place any
     /// one will do.
-    pub(crate) expected: Vec<Vec<String>>,
+    pub(crate) expected: Vec<Vec<Id>>,
     /// The findings, in the report's order.
     pub(crate) found: Vec<Found>,
     /// The judgement of the findings.
@@ -78,7 +77,7 @@ pub(crate) struct Case {
     /// The mistakes, in words.
     pub(crate) misses: Vec<String>,
     /// The causes that were named and are not true.
-    pub(crate) accused: Vec<String>,
+    pub(crate) accused: Vec<Id>,
     /// The place of the fault among the candidates of the first finding, where that only shows what
     /// a fault does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +104,7 @@ pub(crate) enum Candidacy {
 /// A finding, in short.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Found {
-    pub(crate) cause: String,
+    pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) sureness: Sureness,
     /// Its cost over all requests, in nanoseconds.
@@ -147,16 +146,11 @@ impl End {
 
 impl Kind {
     pub(crate) fn of(truth: &Truth) -> Self {
-        match truth.expected.first() {
-            None => Self::Healthy,
-            Some(first) if truth::has_rule(first) => Self::Known,
-            Some(_) => Self::NoRule,
+        if truth.expected.is_empty() {
+            Self::Healthy
+        } else {
+            Self::Known
         }
-    }
-
-    /// Returns true if there is a fault that need not be named.
-    pub(crate) fn is_to_be_left_alone(self) -> bool {
-        matches!(self, Self::Hidden | Self::NoRule)
     }
 }
 
@@ -172,10 +166,10 @@ impl Case {
             true => whole,
             false => truth,
         };
-        let mut accused: Vec<String> = Vec::new();
+        let mut accused: Vec<Id> = Vec::new();
         for cause in truth::accused(truth, report) {
-            if !accused.iter().any(|known| known == cause) {
-                accused.push(cause.to_owned());
+            if !accused.contains(&cause) {
+                accused.push(cause);
             }
         }
         Self {
@@ -196,15 +190,15 @@ impl Case {
     }
 
     /// The cause that was expected first, by the first of its names; `None` for a healthy one.
-    pub(crate) fn expected_first(&self) -> Option<&str> {
-        self.expected.first()?.first().map(String::as_str)
+    pub(crate) fn expected_first(&self) -> Option<Id> {
+        self.expected.first()?.first().copied()
     }
 
     /// The cause that was found first, by the name it was expected by if it was.
-    pub(crate) fn found_first(&self) -> Option<&str> {
-        let found = &self.found.first()?.cause;
+    pub(crate) fn found_first(&self) -> Option<Id> {
+        let found = self.found.first()?.cause;
         match self.expected.first() {
-            Some(names) if names.contains(found) => self.expected_first(),
+            Some(names) if names.contains(&found) => self.expected_first(),
             _ => Some(found),
         }
     }
@@ -223,7 +217,7 @@ impl Case {
 impl From<&Finding> for Found {
     fn from(finding: &Finding) -> Self {
         Self {
-            cause: finding.cause.clone(),
+            cause: finding.cause,
             culprit: finding.culprit,
             sureness: finding.verdict,
             cost_ns: finding.cost_ns,
@@ -258,7 +252,7 @@ fn unknown_share(report: &Report) -> Option<f64> {
 /// The place of a fault that has no finding of its own among the candidates of the first finding;
 /// `None` where that has none.
 fn candidate(kind: Kind, truth: &Truth, report: &Report) -> Option<Candidacy> {
-    let mut expected = truth.expected.iter().filter(|_| kind.is_to_be_left_alone());
+    let mut expected = truth.expected.iter().filter(|_| kind == Kind::Hidden);
     let causes = &expected.next()?.cause;
     let candidates = &report.findings.first()?.candidates;
     let rank = candidates

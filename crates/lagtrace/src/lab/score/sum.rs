@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use lagtrace_core::cause::Id;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,9 +46,9 @@ pub(crate) struct Score {
 pub(crate) struct Confused {
     pub(crate) kind: Kind,
     /// The expected cause; `None` for none.
-    pub(crate) expected: Option<String>,
+    pub(crate) expected: Option<Id>,
     /// The cause that was found first; `None` for none.
-    pub(crate) found: Option<String>,
+    pub(crate) found: Option<Id>,
     pub(crate) count: usize,
 }
 
@@ -55,24 +56,20 @@ pub(crate) struct Confused {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Totals {
     pub(crate) end: End,
-    /// Faults that there is a rule for.
+    /// Faults that this end's packets show.
     pub(crate) known: usize,
     /// Of them, those whose cause was found first.
     pub(crate) first_right: usize,
     /// Of them, those whose culprit is right too.
     pub(crate) culprit_right: usize,
-    /// Of all faults with a rule, those that were accused of something else besides or instead.
+    /// Of all these faults, those that were accused of something else besides or instead.
     pub(crate) known_accused: usize,
     /// Faults that this end's packets do not show.
     pub(crate) hidden: usize,
     /// Of them, those that were accused of something that is not true, or that
     /// nobody can tell from here.
     pub(crate) hidden_accused: usize,
-    /// Faults without a rule.
-    pub(crate) no_rule: usize,
-    /// Of them, those that were accused of something that is not true.
-    pub(crate) no_rule_accused: usize,
-    /// The candidates named for faults that are hidden or without a rule.
+    /// The candidates named for faults that are hidden.
     pub(crate) candidates: Candidates,
     /// Recordings without a fault.
     pub(crate) healthy: usize,
@@ -199,9 +196,8 @@ fn value(part: &impl Serialize) -> Value {
 fn confusion(cases: &[Case]) -> Vec<Confused> {
     let mut counts = BTreeMap::new();
     for case in cases {
-        let expected = case.expected_first().map(str::to_owned);
-        let found = case.found_first().map(str::to_owned);
-        *counts.entry((case.kind, expected, found)).or_insert(0) += 1;
+        let pair = (case.kind, case.expected_first(), case.found_first());
+        *counts.entry(pair).or_insert(0) += 1;
     }
     let confused = |((kind, expected, found), count)| Confused {
         kind,
@@ -209,7 +205,10 @@ fn confusion(cases: &[Case]) -> Vec<Confused> {
         found,
         count,
     };
-    counts.into_iter().map(confused).collect()
+    let mut list: Vec<_> = counts.into_iter().map(confused).collect();
+    let id = |cause: Option<Id>| cause.map(Id::as_str);
+    list.sort_by_key(|pair| (pair.kind, id(pair.expected), id(pair.found)));
+    list
 }
 
 impl Totals {
@@ -226,8 +225,6 @@ impl Totals {
             hidden_accused: accused(Kind::Hidden),
             culprit_right: count(&|case| case.verdict == Verdict::Right),
             known_accused: accused(Kind::Known),
-            no_rule: of(Kind::NoRule),
-            no_rule_accused: accused(Kind::NoRule),
             candidates: Candidates::of(cases),
             healthy: of(Kind::Healthy),
             healthy_accused: accused(Kind::Healthy),

@@ -1,3 +1,4 @@
+use lagtrace_core::cause::Id;
 use lagtrace_core::report::{Candidate, Exchanges, Finding, Report, WaitShare};
 use lagtrace_core::wait::{Owner, WaitKind};
 use lagtrace_lab::Label;
@@ -59,14 +60,18 @@ fn think() -> Value {
     json!([{"cause": ["server-pause", "server-think"], "culprit": ["server"]}])
 }
 
+/// A fault that the client's packets do not show.
+fn hidden() -> Value {
+    json!([{"cause": ["downstream-wait"], "culprit": ["server"],
+        "hidden": {"client": "whom the server asks is not in the client's packets"}}])
+}
+
 #[test]
 fn each_verdict_is_given_for_what_it_says() {
     let (fault, healthy) = (
         label(&think(), &Value::Null),
         label(&json!([]), &Value::Null),
     );
-    let unruled = json!([{"cause": ["no-rule-for-it"], "culprit": ["path"]}]);
-    let unruled = label(&unruled, &Value::Null);
     let (client, server) = (Owner::Client, Owner::Server);
     let think = ("server-think", server, 400);
     let far = ("path-distance", Owner::Path, 1);
@@ -86,8 +91,6 @@ fn each_verdict_is_given_for_what_it_says() {
         (&healthy, &[], Verdict::LeftAlone, false),
         (&healthy, &[far], Verdict::LeftAlone, false),
         (&healthy, &[loss], Verdict::Accused, true),
-        (&unruled, &[], Verdict::LeftAlone, false),
-        (&unruled, &[think], Verdict::Accused, true),
     ] {
         let case = case("it", label, findings);
         assert_eq!(case.verdict, verdict, "{findings:?}");
@@ -111,7 +114,7 @@ fn what_an_end_cannot_show_is_neither_missed_nor_guessed() {
     ] {
         let case = Case::new("it", end, &far, &report(findings));
         assert_eq!((case.kind, case.verdict), (kind, verdict), "{findings:?}");
-        assert_eq!(case.expected_first(), Some("proxy-buffering"));
+        assert_eq!(case.expected_first(), Some(Id::ProxyBuffering));
     }
 }
 
@@ -171,25 +174,25 @@ fn what_was_drawn_is_told_where_it_is_wrong() {
 
 #[test]
 fn a_candidate_is_no_finding_and_counts_by_itself() {
-    let unruled = json!([{"cause": ["no-rule-for-it"], "culprit": ["server"]}]);
-    let unruled = label(&unruled, &Value::Null);
+    let hidden = label(&hidden(), &Value::Null);
     let mut report = report(&[("path-distance", Owner::Path, 1)]);
-    let candidates = |names: &[&str]| -> Vec<Candidate> {
-        let named = names.iter().map(|cause| Candidate {
-            cause: (*cause).to_owned(),
+    let candidates = |names: &[Id]| -> Vec<Candidate> {
+        let named = names.iter().map(|&cause| Candidate {
+            cause,
             because: String::new(),
             decided_by: String::new(),
         });
         named.collect()
     };
+    let (meant, other) = (Id::DownstreamWait, Id::CpuQuota);
     for (names, wanted) in [
         (&[][..], None),
-        (&["other"], Some(Candidacy::Absent)),
-        (&["other", "no-rule-for-it"], Some(Candidacy::Named)),
-        (&["no-rule-for-it", "other"], Some(Candidacy::First)),
+        (&[other], Some(Candidacy::Absent)),
+        (&[other, meant], Some(Candidacy::Named)),
+        (&[meant, other], Some(Candidacy::First)),
     ] {
         report.findings[0].candidates = candidates(names);
-        let case = Case::new("it", End::Client, &unruled, &report);
+        let case = Case::new("it", End::Client, &hidden, &report);
         assert_eq!(case.candidate, wanted, "{names:?}");
         assert!(!case.is_first_right());
     }
@@ -213,11 +216,17 @@ fn costs_are_held_against_the_clients_clocks() {
 }
 
 #[test]
+fn a_label_with_a_name_that_is_no_cause_is_refused_with_the_name() {
+    let truth = json!({"expected": [{"cause": ["gremlins"], "culprit": ["path"]}]});
+    let error = serde_json::from_value::<lagtrace_lab::Truth>(truth).expect_err("no such cause");
+    assert!(error.to_string().contains("`gremlins`"), "{error}");
+}
+
+#[test]
 fn all_together_are_counted() {
     let without = json!({"count": 10, "errors": 0, "mean_ns": 10, "p50_ns": 10, "p99_ns": 10});
     let (fault, healthy) = (label(&think(), &without), label(&json!([]), &Value::Null));
-    let unruled = json!([{"cause": ["zero-rule"], "culprit": ["path"]}]);
-    let unruled = label(&unruled, &Value::Null);
+    let hidden = label(&hidden(), &Value::Null);
     let (think, loss) = (
         ("server-think", Owner::Server, 390),
         ("packet-loss", Owner::Path, 1),
@@ -228,8 +237,8 @@ fn all_together_are_counted() {
         case("c-think", &fault, &[]),
         case("d-healthy", &healthy, &[]),
         case("e-healthy", &healthy, &[loss]),
-        case("f-new", &unruled, &[]),
-        case("g-new", &unruled, &[loss]),
+        case("f-hidden", &hidden, &[]),
+        case("g-hidden", &hidden, &[loss]),
     ]);
     let totals = &score.totals[0];
     assert_eq!(
@@ -237,7 +246,7 @@ fn all_together_are_counted() {
         (3, 1, 1)
     );
     assert_eq!((totals.healthy, totals.healthy_accused), (2, 1));
-    assert_eq!((totals.no_rule, totals.no_rule_accused), (2, 1));
+    assert_eq!((totals.hidden, totals.hidden_accused), (2, 1));
     let error = totals.cost_error.as_ref().expect("costs");
     assert_eq!((error.of, error.close), (2, 2));
     assert_eq!(score.ndjson().lines().count(), 7 + 7 + 1);

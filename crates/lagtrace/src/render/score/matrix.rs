@@ -3,6 +3,8 @@
 //! Causes have long names, so columns have letters: a row whose cause is also
 //! a column's begins with its letter, the others' are told below.
 
+use lagtrace_core::cause::Id;
+
 use crate::lab::score::case::Kind;
 use crate::lab::score::sum::Confused;
 use crate::render::page::{Page, Tone, length};
@@ -19,13 +21,16 @@ type Column<'a> = (String, Option<&'a str>);
 
 /// Writes the matrix, in several parts where it is too wide for the page.
 pub(super) fn write(page: &mut Page, confusion: &[Confused]) {
-    let mut columns: Vec<_> = confusion.iter().map(|one| one.found.as_deref()).collect();
+    let mut columns: Vec<_> = confusion
+        .iter()
+        .map(|one| one.found.map(Id::as_str))
+        .collect();
     // Without a finding comes last.
     columns.sort_unstable_by_key(|found| (found.is_none(), *found));
     columns.dedup();
     let mut rows: Vec<Row<'_>> = confusion
         .iter()
-        .map(|c| (c.kind, c.expected.as_deref()))
+        .map(|c| (c.kind, c.expected.map(Id::as_str)))
         .collect();
     rows.sort_unstable();
     rows.dedup();
@@ -53,7 +58,9 @@ fn parts<'k, 'a>(
     room: usize,
 ) -> Vec<&'k [Column<'a>]> {
     let width = |(key, found): &Column<'_>| {
-        let own = confusion.iter().filter(|c| c.found.as_deref() == *found);
+        let own = confusion
+            .iter()
+            .filter(|c| c.found.map(Id::as_str) == *found);
         let digits = own.map(|c| c.count.to_string().len()).max();
         2 + digits.unwrap_or_default().max(length(key))
     };
@@ -83,7 +90,8 @@ fn table(
     for &row in rows {
         let count = |found: Option<&str>| {
             let is_it = |c: &&Confused| {
-                (c.kind, c.expected.as_deref(), c.found.as_deref()) == (row.0, row.1, found)
+                (c.kind, c.expected.map(Id::as_str), c.found.map(Id::as_str))
+                    == (row.0, row.1, found)
             };
             confusion.iter().filter(is_it).map(|c| c.count).sum()
         };
@@ -97,7 +105,7 @@ fn table(
             dim(own.map_or("", |(key, _)| key)),
             match row.0 {
                 Kind::Known => plain(name(row)),
-                Kind::Hidden | Kind::NoRule | Kind::Healthy => dim(name(row)),
+                Kind::Hidden | Kind::Healthy => dim(name(row)),
             },
         ];
         cells.extend(
@@ -114,7 +122,7 @@ fn number(count: usize, (kind, expected): Row<'_>, found: Option<&str>) -> Cell 
         Kind::Known => found == expected,
         // What shows of it may be said: the list of what is wrong tells.
         Kind::Hidden if found.is_some() => return plain_or_dot(count),
-        Kind::Hidden | Kind::NoRule | Kind::Healthy => found.is_none(),
+        Kind::Hidden | Kind::Healthy => found.is_none(),
     };
     match count {
         0 => dim("·"),
@@ -133,7 +141,6 @@ fn plain_or_dot(count: usize) -> Cell {
 fn name((kind, expected): Row<'_>) -> String {
     match (kind, expected) {
         (Kind::Hidden, Some(cause)) => format!("{cause} (hidden)"),
-        (Kind::NoRule, Some(cause)) => format!("{cause} (no rule)"),
         (_, Some(cause)) => cause.to_owned(),
         (_, None) => "healthy".to_owned(),
     }

@@ -59,14 +59,10 @@ fn right_and_wrong_are_told_apart() {
         score["cases"][2]["cost"]["true_ns"] == 50_000_000,
         "{score:#}"
     );
-    // What is not there, what is another's fault, what there is no rule for.
+    // What is not there, what is another's fault, what is called another cause.
     lay("latency-50ms", &json!([]), &[]);
     lay("think-44-8ms", &expected("server-think", "client"), &[]);
-    lay(
-        "pause-44-8ms",
-        &expected("cause-that-no-rule-has", "server"),
-        &[],
-    );
+    lay("pause-44-8ms", &expected("stop-the-world", "server"), &[]);
     let wrong = lagtrace([
         "lab",
         "score",
@@ -82,8 +78,8 @@ fn right_and_wrong_are_told_apart() {
         "accused",
         "right",
         "right",
-        "accused",
-        "accused",
+        "other-first",
+        "other-first",
         "wrong-culprit",
         "wrong-culprit",
     ]
@@ -98,11 +94,9 @@ fn right_and_wrong_are_told_apart() {
     }
     let totals = &score["totals"][0];
     for (name, count) in [
-        ("known", 2),
+        ("known", 3),
         ("first_right", 2),
         ("culprit_right", 1),
-        ("no_rule", 1),
-        ("no_rule_accused", 1),
         ("healthy", 2),
         ("healthy_accused", 1),
     ] {

@@ -1,0 +1,122 @@
+//! The columns of the registry of causes.
+
+use super::Id;
+use crate::turn::Stage;
+use crate::wait::WaitKind;
+
+/// A class of latency: its row of the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The cause that the row is about.
+    pub id: Id,
+    /// The name in a sentence's form.
+    pub title: &'static str,
+    /// The page that `lagtrace explain` prints, in Markdown.
+    pub page: &'static str,
+    /// The layer that the cause lies in, and which a finding accuses.
+    pub layer: LayerId,
+    /// The kinds of wait that it lengthens: where to look for it in a timeline.
+    pub(crate) waits: &'static [WaitKind],
+    /// The stages of the server's kernel that are its mechanism, where it is the server's; none
+    /// where they would only fit.
+    pub(crate) stages: &'static [Stage],
+    /// The causes that it follows from, the likeliest first.
+    pub(crate) follows: &'static [Origin],
+    /// The general causes that it is a particular case of, and stands before.
+    pub(crate) particular_to: &'static [Id],
+    /// The property of a traced route that supports it.
+    pub(crate) route: Option<RouteProperty>,
+    /// The socket option that decides over it.
+    pub(crate) option: Option<SocketOption>,
+    /// True if no request succeeds without its repair.
+    pub(crate) is_blocking: bool,
+}
+
+/// A cause that another one follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) cause: Id,
+    pub(crate) time: SharedTime,
+}
+
+/// The relation of a consequence's time to its cause's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedTime {
+    /// More of the same: a path that loses data segments loses SYNs too.
+    Besides,
+    /// Time that the cause has counted already.
+    Within,
+}
+
+/// A property of a traced route that supports a finding on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RouteProperty {
+    /// The hop from which on probes are lost.
+    Loss,
+    /// The hop at which most of the delay begins.
+    Delay,
+}
+
+/// A socket option that decides over a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketOption {
+    /// `TCP_NODELAY`, the remedy.
+    NoDelay,
+    /// `TCP_CORK`, the harm.
+    Cork,
+}
+
+/// A layer that a cause can lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerId {
+    /// Looking names up.
+    Name,
+    /// Getting packets to the next hop.
+    Route,
+    /// The time that packets take between the hosts.
+    RoundTrip,
+    /// Packet filters.
+    Firewall,
+    /// Making and keeping connections.
+    Connection,
+    /// TLS handshakes.
+    Tls,
+    /// Moving bytes on a connection that is there.
+    Transport,
+    /// The program that answers, its host, and proxies that answer in its place.
+    Server,
+    /// The program that asks; no report has a line for it.
+    Client,
+}
+
+impl LayerId {
+    /// The name that a report's layers go by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Route => "route",
+            Self::RoundTrip => "round-trip",
+            Self::Firewall => "firewall",
+            Self::Connection => "connection",
+            Self::Tls => "tls",
+            Self::Transport => "transport",
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// A row in which the columns that most causes leave out are empty.
+pub(super) const PLAIN: Cause = Cause {
+    id: Id::ServerThink,
+    title: "",
+    page: "",
+    layer: LayerId::Server,
+    waits: &[],
+    stages: &[],
+    follows: &[],
+    particular_to: &[],
+    route: None,
+    option: None,
+    is_blocking: false,
+};
