@@ -17,6 +17,8 @@ def start(command, log, environment=None, output=None):
             stdout=out,
             stderr=errors,
             env={**os.environ, **(environment or {})},
+            # Apache httpd ends with its whole process group, which is not to be this run's.
+            start_new_session=True,
         )
 
 

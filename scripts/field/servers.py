@@ -45,11 +45,11 @@ class Setting:
     upstream: int
     drawn: dict = field(default_factory=dict)
 
-    def write(self, name, **more):
+    def write(self, name, file=None, **more):
         """A configuration, from the template of that name."""
         values = {**self.drawn, **vars(self), **more}
         template = string.Template((PROGRAMS / name).read_text())
-        file = self.folder / name
+        file = file or self.folder / name
         file.write_text(template.substitute(values))
         return file
 
@@ -127,9 +127,15 @@ def haproxy(s):
     return [behind, Process(["haproxy", "-db", "-f", configuration], s.port)]
 
 
-def nginx_with(s, http="", server=""):
-    configuration = s.write("nginx.conf", http=http, server=server)
-    return Process(["nginx", "-c", configuration, "-e", s.folder / "nginx.log"], s.port)
+def nginx_with(s, http="", server="", name="nginx", port=None):
+    """An nginx with a folder of its own, at the trial's port or another."""
+    folder = s.folder / name
+    folder.mkdir()
+    folder.chmod(0o755)
+    port = port or s.port
+    values = {"folder": folder, "port": port, "http": http, "server": server, "root": s.folder}
+    configuration = s.write("nginx.conf", folder / "nginx.conf", **values)
+    return Process(["nginx", "-c", configuration, "-e", folder / "nginx.log"], port)
 
 
 def nginx(s):
@@ -164,10 +170,12 @@ def nginx_tls_proxy(s):
         f"server {{ listen 127.0.0.1:{s.upstream} ssl backlog=511; root {s.folder};"
         f" ssl_certificate {certificate}; ssl_certificate_key {key}; }}"
     )
-    server = (
-        f"location / {{ proxy_pass https://127.0.0.1:{s.upstream}; proxy_ssl_session_reuse off; }}"
-    )
-    return [nginx_with(s, behind, server)]
+    passing = f"proxy_pass https://127.0.0.1:{s.upstream}; proxy_ssl_session_reuse off;"
+    plain = s.upstream + 1
+    return [
+        nginx_with(s, behind, name="behind", port=plain),
+        nginx_with(s, "", f"location / {{ {passing} }}"),
+    ]
 
 
 def php(s):

@@ -12,6 +12,7 @@ mod bandwidth_limit;
 mod bounded;
 mod byte_rate;
 mod candidates;
+mod capacity;
 mod chatty_round_trips;
 mod client_queue;
 mod client_think;
