@@ -101,6 +101,7 @@ mod softirq_backlog;
 mod split_connection_proxy;
 mod spurious_retransmission;
 mod stale_keep_alive;
+mod starved;
 mod stop_the_world;
 mod syn_loss;
 mod syn_queue_full;

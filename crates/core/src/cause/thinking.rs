@@ -102,6 +102,11 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
+    /// Think times of all exchanges: what this part of them stays below.
+    pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
+        self.think.quantile(part)
+    }
+
     fn median(&self) -> Duration {
         self.think.quantile(0.5).unwrap_or_default()
     }

@@ -2,8 +2,10 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
+use super::starved::Starved;
 use super::tally::Tally;
 use super::{Case, Conclusion, Id, capacity, rate_limit};
+use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -15,10 +17,18 @@ use crate::wait::Owner;
 /// in the turns; what a lone request takes and how many are answered under load
 /// tell how many are served at a time ([`capacity`]).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    starved: Starved,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        self.starved.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.starved.merge(other.starved);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
@@ -26,7 +36,7 @@ impl super::Rule for Rule {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
             Some(_) => Conclusion::Nothing,
-            None => several(case).into(),
+            None => several(case).or_else(|| self.starved.finding(case)).into(),
         }
     }
 }
