@@ -2,15 +2,17 @@
 //! taken, request after request, and takes up no other.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use super::evidence::{self, fix, human, ruled_out};
 use super::rhythm::quantile;
 use super::tally::{Tally, nanos};
+use super::thinking::waited;
 use super::{Case, Id};
 use crate::exchange::{Exchange, Outcome};
 use crate::report::{Affected, Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// A request without an answer says something from this age on …
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -18,10 +20,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// is only slow are not far from the others.
 const OUTSTANDING: u32 = 10;
 /// The part of the others that take no longer.
-const NEARLY_ALL: f64 = 0.99;
-/// Others must be asked and answered until this long before the end of its wait, or the whole
-/// server may stand still.
-const MEANWHILE: Duration = Duration::from_millis(400);
+const NEARLY_ALL: f64 = 0.9;
+/// Others must be answered in this share of the stretches of its wait, or the whole server may
+/// stand still or start: it goes on for a while after a load has ended …
+const MEANWHILE: f64 = 0.5;
+/// … each so long.
+const STRETCH_NS: i64 = 100_000_000;
+/// Stretches remembered, the earliest ones: ten minutes.
+const MOST_STRETCHES: usize = 6_000;
 /// Fewer may be a single worker's mishap.
 const LEAST: usize = 3;
 /// Answers to others that must be seen.
@@ -29,47 +35,63 @@ const LEAST_SERVED: u64 = 50;
 /// First requests remembered.
 const MOST: usize = 1024;
 
-/// Watches the first requests of connections that have no answer.
+/// Watches the first requests of connections that have no answer, or one after a long time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Starved {
-    /// When they came, and when the client gave up, if it did before the capture ended.
+    /// When they came, and when their wait ended, if it did before the capture's end.
     waiting: Vec<(Timestamp, Option<Timestamp>)>,
     packets: Vec<u64>,
-    /// When the latest request came that was answered.
-    latest: Option<Timestamp>,
+    /// The stretches of time in which later requests of connections were answered.
+    served: BTreeSet<i64>,
 }
 
 impl Starved {
     pub(super) fn observe(&mut self, exchange: &Exchange) {
-        if matches!(exchange.outcome, Outcome::Complete(_)) {
-            self.latest = self.latest.max(Some(exchange.begin));
+        if exchange.ordinal > 0 {
+            if matches!(exchange.outcome, Outcome::Complete(_)) {
+                self.served.insert(stretch(exchange.end));
+                self.forget();
+            }
         } else if is_left(exchange) && self.waiting.len() < MOST {
-            let has_given_up = exchange.outcome == Outcome::TimedOut;
+            let is_cut = exchange.outcome == Outcome::Cut;
             self.waiting
-                .push((exchange.begin, has_given_up.then_some(exchange.end)));
+                .push((exchange.begin, (!is_cut).then_some(exchange.end)));
             self.packets.push(exchange.first_packet);
         }
+    }
+
+    /// Keeps the earliest stretches, whatever the order they come in.
+    fn forget(&mut self) {
+        while self.served.len() > MOST_STRETCHES {
+            self.served.pop_last();
+        }
+    }
+
+    /// Whether others were answered again and again between two instants.
+    fn has_served(&self, begin: Timestamp, end: Timestamp) -> bool {
+        let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
+        let all = within.end - within.start;
+        all > 0 && self.served.range(within).count() as f64 >= all as f64 * MEANWHILE
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.waiting.extend(other.waiting);
         self.packets.extend(other.packets);
-        self.latest = self.latest.max(other.latest);
+        self.served.extend(other.served);
+        self.forget();
     }
 
     /// The finding, if others were served all the time.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
-        let (latest, served) = (self.latest?, case.ledger.whole());
+        let served = case.ledger.whole();
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
-        let waits = self
-            .waiting
-            .iter()
-            .map(|&(begin, end)| (begin, end.unwrap_or(latest).since(begin)));
-        let is_passed_over = |&(begin, waited): &(Timestamp, Duration)| {
-            waited >= PATIENCE.max(usual * OUTSTANDING) && begin + waited <= latest + MEANWHILE
+        let last = Timestamp::from_nanos((self.served.last()? + 1) * STRETCH_NS);
+        let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| (begin, end.unwrap_or(last));
+        let is_passed_over = |&(begin, end): &(Timestamp, Timestamp)| {
+            end.since(begin) >= PATIENCE.max(usual * OUTSTANDING) && self.has_served(begin, end)
         };
-        let mut passed_over: Vec<Duration> =
-            waits.filter(is_passed_over).map(|(_, wait)| wait).collect();
+        let waits = self.waiting.iter().map(ended).filter(is_passed_over);
+        let mut passed_over: Vec<Duration> = waits.map(|(begin, end)| end.since(begin)).collect();
         passed_over.sort_unstable();
         let left = passed_over.len();
         if left < LEAST || left * 2 < self.waiting.len() || served < LEAST_SERVED {
@@ -80,7 +102,7 @@ impl Starved {
         packets.sort_unstable();
         packets.truncate(5);
         let text = format!(
-            "the first requests of {left} connections were acknowledged and had no answer in {} \
+            "the first requests of {left} connections were left without an answer for {} \
              (median); meanwhile {served} on others were answered, nearly all within {}",
             human(quantile(&passed_over, 0.5)),
             human(usual),
@@ -137,10 +159,19 @@ impl Starved {
     }
 }
 
-/// Whether it is the first of its connection, which the server's kernel has and nobody answered.
+/// The number of the stretch that an instant is in.
+fn stretch(at: Timestamp) -> i64 {
+    at.as_nanos() / STRETCH_NS
+}
+
+/// Whether the server's kernel has this first request of a connection, and nobody answered it
+/// for long.
 fn is_left(exchange: &Exchange) -> bool {
-    matches!(exchange.outcome, Outcome::Cut | Outcome::TimedOut)
-        && exchange.ordinal == 0
-        && !exchange.signs.has_response
-        && exchange.signs.is_request_acked
+    match exchange.outcome {
+        Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
+        Outcome::Cut | Outcome::TimedOut => {
+            !exchange.signs.has_response && exchange.signs.is_request_acked
+        }
+        _ => false,
+    }
 }

@@ -168,9 +168,9 @@ pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
 /// How long the server takes for a single request when nothing else asks.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
     let target = case.target.unwrap_or(TargetId::Subject);
-    let alone = case
-        .facts
-        .probes_of(target, ProbeMethod::HttpKeptAlive, false)?;
+    let alone = |method| case.facts.probes_of(target, method, false);
+    // Where the server closes each connection, none was kept alive.
+    let alone = alone(ProbeMethod::HttpKeptAlive).or_else(|| alone(ProbeMethod::HttpFresh))?;
     let travel = case.facts.round_trip(target).unwrap_or_default();
     Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))
 }
