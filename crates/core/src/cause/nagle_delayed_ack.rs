@@ -317,7 +317,7 @@ fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
             for_program(
                 case,
                 "set TCP_NODELAY on every accepted socket",
-                "tcp_nodelay on",
+                "set TCP_NODELAY on every accepted socket (nginx: tcp_nodelay on)",
             ),
         )),
     }
@@ -326,7 +326,8 @@ fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
         for_program(
             case,
             "or write header and body in one call (writev, MSG_MORE, a buffer)",
-            "sendfile with tcp_nopush on",
+            "or write header and body in one call (writev, MSG_MORE, a buffer; nginx: sendfile with \
+             tcp_nopush on)",
         ),
     ));
     list.push(fix(
@@ -336,14 +337,15 @@ fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
     list
 }
 
-/// A change, with nginx's own words for it unless the server is known to be another program.
-fn for_program(case: &Case<'_>, change: &str, nginx: &str) -> String {
+/// Of two wordings the one for any program, or the one that names nginx's own directives too:
+/// the latter unless the server is known to be another program.
+fn for_program(case: &Case<'_>, any: &'static str, nginx: &'static str) -> &'static str {
     let program = case
         .target
         .and_then(|target| case.facts.server_program(target));
     if program.is_some_and(|name| name != "nginx") {
-        change.to_owned()
+        any
     } else {
-        format!("{change}; nginx: {nginx}")
+        nginx
     }
 }

@@ -153,7 +153,7 @@ impl Starved {
         finding.predicted = None;
         finding.affected = Affected {
             exchanges: waits.len() as u64,
-            of: served + self.waiting.len() as u64,
+            of: served + self.waiting.iter().filter(|(_, end)| end.is_none()).count() as u64,
         };
         finding
     }
