@@ -78,11 +78,11 @@ NUMBERS = {
     "postgres": f"select id, id % {PARTS}, 0 from generate_series(1, {ROWS}) as id",
     "mariadb": f"select seq, seq % {PARTS}, 0 from seq_1_to_{ROWS}",
 }
-# One statement each, so that the time is the server's.
+# Statements that hold a row's lock; the server itself sleeps, so that the time is its own.
+UPDATE = "update item set count = count + 1 where id = 7"
 HOLD = {
-    "postgres": f"do $$ begin update item set count = count + 1 where id = 7;"
-    f" perform pg_sleep({PAUSE}); end $$",
-    "mariadb": f"update item set count = count + 1 where id = 7 and sleep({PAUSE}) = 0",
+    "postgres": ["begin", UPDATE, f"select pg_sleep({PAUSE})", "commit"],
+    "mariadb": ["begin", UPDATE, f"select sleep({PAUSE})", "commit"],
 }
 
 
@@ -105,10 +105,9 @@ def database_client(is_trouble):
         cursor.fetchall()
 
     if is_trouble:
-        repeat(lambda: cursor.execute(HOLD[KIND]), REST_OF_TROUBLE)
+        repeat(lambda: list(map(cursor.execute, HOLD[KIND])), REST_OF_TROUBLE)
     elif HABIT == "lock":
-        count = "update item set count = count + 1 where id = 7"
-        repeat(lambda: (cursor.execute(count) if random.random() < LOCKED else read("id", ROWS)))
+        repeat(lambda: (cursor.execute(UPDATE) if random.random() < LOCKED else read("id", ROWS)))
     elif HABIT == "scan":
         repeat(lambda: read("part", PARTS))
     else:
