@@ -254,6 +254,14 @@ impl Facts {
         all
     }
 
+    /// The name of the program that has the server's sockets, where it was seen.
+    pub(crate) fn server_program(&self, target: TargetId) -> Option<&str> {
+        let owners = self.sockets.keys().filter(|(t, _)| *t == target);
+        owners
+            .filter_map(|(_, owner)| owner.split_once('[').map(|(name, _)| name))
+            .next()
+    }
+
     /// The effective value of a directive and where it was set.
     pub(crate) fn setting(&self, target: TargetId, directive: &str) -> Option<&ConfigurationLine> {
         self.configuration

@@ -5,7 +5,7 @@
 //! what it saw to the [`Feed`]. What it means is for the analyzer alone. A
 //! step that cannot run leaves a remark, and the next one begins.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::event::{KernelRoute, Note, TargetId};
 use lagtrace_core::report::Report;
@@ -71,6 +71,8 @@ struct Investigation<'a> {
     options: &'a Options,
     console: &'a Console,
     interrupt: Interrupt,
+    /// When the user began to wait.
+    begun: Instant,
     feed: Feed,
     /// The subject, then its twin if there is one.
     sites: Vec<Site>,
@@ -95,6 +97,7 @@ impl<'a> Investigation<'a> {
     /// Finds the targets; `None` when the user stopped that.
     fn begin(options: &'a Options, started: &str, console: &'a Console) -> Result<Option<Self>> {
         let interrupt = Interrupt::listen()?;
+        let begun = Instant::now();
         packets::check_file(options)?;
         let keep = options.network.observations.as_deref();
         let mut keeper = keep.map(Keeper::create).transpose()?;
@@ -121,6 +124,7 @@ impl<'a> Investigation<'a> {
             options,
             console,
             interrupt,
+            begun,
             feed,
             sites,
             recorder: None,

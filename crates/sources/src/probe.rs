@@ -12,6 +12,7 @@ mod unreachable;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -29,6 +30,9 @@ pub use steady::{
 
 /// Most probes of one series.
 const MAX_COUNT: u32 = 100_000;
+/// The fewest probes of a series that has used up its patience: one on a new connection and one
+/// on that same connection.
+const LEAST_COUNT: u32 = 2;
 /// How often a stop flag is looked at.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -48,6 +52,9 @@ pub struct ProbePlan {
     pub timeout: Duration,
     /// Silent probes after which a target that never answered is given up.
     pub silences: u32,
+    /// When no further probe begins, but for the first two: how long a slow target may be
+    /// asked.
+    pub patience: Duration,
 }
 
 impl ProbePlan {
@@ -60,6 +67,7 @@ impl ProbePlan {
             interval: Duration::from_millis(50),
             timeout: Duration::from_secs(3),
             silences: 1,
+            patience: Duration::MAX,
         }
     }
 
@@ -173,7 +181,11 @@ fn series(
     mut probe: impl FnMut() -> Result<Probed, ProbeError>,
 ) -> Result<Vec<ProbeSample>, ProbeError> {
     let mut samples = Vec::new();
+    let begun = Instant::now();
     for number in 0..plan.count.min(MAX_COUNT) {
+        if number >= LEAST_COUNT && begun.elapsed() >= plan.patience {
+            break;
+        }
         if number > 0 {
             pause(plan.interval, stop);
         }

@@ -2,9 +2,12 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::served::{self, Place};
+use super::server_think::with_the_server;
 use super::tally::Tally;
+use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, rate_limit, worker_saturation};
+use crate::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
 
@@ -29,9 +32,75 @@ impl super::Rule for Rule {
                 matches!(place, Place::Asked(_))
             })
             .map(|(finding, place)| watched(finding, place))
+            .or_else(|| configured(case))
             .into(),
         }
     }
+}
+
+/// Directives by which nginx passes a request on.
+const PASSING: [&str; 6] = [
+    "proxy_pass",
+    "fastcgi_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+    "memcached_pass",
+];
+
+/// The line of the server's configuration that passes these requests on, where nothing shows
+/// that their time passes elsewhere.
+pub(super) fn passes_on<'a>(case: &Case<'a>) -> Option<&'a ConfigurationLine> {
+    let target = case.target?;
+    let mut lines = PASSING
+        .iter()
+        .filter_map(|directive| case.facts.setting(target, directive));
+    let line = lines.find(|line| !line.value.is_empty() && line.set_at.is_some())?;
+    let is_elsewhere = served::passed(case)
+        .is_some_and(|passed| passed.is_told() || passed.place == Place::RunQueue);
+    (!is_elsewhere).then_some(line)
+}
+
+/// A proxy by its configuration: handing a request on is microseconds of work.
+fn configured(case: &Case<'_>) -> Option<Finding> {
+    let line = passes_on(case)?;
+    if worker_saturation::has_limit(case) || rate_limit::is_configured(case) {
+        return None;
+    }
+    let Claim::Thinks(tally) = case.gathered.thinking.claim(case)? else {
+        return None;
+    };
+    let mut finding = evidence::finding(Id::DownstreamWait, Owner::Server, case, &tally);
+    finding.exemplars = case.gathered.thinking.tally().exemplars();
+    let place = line
+        .set_at
+        .as_ref()
+        .map(|at| format!("{}:{}", at.file, at.line));
+    let text = format!(
+        "{} passes these requests on: `{} {}` ({})",
+        line.program, line.directive, line.value, line.scope
+    );
+    finding.evidence = vec![
+        with_the_server(case, &tally),
+        Evidence::circumstance(EvidenceKind::Configuration, text).at(place),
+    ];
+    finding.evidence.extend(served::shown(case));
+    // Making the connection to what is behind is a part of it that is not told apart.
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    let behind = &line.value;
+    finding.summary = format!(
+        "The server hands these requests on to {behind} and takes {} (median) until its answer \
+         begins, {} of all request time: it is late because what is behind it is, or the way \
+         there.",
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.overturned_by = format!(
+        "the server's log showing that {behind} answers sooner (`$upstream_response_time` beside \
+         `$request_time`)"
+    );
+    finding.fix = changes(behind);
+    Some(finding)
 }
 
 /// One whose own kernel showed whom its threads asked.

@@ -314,17 +314,38 @@ fn fixes(case: &Case<'_>) -> Vec<crate::report::Fix> {
         }
         None => list.push(fix(
             "server",
-            "set TCP_NODELAY on every accepted socket (nginx: tcp_nodelay on)",
+            for_program(
+                case,
+                "set TCP_NODELAY on every accepted socket",
+                "set TCP_NODELAY on every accepted socket (nginx: tcp_nodelay on)",
+            ),
         )),
     }
     list.push(fix(
         "server",
-        "or write header and body in one call (writev, MSG_MORE, a buffer; nginx: sendfile with \
-         tcp_nopush on)",
+        for_program(
+            case,
+            "or write header and body in one call (writev, MSG_MORE, a buffer)",
+            "or write header and body in one call (writev, MSG_MORE, a buffer; nginx: sendfile with \
+             tcp_nopush on)",
+        ),
     ));
     list.push(fix(
         "client",
         "where the server cannot be changed: `ip route change … quickack 1` towards it",
     ));
     list
+}
+
+/// Of two wordings the one for any program, or the one that names nginx's own directives too:
+/// the latter unless the server is known to be another program.
+fn for_program(case: &Case<'_>, any: &'static str, nginx: &'static str) -> &'static str {
+    let program = case
+        .target
+        .and_then(|target| case.facts.server_program(target));
+    if program.is_some_and(|name| name != "nginx") {
+        any
+    } else {
+        nginx
+    }
 }

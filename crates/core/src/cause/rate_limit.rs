@@ -5,8 +5,10 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::tally::Tally;
 use super::{Case, Conclusion, Features, Id};
+use crate::event::ConfigurationLine;
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::timeline::Moment;
 use crate::wait::Owner;
 
 /// Answers one at a time, a fixed time apart, by a server that answers a
@@ -37,9 +39,61 @@ impl super::Rule for Rule {
             Some((Nature::Admits(gate), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
-            _ => self.bytes.conclude(case),
+            Some(_) => self.bytes.conclude(case),
+            None => match configured(case) {
+                Some(found) => Conclusion::Finding(Box::new(found)),
+                None => self.bytes.conclude(case),
+            },
         }
     }
+}
+
+/// Whether a limit that stands in the server's configuration is what makes requests wait.
+pub(super) fn is_configured(case: &Case<'_>) -> bool {
+    limit(case).is_some()
+}
+
+/// The line that limits, the turns that it makes, and what they cost.
+fn limit<'a>(case: &Case<'a>) -> Option<(&'a ConfigurationLine, Gate, Tally)> {
+    let line = case.facts.setting(case.target?, "limit_req")?;
+    let is_set = !line.value.is_empty() && line.set_at.is_some();
+    // With `nodelay` nothing waits: what is too much is refused.
+    let delays = line.value.split(' ').all(|word| word != "nodelay");
+    let gate = case.rhythm.turns().filter(|_| is_set && delays)?;
+    let tally = case.rhythm.tally(Moment::think);
+    evidence::is_material(case, &tally).then_some((line, gate, tally))
+}
+
+/// A limit by the server's configuration: requests are answered at even distances, and a
+/// directive asks for that.
+fn configured(case: &Case<'_>) -> Option<Finding> {
+    let (line, gate, tally) = limit(case)?;
+    let place = line
+        .set_at
+        .as_ref()
+        .map(|at| format!("{}:{}", at.file, at.line));
+    let mut finding = finding(case, &gate, &tally);
+    // Whether it could answer sooner was not seen: the configuration says it.
+    finding.evidence.truncate(1);
+    let text = format!(
+        "{} has `limit_req {}` for this server and location ({})",
+        line.program, line.value, line.scope
+    );
+    finding
+        .evidence
+        .push(Evidence::circumstance(EvidenceKind::Configuration, text).at(place.clone()));
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The server lets one request through every {}, {:.0} a second, because its configuration \
+         says so: the others wait their turn, {} (median), {} of all request time.",
+        human(gate.turn),
+        1.0 / gate.turn.as_secs_f64(),
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.clear();
+    finding.fix[0].r#where = place.unwrap_or_else(|| line.program.clone());
+    Some(finding)
 }
 
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {

@@ -99,6 +99,19 @@ impl Rhythm {
         gate::gate(&Answers::new(clear, thinks), gate::LOOSE).map(|(gate, _)| gate)
     }
 
+    /// The even distances at which requests are answered that wait side by side, where
+    /// something else says what keeps them.
+    pub(super) fn turns(&self) -> Option<Gate> {
+        let clear: Vec<Moment> = self
+            .moments
+            .iter()
+            .filter(|m| m.is_clear)
+            .copied()
+            .collect();
+        let thinks = thinks(&clear);
+        gate::even(&Answers::new(clear, thinks), gate::LOOSE)
+    }
+
     /// What the exchanges that `saved` names would have saved.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
         let mut tally = Tally::default();

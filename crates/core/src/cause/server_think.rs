@@ -5,7 +5,7 @@ use super::greetings::Greetings;
 use super::served;
 use super::tally::Tally;
 use super::thinking::{Claim, NOTABLE, idle_think};
-use super::{Case, Conclusion, Id, candidates};
+use super::{Case, Conclusion, Id, candidates, downstream_wait, rate_limit, worker_saturation};
 use crate::connection::Setup;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -46,10 +46,15 @@ impl super::Rule for Rule {
 impl Rule {
     /// What exchanges show.
     fn thinks(&self, case: &Case<'_>) -> Conclusion {
+        let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {
+            Some(_) if has_reason() => Conclusion::Nothing,
             Some(Claim::Thinks(_))
                 if served::passed(case).is_some_and(|passed| passed.is_told()) =>
             {
+                Conclusion::Nothing
+            }
+            Some(Claim::Thinks(_)) if downstream_wait::passes_on(case).is_some() => {
                 Conclusion::Nothing
             }
             Some(Claim::Thinks(tally)) => Conclusion::Finding(Box::new(finding(case, &tally))),

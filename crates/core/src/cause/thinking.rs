@@ -23,6 +23,14 @@ const LONG: Duration = Duration::from_millis(50);
 /// is queueing our own load, not thinking.
 const IDLE_SHARE: f64 = 0.25;
 
+/// Of the requests, those that take longest: a queue of our own load makes all of them wait
+/// about as long, so that they take at most …
+const TAIL: f64 = 0.9;
+/// … so many times the median.
+const OUTSTANDING: u32 = 4;
+/// An idle server that takes at least this share of the loaded think time takes it on its own.
+const OWN_SHARE: f64 = 0.5;
+
 /// Watches the time between a whole request and the response's first byte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thinking {
@@ -67,7 +75,10 @@ impl Thinking {
         if let Some(idle) = idle_think(case).filter(|&idle| self.is_queue(idle)) {
             return Some(Claim::Saturated(self.saturation(case, idle)));
         }
-        let counts = self.has_floor() || is_long(&tally);
+        let counts = self.has_floor()
+            || is_long(&tally)
+            || self.has_long_tail()
+            || idle_think(case).is_some_and(|idle| self.is_its_own(idle));
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
 
@@ -91,6 +102,11 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
+    /// Think times of all exchanges: what this part of them stays below.
+    pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
+        self.think.quantile(part)
+    }
+
     fn median(&self) -> Duration {
         self.think.quantile(0.5).unwrap_or_default()
     }
@@ -108,7 +124,20 @@ impl Thinking {
     }
 
     fn is_queue(&self, idle: Duration) -> bool {
-        idle.as_secs_f64() <= self.median().as_secs_f64() * IDLE_SHARE && self.median() < LONG
+        idle.as_secs_f64() <= self.median().as_secs_f64() * IDLE_SHARE
+            && self.median() < LONG
+            && !self.has_long_tail()
+    }
+
+    /// Whether a good part of the requests takes long, which the others do not.
+    fn has_long_tail(&self) -> bool {
+        let tail = self.think.quantile(TAIL).unwrap_or_default();
+        tail >= LONG && tail >= self.median() * OUTSTANDING
+    }
+
+    /// Whether an idle server takes about as long: however its times spread, no load made them.
+    fn is_its_own(&self, idle: Duration) -> bool {
+        idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }
 
     fn saturation(&self, case: &Case<'_>, idle: Duration) -> Remark {
@@ -139,9 +168,9 @@ pub(crate) fn waited(exchange: &Exchange, kind: WaitKind) -> Duration {
 /// How long the server takes for a single request when nothing else asks.
 pub(super) fn idle_think(case: &Case<'_>) -> Option<Duration> {
     let target = case.target.unwrap_or(TargetId::Subject);
-    let alone = case
-        .facts
-        .probes_of(target, ProbeMethod::HttpKeptAlive, false)?;
+    let alone = |method| case.facts.probes_of(target, method, false);
+    // Where the server closes each connection, none was kept alive.
+    let alone = alone(ProbeMethod::HttpKeptAlive).or_else(|| alone(ProbeMethod::HttpFresh))?;
     let travel = case.facts.round_trip(target).unwrap_or_default();
     Some(alone.rtt.quantile(0.5)?.saturating_sub(travel))
 }

@@ -2,8 +2,10 @@
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
+use super::starved::Starved;
 use super::tally::Tally;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, capacity, rate_limit};
+use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
 
@@ -12,21 +14,96 @@ use crate::wait::Owner;
 ///
 /// The discriminator against a limit is that turn of a request that waited for
 /// nobody: it is work. Several workers, or work of uneven length, do not show
-/// in packets and stay `server-think`.
+/// in the turns; what a lone request takes and how many are answered under load
+/// tell how many are served at a time ([`capacity`]).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    starved: Starved,
+}
 
 impl super::Rule for Rule {
-    fn merge(&mut self, _: Self) {}
+    fn observe(&mut self, exchange: &Exchange) {
+        self.starved.observe(exchange);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.starved.merge(other.starved);
+    }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
             Some((Nature::Queues(gate), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
-            _ => Conclusion::Nothing,
+            Some(_) => Conclusion::Nothing,
+            None => several(case).or_else(|| self.starved.finding(case)).into(),
         }
     }
+}
+
+/// Whether a limit on how many are served at a time makes requests wait.
+pub(super) fn has_limit(case: &Case<'_>) -> bool {
+    capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some())
+}
+
+/// A server that serves so many at a time, whatever the turns look like.
+fn several(case: &Case<'_>) -> Option<Finding> {
+    let capacity = capacity::of(case).filter(|_| !rate_limit::is_configured(case))?;
+    let tally = capacity.tally(case)?;
+    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let text = format!(
+        "{} answers came at an even {:.0} a second while {:.0} requests at a time were with the \
+         server: each took {} (median)",
+        capacity.answers,
+        capacity.rate,
+        capacity.side_by_side,
+        human(capacity.loaded)
+    );
+    finding.evidence.push(
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(capacity.answers as u64)
+            .packets(&evidence::answers(&finding.exemplars)),
+    );
+    let text = format!(
+        "a single request to the idle server took {}",
+        human(capacity.alone)
+    );
+    finding
+        .evidence
+        .push(Evidence::circumstance(EvidenceKind::OwnSocket, text));
+    finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);
+    finding.summary = format!(
+        "The server serves about {:.0} at a time and needs {} for each; the others wait until it \
+         is their turn, {} (median), {} of all request time. The wait grows with each request \
+         that is made side by side.",
+        capacity.served().max(1.0),
+        human(capacity.alone),
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.ruled_out.push(ruled_out(
+        Id::ServerThink,
+        format!(
+            "the work itself takes {} where no other request competes",
+            human(capacity.alone)
+        ),
+    ));
+    finding.overturned_by =
+        "answers that come faster when more requests are made side by side".to_owned();
+    finding.fix = vec![
+        fix(
+            "server",
+            "find what so few share: workers, connections of a pool, a lock, a limit of a proxy; \
+             then more of them, or hold each for a shorter time",
+        ),
+        fix("server", "less work per request"),
+        fix(
+            "client",
+            "fewer requests side by side: more of them only wait longer",
+        ),
+    ];
+    Some(finding)
 }
 
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
@@ -72,7 +149,8 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     finding.fix = vec![
         fix(
             "server",
-            "more workers, threads or processes; a higher `maxconn` where a proxy queues",
+            "more workers, threads or processes; a higher limit where a proxy in front queues; a \
+             shorter time under a lock that all of them take",
         ),
         fix("server", "less work per request: the turn itself"),
         fix(

@@ -7,11 +7,15 @@ use lagtrace_core::experiment::Experiment;
 use lagtrace_sources::load::{Arrangement, Lane, LaneSummary};
 
 use super::Investigation;
+use crate::diagnose::DURATION;
 use crate::failure::Result;
 use crate::words;
 
 /// All experiments together take about this long at most.
 const BUDGET: Duration = Duration::from_millis(2_500);
+/// What the whole investigation may take besides the load: experiments that would go on for
+/// longer are not begun.
+const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_500);
 /// How often control and intervention alternate at least.
 const LEAST_ROUNDS: u32 = 3;
 /// A turn holds about this many requests of a connection.
@@ -31,6 +35,7 @@ impl Investigation<'_> {
             self.analyze();
             let turn = self.turn();
             let round = turn * 2 * LEAST_ROUNDS;
+            left = left.min(self.time_left());
             let wanted = self.feed.next_experiments();
             let next = wanted
                 .into_iter()
@@ -38,13 +43,19 @@ impl Investigation<'_> {
             let (Some(experiment), false) = (next, self.interrupt.is_requested()) else {
                 return Ok(());
             };
-            if left < round && !tried.is_empty() {
+            if left < round {
                 return Ok(());
             }
             tried.push(experiment);
             self.experiment(tried.len(), experiment, turn, round)?;
             left = left.saturating_sub(round);
         }
+    }
+
+    /// How much of what the user waits for besides the load is left.
+    fn time_left(&self) -> Duration {
+        let load = self.options.load.duration.unwrap_or(DURATION);
+        (load + BESIDE_THE_LOAD).saturating_sub(self.begun.elapsed())
     }
 
     fn experiment(

@@ -17,6 +17,8 @@ use crate::words;
 const STEP: &str = "request";
 /// One fresh request and some more.
 const COUNT: u32 = 8;
+/// How long a slow service is asked for more of them.
+const PATIENCE: Duration = Duration::from_millis(800);
 
 impl Investigation<'_> {
     /// Asks each target, one request at a time, without pauses: pauses can
@@ -32,6 +34,7 @@ impl Investigation<'_> {
                 count: COUNT,
                 interval: Duration::ZERO,
                 timeout: self.options.load.timeout,
+                patience: PATIENCE,
                 ..ProbePlan::new(target.id, target.address)
             };
             let bar = self.console.spinner(STEP);

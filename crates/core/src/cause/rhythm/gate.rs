@@ -48,6 +48,27 @@ impl Gate {
 /// that makes them wait (`true`), else its work. `None` too where a request
 /// that met an idle server was never seen, for that alone tells the two apart.
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
+    let gate = even(all, stray)?;
+    let answers = &all.by_answer;
+    let pairs = || answers.iter().zip(answers.iter().skip(1));
+    let part = |wait: Duration| wait.as_secs_f64() / gate.turn.as_secs_f64();
+    if part(gate.quickest) <= QUICK {
+        let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - stray);
+        let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
+        return is_limit.then_some((gate, true));
+    }
+    let met_idle = answers.first().into_iter().chain(
+        pairs()
+            .filter(|(before, next)| next.asked >= before.answered)
+            .map(|(_, next)| next),
+    );
+    let mut alone = met_idle.map(Moment::think);
+    let is_seen = alone.any(|think| (1.0 - stray..=1.0 + 2.0 * stray).contains(&part(think)));
+    is_seen.then_some((gate, false))
+}
+
+/// The even turns in which requests that wait side by side are answered, for whatever reason.
+pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
     let (clear, answers) = (&all.moments, &all.by_answer);
     let pairs = || answers.iter().zip(answers.iter().skip(1));
     let is_waiting = |(before, next): &(&Moment, &Moment)| {
@@ -65,25 +86,11 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
         return None;
     }
     let quickest = *all.thinks.first()?;
-    let gate = Gate {
+    Some(Gate {
         turn,
         even: (even, turns.len()),
         quickest,
-    };
-    let part = |wait: Duration| wait.as_secs_f64() / turn.as_secs_f64();
-    if part(quickest) <= QUICK {
-        let distant = pairs().filter(|(a, b)| part(b.answered.since(a.answered)) >= 1.0 - stray);
-        let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
-        return is_limit.then_some((gate, true));
-    }
-    let met_idle = answers.first().into_iter().chain(
-        pairs()
-            .filter(|(before, next)| next.asked >= before.answered)
-            .map(|(_, next)| next),
-    );
-    let mut alone = met_idle.map(Moment::think);
-    let is_seen = alone.any(|think| (1.0 - stray..=1.0 + 2.0 * stray).contains(&part(think)));
-    is_seen.then_some((gate, false))
+    })
 }
 
 /// Whether this is a rate that people choose: a whole number of requests a second

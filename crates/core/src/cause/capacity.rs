@@ -1,0 +1,115 @@
+//! How many requests a server serves side by side, from what one takes alone and how many are
+//! answered under load.
+//!
+//! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves
+//! four at a time: it has four workers, four connections to what is behind it, or four times a
+//! lock that is held for a part of the time. Where its processors are the limit, its kernel
+//! says so, and then it is none of these.
+
+use core::time::Duration;
+
+use super::rhythm::{quantile, sorted};
+use super::served::{self, Place};
+use super::tally::Tally;
+use super::thinking::idle_think;
+use super::{Case, evidence};
+use crate::timeline::Moment;
+
+/// Shorter work is told neither from what the kernel takes nor from the load's own.
+const LEAST_WORK: Duration = Duration::from_millis(2);
+/// Answers that must be seen.
+const LEAST_ANSWERS: usize = 60;
+/// Stretches of the same length in which the server answers about as many.
+const STRETCHES: usize = 4;
+/// Part of the mean by which their counts may differ.
+const UNEVEN: f64 = 0.25;
+/// How many times the lone request's time nearly all take that wait for others.
+const GROWN: f64 = 1.5;
+/// The share of the requests that may take less.
+const QUICK: f64 = 0.1;
+/// How many times as many as are served there must be, so that others wait.
+const WAITING: f64 = 1.8;
+
+/// A server at its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Capacity {
+    /// What one request takes that nobody else competes with.
+    pub(super) alone: Duration,
+    /// What half of them take under load.
+    pub(super) loaded: Duration,
+    /// How many were with the server at a time.
+    pub(super) side_by_side: f64,
+    /// Answers a second.
+    pub(super) rate: f64,
+    pub(super) answers: usize,
+}
+
+impl Capacity {
+    /// How many are served at a time.
+    pub(super) fn served(&self) -> f64 {
+        self.rate * self.alone.as_secs_f64()
+    }
+
+    /// What each of the requests would have saved if none had waited for another.
+    pub(super) fn tally(&self, case: &Case<'_>) -> Option<Tally> {
+        let tally = case
+            .rhythm
+            .tally(|moment| moment.think().saturating_sub(self.alone));
+        evidence::is_material(case, &tally).then_some(tally)
+    }
+}
+
+/// The limit of the server of `case`, if it works at one.
+pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
+    let alone = idle_think(case).filter(|&alone| alone >= LEAST_WORK && case.has_packets)?;
+    if served::passed(case).is_some_and(|passed| is_told_otherwise(passed.place)) {
+        return None;
+    }
+    let clear = case.rhythm.moments.iter().filter(|m| m.is_clear);
+    let mut answered: Vec<Moment> = clear.copied().collect();
+    answered.sort_unstable_by_key(|moment| moment.answered);
+    let capacity = measure(&answered, alone)?;
+    let thinks = sorted(answered.iter().map(Moment::think));
+    let is_waiting = quantile(&thinks, QUICK).as_secs_f64() >= alone.as_secs_f64() * GROWN;
+    let has_others = capacity.side_by_side >= capacity.served() * WAITING;
+    (is_waiting && has_others).then_some(capacity)
+}
+
+/// Whether its kernel shows that the time passes elsewhere, or that processors are short.
+fn is_told_otherwise(place: Place) -> bool {
+    matches!(
+        place,
+        Place::RunQueue
+            | Place::Throttled(_)
+            | Place::WakeUp(_)
+            | Place::Unread
+            | Place::Backlog
+            | Place::Stack
+            | Place::Qdisc
+    )
+}
+
+/// What `answered` show, in the order of their answers, if it is about the same all the time.
+fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
+    let (first, last) = (answered.first()?.answered, answered.last()?.answered);
+    let span = last.since(first);
+    if answered.len() < LEAST_ANSWERS || span.is_zero() {
+        return None;
+    }
+    let mean = answered.len() as f64 / STRETCHES as f64;
+    let mut counts = [0_usize; STRETCHES];
+    for moment in answered {
+        let part = moment.answered.since(first).as_secs_f64() / span.as_secs_f64();
+        counts[((part * STRETCHES as f64) as usize).min(STRETCHES - 1)] += 1;
+    }
+    let is_even = |&count: &usize| (count as f64 - mean).abs() <= mean * UNEVEN;
+    let thinks = sorted(answered.iter().map(Moment::think));
+    let total: Duration = thinks.iter().sum();
+    counts.iter().all(is_even).then(|| Capacity {
+        alone,
+        loaded: quantile(&thinks, 0.5),
+        side_by_side: total.as_secs_f64() / span.as_secs_f64(),
+        rate: answered.len() as f64 / span.as_secs_f64(),
+        answers: answered.len(),
+    })
+}

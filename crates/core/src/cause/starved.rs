@@ -1,0 +1,177 @@
+//! Connections that are never served while others are: each worker keeps the one that it has
+//! taken, request after request, and takes up no other.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::evidence::{self, fix, human, ruled_out};
+use super::rhythm::quantile;
+use super::tally::{Tally, nanos};
+use super::thinking::waited;
+use super::{Case, Id};
+use crate::exchange::{Exchange, Outcome};
+use crate::report::{Affected, Evidence, EvidenceKind, Finding};
+use crate::time::Timestamp;
+use crate::wait::{Owner, WaitKind};
+
+/// A request without an answer says something from this age on …
+const PATIENCE: Duration = Duration::from_millis(500);
+/// … if it is so many times what nearly all others take: the slowest answers of a server that
+/// is only slow are not far from the others.
+const OUTSTANDING: u32 = 10;
+/// The part of the others that take no longer.
+const NEARLY_ALL: f64 = 0.9;
+/// Others must be answered in this share of the stretches of its wait, or the whole server may
+/// stand still or start: it goes on for a while after a load has ended …
+const MEANWHILE: f64 = 0.5;
+/// … each so long.
+const STRETCH_NS: i64 = 100_000_000;
+/// Stretches remembered, the earliest ones: ten minutes.
+const MOST_STRETCHES: usize = 6_000;
+/// Fewer may be a single worker's mishap.
+const LEAST: usize = 3;
+/// Answers to others that must be seen.
+const LEAST_SERVED: u64 = 50;
+/// First requests remembered.
+const MOST: usize = 1024;
+
+/// Watches the first requests of connections that have no answer, or one after a long time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Starved {
+    /// When they came, and when their wait ended, if it did before the capture's end.
+    waiting: Vec<(Timestamp, Option<Timestamp>)>,
+    packets: Vec<u64>,
+    /// The stretches of time in which later requests of connections were answered.
+    served: BTreeSet<i64>,
+}
+
+impl Starved {
+    pub(super) fn observe(&mut self, exchange: &Exchange) {
+        if exchange.ordinal > 0 {
+            if matches!(exchange.outcome, Outcome::Complete(_)) {
+                self.served.insert(stretch(exchange.end));
+                self.forget();
+            }
+        } else if is_left(exchange) && self.waiting.len() < MOST {
+            let is_cut = exchange.outcome == Outcome::Cut;
+            self.waiting
+                .push((exchange.begin, (!is_cut).then_some(exchange.end)));
+            self.packets.push(exchange.first_packet);
+        }
+    }
+
+    /// Keeps the earliest stretches, whatever the order they come in.
+    fn forget(&mut self) {
+        while self.served.len() > MOST_STRETCHES {
+            self.served.pop_last();
+        }
+    }
+
+    /// Whether others were answered again and again between two instants.
+    fn has_served(&self, begin: Timestamp, end: Timestamp) -> bool {
+        let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
+        let all = within.end - within.start;
+        all > 0 && self.served.range(within).count() as f64 >= all as f64 * MEANWHILE
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.waiting.extend(other.waiting);
+        self.packets.extend(other.packets);
+        self.served.extend(other.served);
+        self.forget();
+    }
+
+    /// The finding, if others were served all the time.
+    pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
+        let served = case.ledger.whole();
+        let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
+        let last = Timestamp::from_nanos((self.served.last()? + 1) * STRETCH_NS);
+        let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| (begin, end.unwrap_or(last));
+        let is_passed_over = |&(begin, end): &(Timestamp, Timestamp)| {
+            end.since(begin) >= PATIENCE.max(usual * OUTSTANDING) && self.has_served(begin, end)
+        };
+        let waits = self.waiting.iter().map(ended).filter(is_passed_over);
+        let mut passed_over: Vec<Duration> = waits.map(|(begin, end)| end.since(begin)).collect();
+        passed_over.sort_unstable();
+        let left = passed_over.len();
+        if left < LEAST || left * 2 < self.waiting.len() || served < LEAST_SERVED {
+            return None;
+        }
+        let mut finding = self.charged(case, &passed_over, served);
+        let mut packets = self.packets.clone();
+        packets.sort_unstable();
+        packets.truncate(5);
+        let text = format!(
+            "the first requests of {left} connections were left without an answer for {} \
+             (median); meanwhile {served} on others were answered, nearly all within {}",
+            human(quantile(&passed_over, 0.5)),
+            human(usual),
+        );
+        finding.evidence.push(
+            Evidence::mechanism(EvidenceKind::Wire, text)
+                .count(left as u64)
+                .packets(&packets),
+        );
+        finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
+        finding.summary = format!(
+            "{left} connections are never served while others are, again and again: each worker \
+             stays with the connection that it has, as long as that is kept alive, and takes up \
+             no other."
+        );
+        finding.ruled_out.push(ruled_out(
+            Id::NoResponse,
+            "the same server answered requests on other connections all the time",
+        ));
+        finding.overturned_by =
+            "answers on more connections side by side than the server has workers".to_owned();
+        finding.fix = vec![
+            fix(
+                "server",
+                "more workers than connections that are kept alive, or workers that wait for \
+                 many connections at once (events instead of a process for each)",
+            ),
+            fix(
+                "server",
+                "let kept-alive connections go sooner: fewer requests on each, a shorter time \
+                 idle",
+            ),
+            fix("client", "fewer connections at once, each used more"),
+        ];
+        Some(finding)
+    }
+
+    /// A finding that costs what `waits` sum up to.
+    fn charged(&self, case: &Case<'_>, waits: &[Duration], served: u64) -> Finding {
+        let none = Tally::default();
+        let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &none);
+        let cost = nanos(waits.iter().sum());
+        finding.cost_low_ns = cost;
+        finding.cost_ns = cost;
+        finding.cost_high_ns = cost;
+        finding.wall_ns = waits.last().copied().map_or(0, nanos);
+        finding.share = cost as f64 / case.ledger.total().saturating_add(cost).max(1) as f64;
+        finding.predicted = None;
+        finding.affected = Affected {
+            exchanges: waits.len() as u64,
+            of: served + self.waiting.iter().filter(|(_, end)| end.is_none()).count() as u64,
+        };
+        finding
+    }
+}
+
+/// The number of the stretch that an instant is in.
+fn stretch(at: Timestamp) -> i64 {
+    at.as_nanos() / STRETCH_NS
+}
+
+/// Whether the server's kernel has this first request of a connection, and nobody answered it
+/// for long.
+fn is_left(exchange: &Exchange) -> bool {
+    match exchange.outcome {
+        Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,
+        Outcome::Cut | Outcome::TimedOut => {
+            !exchange.signs.has_response && exchange.signs.is_request_acked
+        }
+        _ => false,
+    }
+}
