@@ -206,10 +206,11 @@ impl Losses {
 
 /// What an exchange lost to losses, with what they made of the window.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
+    // What came to a host that ignored it is not the path's loss.
     exchange
         .waits
         .iter()
-        .filter(|wait| wait.kind == WaitKind::Recovery)
+        .filter(|wait| wait.kind == WaitKind::Recovery && wait.owner == Owner::Path)
         .map(|wait| wait.duration())
         .sum()
 }

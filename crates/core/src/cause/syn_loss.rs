@@ -23,6 +23,8 @@ const SHARE: f64 = 0.01;
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
+    /// Of those, whose first SYN came by beside the server, which did not answer it.
+    ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
 }
@@ -37,6 +39,7 @@ impl super::Rule for Rule {
             return;
         }
         self.repeated += 1;
+        self.ignored += u64::from(setup.was_ignored());
         let recovery = setup
             .waits
             .iter()
@@ -50,6 +53,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.established += other.established;
         self.repeated += other.repeated;
+        self.ignored += other.ignored;
         self.lost.absorb(other.lost);
         self.packets.extend(other.packets);
         self.packets.sort_unstable();
@@ -70,7 +74,13 @@ impl super::Rule for Rule {
 
 impl Rule {
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::bare_finding(Id::SynLoss, Owner::Path, case);
+        let is_ignored = self.ignored * 2 > self.repeated;
+        let culprit = if is_ignored {
+            Owner::Server
+        } else {
+            Owner::Path
+        };
+        let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
         let cost = u64::try_from(self.lost.sum_ns()).unwrap_or(u64::MAX);
         finding.cost_ns = cost;
         finding.cost_low_ns = cost;
@@ -99,12 +109,23 @@ impl Rule {
         let repeats = self.repeated;
         finding.verdict =
             evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
-        finding.summary = format!(
-            "Connection attempts are lost: {} of the connections needed a second SYN and started \
-             {} (median) late. From this side a lost SYN and a lost answer look the same.",
-            percent(self.repeated as f64 / self.established.max(1) as f64),
-            human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
-        );
+        let late = human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1)));
+        let share = percent(self.repeated as f64 / self.established.max(1) as f64);
+        finding.summary = match culprit {
+            Owner::Server => format!(
+                "The server's host ignores connection attempts: of {share} of the connections the \
+                 first SYN came to it and was not answered, so that they started {late} (median) \
+                 late.",
+            ),
+            _ => format!(
+                "Connection attempts are lost: {share} of the connections needed a second SYN and \
+                 started {late} (median) late. {}",
+                self.whose(),
+            ),
+        };
+        if is_ignored {
+            finding.evidence.push(self.unanswered());
+        }
         finding
             .ruled_out
             .push(ruled_out(Id::FirewallDrop, "the repeated SYN was answered"));
@@ -122,6 +143,25 @@ impl Rule {
             ),
         ];
         finding
+    }
+}
+
+impl Rule {
+    /// What is known of where they were lost.
+    fn whose(&self) -> &'static str {
+        match self.repeated {
+            0 => "Our own probes show it.",
+            _ => "A lost SYN and a lost answer look the same from where this was captured.",
+        }
+    }
+
+    fn unanswered(&self) -> Evidence {
+        let text = format!(
+            "of {} first SYNs that had to be repeated, {} came by beside the server, and no \
+             SYN/ACK to them left it",
+            self.repeated, self.ignored
+        );
+        Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)
     }
 }
 

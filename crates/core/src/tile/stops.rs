@@ -85,7 +85,7 @@ pub(super) fn delivery(
         } else {
             0
         },
-        has_losses: pipe.has_repeats,
+        has_losses: pipe.has_losses,
         has_queue: has_queue(trace, sender),
         pauses: pauses(trace, sender, stops),
         packets: longest.packets,
