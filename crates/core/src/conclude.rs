@@ -20,6 +20,7 @@ mod traced;
 mod unnumbered;
 mod watch;
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ use crate::report::{
     SetupOutcome as SetupCount, Setups, StatusCount,
 };
 use crate::served::Waiting;
-use crate::service::{Counts, Ledger, Service, Stretches};
+use crate::service::{Counts, Ledger, Service, Stretches, Uploads};
 use crate::table::Tallied;
 use crate::wait::WaitKind;
 use account::Booked;
@@ -214,20 +215,26 @@ struct Scene<'a> {
     evidence: &'a Evidence,
     from_packets: &'a [Endpoint],
     fetches: Stretches,
+    /// By server: whatever the port, it is one way.
+    uploads: BTreeMap<IpAddr, Uploads>,
     rhythms: BTreeMap<Endpoint, Rhythm>,
 }
 
 impl<'a> Scene<'a> {
     fn new(evidence: &'a Evidence, from_packets: &'a [Endpoint]) -> Self {
         let mut fetches = Stretches::default();
-        for service in evidence.services.values() {
+        let mut uploads: BTreeMap<IpAddr, Uploads> = BTreeMap::new();
+        for (endpoint, service) in &evidence.services {
             fetches.merge(service.ledger.fetches.clone());
+            let way = uploads.entry(endpoint.addr).or_default();
+            way.merge(service.ledger.uploads.clone());
         }
         let services = evidence.services.iter();
         Self {
             evidence,
             from_packets,
             fetches,
+            uploads,
             rhythms: services
                 .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
                 .collect(),
@@ -252,6 +259,7 @@ impl<'a> Scene<'a> {
             latency: Measures::of(&service.ledger.latency),
             gathered: &service.rules.gathered,
             fetches: &self.fetches,
+            uploads: self.uploads.get(&endpoint.addr)?,
             facts: &self.evidence.facts,
             has_packets,
             weight: weight(self.evidence, target, &service.ledger, has_packets),
@@ -381,6 +389,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
     let meant = evidence.silent.iter();
     let meant = meant.filter(|host| is_meant(host.target) && !is_alive(host.target));
     let (ledger, fetches, rhythm) = (Ledger::default(), Stretches::default(), Rhythm::default());
+    let uploads = Uploads::default();
     let gathered = Gathered::default();
     let finding = |host: &Silent| {
         let case = Case {
@@ -390,6 +399,7 @@ fn silent(evidence: &Evidence) -> Vec<Finding> {
             latency: Measures::default(),
             gathered: &gathered,
             fetches: &fetches,
+            uploads: &uploads,
             facts: &evidence.facts,
             rhythm: &rhythm,
             upstream: None,
@@ -431,8 +441,19 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 }
 
 /// Causes without which no request succeeds come first, unless they are a stranger's
-/// among many that succeed; then by cost.
+/// among many that succeed, or few attempts at a service that never answered and that took
+/// less time than something else did; then by cost.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
+    let dearest = findings.iter().map(|finding| finding.cost_ns).max();
+    let dearest = dearest.unwrap_or_default();
+    let is_small = |finding: &Finding| {
+        let mut services = evidence.services.iter();
+        let service = services.find(|(at, _)| at.to_string() == finding.service);
+        let is_elsewhere = service.is_some_and(|(_, service)| {
+            service.ledger.count == 0 && service.ledger.setups.waits.total() < dearest
+        });
+        finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
+    };
     let seen = evidence
         .services
         .values()
@@ -440,8 +461,9 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     let seen: u64 = seen.sum();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
-            let is_blocking =
-                f.cause.cause().is_blocking && !is_strangers(f.affected.exchanges, seen);
+            let is_blocking = f.cause.cause().is_blocking
+                && !is_strangers(f.affected.exchanges, seen)
+                && !is_small(f);
             (!is_blocking, core::cmp::Reverse(f.cost_ns))
         };
         key(a)

@@ -145,7 +145,7 @@ impl Setup {
             return false;
         };
         let (near, far) = (answered.since(self.last_syn), end.since(answered));
-        let is_beside = near <= BESIDE && near.saturating_mul(NEARER) <= far;
+        let is_beside = near <= BESIDE && far >= BESIDE && near.saturating_mul(NEARER) <= far;
         self.retransmissions > 0 && !self.is_blurred && is_beside
     }
 

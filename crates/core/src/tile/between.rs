@@ -45,7 +45,32 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
+        let from = self.still_coming(from, first);
         self.travel_and_think(from, first);
+    }
+
+    /// The time from which on the request may be whole at the server, by the client's clock: an
+    /// acknowledgement of a part of it says that the rest stood in a queue until then.
+    fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+        let trace = self.trace;
+        let Some(travel) = trace
+            .to_server
+            .floor()
+            .filter(|_| trace.is_near(Side::Client))
+        else {
+            return from;
+        };
+        let partial = trace.marks.iter().rev().find(|mark| {
+            let is_part = mark.ack > trace.request.start && mark.ack < trace.request.end;
+            mark.by == Side::Server && mark.at < first.at && is_part && mark.is_news
+        });
+        let Some(partial) = partial.filter(|partial| partial.at - travel > from) else {
+            return from;
+        };
+        let until = partial.at - travel;
+        let (kind, released_by) = (WaitKind::RequestTransfer, Some(partial.number));
+        self.push(until, kind, Owner::Path, released_by, Bound::Observed);
+        until
     }
 
     /// Retransmissions of the request, seen where the client sends them: when

@@ -126,6 +126,9 @@ pub(super) fn hold(
             packets,
         });
     };
+    if holder.is_behind_full && is_answered(trace, (ack, mark), travel) {
+        return None;
+    }
     let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
     let gap = mark.at.signed_since(ack.at);
     // A reply as quick as this one bounds the way better than the programs' do.
@@ -151,6 +154,14 @@ pub(super) fn hold(
         reaction_ns,
         packets: [before.number, ack.number, mark.number],
     })
+}
+
+/// Whether the peer's program spoke before the segment of `mark` left: what that lets go, as a
+/// window of HTTP/2 does, no acknowledgement did.
+fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration) -> bool {
+    let until = mark.at - travel + JITTER;
+    let mut words = trace.marks.iter().filter(|other| other.by == ack.by);
+    words.any(|word| word.data.is_some() && word.at >= ack.at && word.at <= until)
 }
 
 /// The first acknowledgement of the holder.
