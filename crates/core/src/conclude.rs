@@ -442,15 +442,19 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 
 /// Causes without which no request succeeds come first, unless they are a stranger's
 /// among many that succeed, or few attempts at a service that never answered and that took
-/// less time than something else did; then by cost.
+/// less time than something surer did; then by cost.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
-    let dearest = findings.iter().map(|finding| finding.cost_ns).max();
-    let dearest = dearest.unwrap_or_default();
+    let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
+    let dearest = |than| {
+        let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
+        surer.map(|&(_, cost)| cost).max().unwrap_or_default()
+    };
     let is_small = |finding: &Finding| {
         let mut services = evidence.services.iter();
         let service = services.find(|(at, _)| at.to_string() == finding.service);
         let is_elsewhere = service.is_some_and(|(_, service)| {
-            service.ledger.count == 0 && service.ledger.setups.waits.total() < dearest
+            service.ledger.count == 0
+                && service.ledger.setups.waits.total() < dearest(finding.verdict)
         });
         finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
     };

@@ -40,7 +40,8 @@ impl Pairing {
                 is_unread: self.is_unread,
             };
             let spare = &mut closed.scratch.spare;
-            let exchange = draft.close(around, setup, self.handshake.take(), spare);
+            let mut exchange = draft.close(around, setup, self.handshake.take(), spare);
+            exchange.disorder.taken_back = core::mem::take(&mut self.taken_back);
             self.last_end = Some(exchange.end);
             for delivery in &exchange.deliveries {
                 if delivery.sender == Side::Server {
