@@ -9,6 +9,7 @@ mod ack_thinning;
 mod attempts;
 mod autocorking;
 mod bandwidth_limit;
+mod beside;
 mod bounded;
 mod byte_rate;
 pub(crate) mod candidates;
@@ -132,7 +133,7 @@ use crate::exchange::Exchange;
 use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::report::{Finding, Remark};
-use crate::service::{Ledger, Stretches};
+use crate::service::{Ledger, Stretches, Uploads};
 use evidence::Measures;
 pub(crate) use features::Features;
 pub(crate) use gathered::Gathered;
@@ -168,6 +169,8 @@ pub(crate) struct Case<'a> {
     pub(crate) gathered: &'a Gathered,
     /// Fetches of what a certificate's validity rests on, at any service.
     pub(crate) fetches: &'a Stretches,
+    /// Requests that filled a queue on the way to the server, at any of its services.
+    pub(crate) uploads: &'a Uploads,
     pub(crate) facts: &'a Facts,
     /// The server's rhythm: what the instants of its answers show.
     pub(crate) rhythm: &'a Rhythm,

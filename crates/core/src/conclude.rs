@@ -24,6 +24,7 @@ mod traced;
 mod unnumbered;
 mod watch;
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -50,7 +51,7 @@ use crate::report::{
     SetupOutcome as SetupCount, Setups, StatusCount, Verdict,
 };
 use crate::served::Waiting;
-use crate::service::{Counts, Ledger, Service, Stretches};
+use crate::service::{Counts, Ledger, Service, Stretches, Uploads};
 use crate::table::Tallied;
 use crate::told::Told;
 use crate::wait::WaitKind;
@@ -225,20 +226,26 @@ struct Scene<'a> {
     evidence: &'a Evidence,
     from_packets: &'a [Endpoint],
     fetches: Stretches,
+    /// By server: whatever the port, it is one way.
+    uploads: BTreeMap<IpAddr, Uploads>,
     rhythms: BTreeMap<Endpoint, Rhythm>,
 }
 
 impl<'a> Scene<'a> {
     fn new(evidence: &'a Evidence, from_packets: &'a [Endpoint]) -> Self {
         let mut fetches = Stretches::default();
-        for service in evidence.services.values() {
+        let mut uploads: BTreeMap<IpAddr, Uploads> = BTreeMap::new();
+        for (endpoint, service) in &evidence.services {
             fetches.merge(service.ledger.fetches.clone());
+            let way = uploads.entry(endpoint.addr).or_default();
+            way.merge(service.ledger.uploads.clone());
         }
         let services = evidence.services.iter();
         Self {
             evidence,
             from_packets,
             fetches,
+            uploads,
             rhythms: services
                 .map(|(&endpoint, service)| (endpoint, Rhythm::of(service)))
                 .collect(),
@@ -263,6 +270,7 @@ impl<'a> Scene<'a> {
             latency: Measures::of(&service.ledger.latency),
             gathered: &service.rules.gathered,
             fetches: &self.fetches,
+            uploads: self.uploads.get(&endpoint.addr)?,
             facts: &self.evidence.facts,
             has_packets,
             weight: weight(self.evidence, target, &service.ledger, has_packets),
@@ -442,8 +450,23 @@ fn put_ground_first(findings: &mut Vec<Finding>) {
 }
 
 /// Causes without which no request succeeds come first, unless they are a stranger's
-/// among many that succeed; then by cost.
+/// among many that succeed, or few attempts at a service that never answered and that took
+/// less time than something surer did; then by cost.
 fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
+    let costs: Vec<_> = findings.iter().map(|f| (f.verdict, f.cost_ns)).collect();
+    let dearest = |than| {
+        let surer = costs.iter().filter(|(verdict, _)| *verdict > than);
+        surer.map(|&(_, cost)| cost).max().unwrap_or_default()
+    };
+    let is_small = |finding: &Finding| {
+        let mut services = evidence.services.iter();
+        let service = services.find(|(at, _)| at.to_string() == finding.service);
+        let is_elsewhere = service.is_some_and(|(_, service)| {
+            service.ledger.count == 0
+                && service.ledger.setups.waits.total() < dearest(finding.verdict)
+        });
+        finding.affected.exchanges < FEW_ATTEMPTS && is_elsewhere
+    };
     let seen = evidence
         .services
         .values()
@@ -451,8 +474,9 @@ fn rank(findings: &mut Vec<Finding>, evidence: &Evidence) {
     let seen: u64 = seen.sum();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| {
-            let is_blocking =
-                f.cause.cause().is_blocking && !is_strangers(f.affected.exchanges, seen);
+            let is_blocking = f.cause.cause().is_blocking
+                && !is_strangers(f.affected.exchanges, seen)
+                && !is_small(f);
             (!is_blocking, core::cmp::Reverse(f.cost_ns))
         };
         key(a)

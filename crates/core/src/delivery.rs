@@ -20,7 +20,10 @@ pub struct Delivery {
     pub stopped: Duration,
     /// How long it stood still in all while its sender had more to send.
     pub held: Duration,
-    /// Of that, what slow start would have taken all the same.
+    /// Of that, how much longer than the way takes its last byte was on it: the
+    /// queue that it stood in, seen beside its sender.
+    pub drain: Duration,
+    /// Of what it stood still, what slow start would have taken all the same.
     pub spared: Duration,
     /// Of the stops for the congestion window, what they would have taken had
     /// the connection kept the window that it had before its rest.

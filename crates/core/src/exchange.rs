@@ -332,6 +332,9 @@ pub struct Disorder {
     pub overtaken: u32,
     /// Segments sent again although an earlier copy arrived.
     pub resent: u32,
+    /// Segments of earlier exchanges of the connection, taken for lost there, of which the
+    /// receiver said since that their first copies had arrived too (D-SACK, RFC 2883).
+    pub taken_back: u32,
     /// Segments that the path or the capture doubled.
     pub copied: u32,
     /// How long what had arrived waited for what was overtaken.

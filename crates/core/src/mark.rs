@@ -174,16 +174,15 @@ impl Marks {
         &self.list
     }
 
-    /// Notes whether packet `number` had to be sent.
-    pub(crate) fn resolve(&mut self, number: u64, need: Need) {
+    /// Notes whether packet `number` had to be sent; false if it is not here any more.
+    pub(crate) fn resolve(&mut self, number: u64, need: Need) -> bool {
         let mark = self
             .list
             .iter_mut()
             .rev()
             .find(|mark| mark.number == number);
-        if let Some(data) = mark.and_then(|mark| mark.data.as_mut()) {
-            data.need = need;
-        }
+        let data = mark.and_then(|mark| mark.data.as_mut());
+        data.map(|data| data.need = need).is_some()
     }
 
     /// Forgets what came before `begin`.

@@ -3,6 +3,7 @@
 mod counts;
 mod places;
 mod stretches;
+mod uploads;
 
 use core::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::cause::Rules;
 use crate::cause::example::Worst;
 use crate::cause::tally::nanos;
 use crate::connection::{Setup, SetupOutcome};
+use crate::delivery::Limit;
 use crate::exchange::{Exchange, Outcome, Side};
 use crate::handshakes::Handshakes;
 use crate::histogram::Distribution;
@@ -22,6 +24,7 @@ use crate::wait::{Owner, WaitKind};
 pub(crate) use counts::{Counts, Shares};
 pub(crate) use places::{Place, Places};
 pub(crate) use stretches::Stretches;
+pub(crate) use uploads::Uploads;
 
 /// Figures and rules of one server's address and port.
 #[derive(Clone, Debug, Default)]
@@ -141,6 +144,8 @@ pub(crate) struct Ledger {
     pub(crate) harmless_delays: Distribution,
     /// Fetches of what a certificate's validity rests on.
     pub(crate) fetches: Stretches,
+    /// Requests that stood in a queue on the way to the server.
+    pub(crate) uploads: Uploads,
 }
 
 /// Figures of connections made.
@@ -197,6 +202,9 @@ impl Ledger {
         self.places.take(&exchange.waits);
         for delivery in &exchange.deliveries {
             self.slow_start = self.slow_start.saturating_add(delivery.spared);
+            if delivery.sender == Side::Client && delivery.limit == Limit::Bottleneck {
+                self.uploads.add(exchange, delivery.drain);
+            }
         }
         self.slowest.offer(nanos(latency), exchange);
         for recovery in &exchange.recoveries {
@@ -271,6 +279,7 @@ impl Ledger {
         self.later_losses += other.later_losses;
         self.harmless_delays.absorb(other.harmless_delays);
         self.fetches.merge(other.fetches);
+        self.uploads.merge(other.uploads);
     }
 
     /// Whether nothing says who owes whom an answer: the protocol is not known, or both

@@ -10,6 +10,7 @@ mod expect;
 mod flow;
 mod gap;
 mod heard;
+mod nagle;
 mod narrow;
 mod overlay;
 mod packing;

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::timeline::Moment;
 
 /// The kernel's default period of a CPU quota (`cpu.max`).
-const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 /// How far an end may be off that grid: the scheduler's tick and the work done
 /// until the answer.
 const QUOTA_STRAY: Duration = Duration::from_millis(12);
@@ -54,9 +54,16 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
             fitting.chain(before_the_program(&clear)).collect()
         }
     };
+    let asked = match case.upstream {
+        Some(upstream) => format!(
+            "what it asked of {} meanwhile does not account for the time; others may",
+            upstream.endpoint
+        ),
+        None => "no request of its own was found in this capture that goes with these".to_owned(),
+    };
     list.push(candidate(
         Id::DownstreamWait,
-        "no request of the server's own is in this capture",
+        asked,
         "a capture on the server with `-i any`, or its log of upstream and query times",
     ));
     // What the server's kernel saw decides what otherwise only fits.

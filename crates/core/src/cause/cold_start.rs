@@ -5,7 +5,7 @@ use super::rhythm::{Nature, Stall};
 use super::tally::Tally;
 use super::{Case, Conclusion, Id};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// The first requests that a server gets wait together, and no later one does.
 ///
@@ -50,10 +50,12 @@ fn finding(case: &Case<'_>, stall: &Stall, tally: &Tally) -> Finding {
          request time that was seen.",
         percent(finding.share),
     );
-    finding.ruled_out.push(ruled_out(
-        Id::ConnectionNotReused,
-        "the connections were made at once; the wait is the server's",
-    ));
+    if case.ledger.setups.waits.of(WaitKind::Recovery) == 0 && case.ledger.setups.count > 0 {
+        finding.ruled_out.push(ruled_out(
+            Id::ConnectionNotReused,
+            "no connection had to repeat its SYN, and what came before the request is not counted",
+        ));
+    }
     finding.overturned_by =
         "the same wait later on, while the server is warm: then it is a stand-still".to_owned();
     finding.fix = vec![

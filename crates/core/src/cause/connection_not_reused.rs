@@ -10,7 +10,7 @@ use crate::histogram::Distribution;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::time::Timestamp;
 use crate::timeline::Moment;
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// Of all exchanges, this share must have paid for a connection.
 const SHARE: f64 = 0.5;
@@ -148,10 +148,13 @@ impl Rule {
             "{who} and {pays} {setup} (median) for it, {} of the time including it.",
             percent(finding.share),
         );
-        finding.ruled_out.push(ruled_out(
-            Id::SynLoss,
-            "the handshakes took no longer than the path's round trip",
-        ));
+        let setups = &case.ledger.setups;
+        if setups.waits.of(WaitKind::Recovery) == 0 && setups.count > 0 {
+            finding.ruled_out.push(ruled_out(
+                Id::SynLoss,
+                format!("none of {} handshakes had to repeat its SYN", setups.count),
+            ));
+        }
         finding.overturned_by = "exchanges that reuse these connections later on".to_owned();
         finding.fix = match culprit {
             Owner::Client => vec![fix("client", "keep connections alive and pool them")],

@@ -31,6 +31,7 @@ impl Disorders {
         let Disorder {
             overtaken,
             resent,
+            taken_back: _,
             copied,
             took,
             packets,

@@ -29,6 +29,7 @@ impl Gathered {
             self.losses.observe(exchange);
         }
         self.losses.requests.observe(exchange);
+        self.losses.hear(exchange);
         if features.has_any(Disorders::CONCERNS) {
             self.disorders.observe(exchange);
         }

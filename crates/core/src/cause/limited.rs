@@ -105,6 +105,9 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
 
 /// A cause that limits messages.
 pub(super) trait Kind: Default + Clone + fmt::Debug {
+    /// Messages from which on it is no one's bad luck.
+    const REPEATS: u64 = evidence::REPEATS;
+
     /// What it cost this message; `None` where it did not limit it.
     fn cost(delivery: &Delivery) -> Option<Duration>;
 
@@ -170,7 +173,7 @@ impl<K: Kind> super::Rule for Limited<K> {
             return Conclusion::Nothing;
         };
         let matters = evidence::is_material(case, &messages.tally)
-            && evidence::is_repeated(case, &messages.tally)
+            && messages.are_repeated::<K>(case)
             && K::is_fault(self, case);
         match messages.worst.as_ref().filter(|_| matters) {
             Some(worst) => Conclusion::Finding(Box::new(K::finding(case, side, messages, worst))),
@@ -193,6 +196,15 @@ pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
 }
 
 impl Messages {
+    /// Whether it is more than one message's bad luck: several messages, or one that stopped
+    /// often enough and took most of the time of all.
+    fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
+        let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
+        let is_steady = self.stops >= evidence::REPEATS * 4;
+        let has_come_again = self.tally.affected >= K::REPEATS;
+        has_come_again || evidence::is_repeated(case, &self.tally) || (is_most && is_steady)
+    }
+
     /// Of equal ones that with the lower packet numbers stays, whichever came first.
     fn offer(&mut self, delivery: &Delivery) {
         let key = |d: &Delivery| (core::cmp::Reverse(d.stopped), d.packets);
@@ -308,6 +320,7 @@ mod tests {
             stops: 5,
             stopped: trip * 5,
             held: trip * 5,
+            drain: Duration::ZERO,
             spared: Duration::ZERO,
             kept_spared: Duration::ZERO,
             round_trip: trip,

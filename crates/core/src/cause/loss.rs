@@ -63,6 +63,8 @@ pub(crate) struct Losses {
     packets: Vec<u64>,
     /// Those before the point that no exchange holds.
     pub(super) requests: LostRequests,
+    /// Of those repaired, how many the receiver said later had not been lost.
+    taken_back: u64,
 }
 
 impl Losses {
@@ -80,6 +82,20 @@ impl Losses {
         }
     }
 
+    /// Takes in what is said of earlier exchanges, in whatever exchange that is.
+    pub(super) fn hear(&mut self, exchange: &Exchange) {
+        self.taken_back += u64::from(exchange.disorder.taken_back);
+    }
+
+    /// Whether most of what was taken for lost had arrived after all.
+    pub(super) fn are_taken_back(&self) -> bool {
+        self.taken_back > 0 && self.taken_back * 2 >= self.events()
+    }
+
+    pub(super) fn taken_back(&self) -> u64 {
+        self.taken_back
+    }
+
     fn note(&mut self, exchange: &Exchange) {
         for recovery in &exchange.recoveries {
             if let Some((count, took)) = self.repairs.get_mut(Kind::of(recovery) as usize) {
@@ -94,6 +110,7 @@ impl Losses {
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
+        self.taken_back += other.taken_back;
         for (own, other) in self.repairs.iter_mut().zip(other.repairs) {
             own.0 += other.0;
             own.1 += other.1;
@@ -156,7 +173,7 @@ impl Losses {
     pub(crate) fn finding(&self, id: Id, case: &Case<'_>) -> Option<Finding> {
         let is_material =
             evidence::is_material(case, &self.tally) || self.requests.is_material(case);
-        if self.events() == 0 || !is_material {
+        if self.events() == 0 || !is_material || self.are_taken_back() {
             return None;
         }
         let mut finding = evidence::finding(id, Owner::Path, case, &self.tally);
@@ -210,10 +227,11 @@ impl Losses {
 
 /// What an exchange lost to losses, with what they made of the window.
 pub(crate) fn lost(exchange: &Exchange) -> Duration {
+    // What came to a host that ignored it is not the path's loss.
     exchange
         .waits
         .iter()
-        .filter(|wait| wait.kind == WaitKind::Recovery)
+        .filter(|wait| wait.kind == WaitKind::Recovery && wait.owner == Owner::Path)
         .map(|wait| wait.duration())
         .sum()
 }

@@ -23,6 +23,7 @@ impl super::Rule for Rule {
             trips.tally.affected >= evidence::REPEATS && trips.is_material(case, &trips.tally);
         let is_other = trips.is_queue(case.ledger.count)
             || trips.step().is_some()
+            || trips.are_beside(case.uploads)
             || grown_handshakes(case).is_some();
         if !is_seen || is_other {
             return Conclusion::Nothing;

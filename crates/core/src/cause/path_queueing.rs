@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use super::evidence::{self, fix, human, median, percent, ruled_out};
+use super::tally::Tally;
 use super::trips::{FACTOR, NOTABLE};
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, beside};
 use crate::event::{ProbeMethod, TargetId};
 use crate::report::{Evidence, EvidenceKind, Finding};
-use crate::wait::Owner;
+use crate::wait::{Owner, WaitKind};
 
 /// Fewer exchanges than this share meet a moment, not a queue.
 const SHARE: f64 = 0.05;
@@ -22,6 +23,9 @@ impl super::Rule for Rule {
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let trips = &case.gathered.trips;
         let probed = loaded_probes(case);
+        if let Some(late) = beside::late(case) {
+            return Conclusion::Finding(Box::new(behind_upload(case, &late)));
+        }
         let is_seen =
             trips.is_material(case, &trips.tally) && evidence::is_repeated(case, &trips.tally);
         if !is_seen && probed.is_none() {
@@ -34,7 +38,8 @@ impl super::Rule for Rule {
             return Conclusion::Nothing;
         }
         // What comes and goes, or stays where it went, is no queue.
-        let is_other = !trips.is_queue(case.ledger.count) || trips.step().is_some();
+        let is_queue = trips.is_queue(case.ledger.count) || trips.are_beside(case.uploads);
+        let is_other = !is_queue || trips.step().is_some();
         if probed.is_none() && is_other {
             return Conclusion::Nothing;
         }
@@ -43,6 +48,44 @@ impl super::Rule for Rule {
         }
         Conclusion::Finding(Box::new(finding(case, probed)))
     }
+}
+
+/// Requests behind an upload: late answers to them, of which only the upload's own
+/// acknowledgements tell that they stood in a queue.
+fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
+    let mut finding = evidence::finding(Id::PathQueueing, Owner::Path, case, late);
+    finding.waits = vec![WaitKind::ServerThink];
+    let text = format!(
+        "{} requests were answered {} (median) late while an upload to the same server was under \
+         way, and the others were not; the acknowledgement of such an upload's last byte came {} \
+         later than the way takes",
+        late.affected,
+        median(&late.saved),
+        human(case.uploads.queue()),
+    );
+    finding.evidence.push(
+        Evidence::circumstance(EvidenceKind::Wire, text)
+            .count(late.affected)
+            .median(&late.saved),
+    );
+    finding.summary = format!(
+        "Requests stand in a queue on the way to the server behind what the client sends there \
+         meanwhile: {} (median) each, {} of all request time.",
+        median(&late.saved),
+        percent(finding.share),
+    );
+    finding.overturned_by =
+        "a capture at the server that shows these requests arriving without delay: then the \
+         upload keeps the server itself busy"
+            .to_owned();
+    finding.fix = vec![
+        fix(
+            "path",
+            "fq_codel or CAKE before the slow link, shaped below its rate",
+        ),
+        fix("client", "pace the upload (BBR, SO_MAX_PACING_RATE)"),
+    ];
+    finding
 }
 
 fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {

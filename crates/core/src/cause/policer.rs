@@ -217,7 +217,7 @@ fn told(mut finding: Finding, allowance: Allowance, from: &str) -> Finding {
     );
     finding.summary = format!(
         "Something on the path enforces {rate} by dropping what exceeds it: bursts pass until an \
-         allowance is used up, then segments are lost in runs. {} of the exchanges had to wait for \
+         allowance is used up, and what exceeds it is lost. {} of the exchanges had to wait for \
          something to be sent again.",
         percent(finding.affected.exchanges as f64 / finding.affected.of.max(1) as f64),
     );

@@ -83,10 +83,14 @@ fn finding(case: &Case<'_>, tally: &Tally) -> Finding {
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, has_look_alike);
     finding.summary = format!(
         "The server has the whole request and takes {} (median) before it begins to answer, \
-         {} of all request time. The network and the client have no part in it; what the \
-         server does meanwhile shows on the server only.",
+         {} of all request time.{} What it does meanwhile shows on the server only.",
         median(&tally.saved),
         percent(finding.share),
+        if has_look_alike {
+            ""
+        } else {
+            " The network and the client have no part in it."
+        },
     );
     finding.ruled_out.push(ruled_out(
         Id::NagleDelayedAck,

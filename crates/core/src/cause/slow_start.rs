@@ -55,10 +55,16 @@ impl Kind for Starting {
             Id::ReceiveWindow,
             "the window had room for more at each stop",
         ));
-        finding.ruled_out.push(ruled_out(
-            Id::LowCongestionWindow,
-            "the window began as usual and grew",
-        ));
+        if worst.most_in_flight > worst.first_in_flight {
+            finding.ruled_out.push(ruled_out(
+                Id::LowCongestionWindow,
+                format!(
+                    "the window began with {} and grew to {}",
+                    bytes(worst.first_in_flight),
+                    bytes(worst.most_in_flight)
+                ),
+            ));
+        }
         finding.overturned_by =
             format!("`ss -ti` at the {from} showing a congestion window that was not used up");
         finding.fix = vec![

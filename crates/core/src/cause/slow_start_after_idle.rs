@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::evidence::{fix, human, ruled_out};
+use super::evidence::{self, fix, human, ruled_out};
 use super::limited::{
     Congestion, Kind, Limited, Messages, bytes, congestion, found, name, share, trip,
 };
@@ -22,6 +22,10 @@ pub(crate) type Rule = Limited<StartingAnew>;
 pub(crate) struct StartingAnew;
 
 impl Kind for StartingAnew {
+    /// Only what follows a rest can meet it, and rests are few: each that does shows the same
+    /// connection with a larger window before.
+    const REPEATS: u64 = evidence::OCCASIONS;
+
     fn cost(delivery: &Delivery) -> Option<Duration> {
         (congestion(delivery) == Some(Congestion::AfterIdle))
             .then(|| delivery.stopped.saturating_sub(delivery.kept_spared))

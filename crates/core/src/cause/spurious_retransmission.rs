@@ -17,28 +17,37 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         let seen = &case.gathered.disorders;
-        let is_reordering = seen.overtaken >= seen.resent;
-        let is_material = evidence::is_material(case, &seen.tally);
-        if seen.resent < evidence::REPEATS || is_reordering || seen.losses > 0 || !is_material {
+        let losses = &case.gathered.losses;
+        // What was taken back later stands among the losses, with the time that it took.
+        let (resent, tally) = match losses.are_taken_back() {
+            true => (seen.resent + losses.taken_back(), &losses.tally),
+            false => (seen.resent, &seen.tally),
+        };
+        let left = seen.losses.saturating_sub(losses.taken_back());
+        let is_reordering = seen.overtaken >= resent;
+        let is_material = evidence::is_material(case, tally);
+        if resent < evidence::REPEATS || is_reordering || left > resent || !is_material {
             return Conclusion::Nothing;
         }
-        let mut finding =
-            evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, &seen.tally);
+        if left > 0 && !losses.are_taken_back() {
+            return Conclusion::Nothing;
+        }
+        let mut finding = evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, tally);
         let text = format!(
-            "{} segments were sent again although they had arrived, and none was lost",
-            seen.resent
+            "{resent} segments were sent again although they had arrived; of {left} others that \
+             does not show"
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
-                .count(seen.resent)
+                .count(resent)
                 .packets(seen.resent_packets()),
         );
-        finding.verdict = evidence::judge(&finding.evidence, seen.resent, false);
+        finding.verdict = evidence::judge(&finding.evidence, resent, false);
         finding.summary = format!(
-            "Segments are sent again although none is lost, and the sender slows down for it: \
+            "Segments are sent again although they are not lost, and the sender slows down for it: \
              {} (median) in {} exchanges.",
-            human(seen.tally.saved.quantile(0.5).unwrap_or_default()),
-            seen.tally.affected,
+            human(tally.saved.quantile(0.5).unwrap_or_default()),
+            tally.affected,
         );
         finding.ruled_out = vec![ruled_out(
             Id::PacketLoss,

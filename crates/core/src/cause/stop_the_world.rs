@@ -1,5 +1,6 @@
 //! `stop-the-world`.
 
+use super::candidates::QUOTA_PERIOD;
 use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::{Nature, Stall, Stood, quantile};
 use super::tally::Tally;
@@ -73,11 +74,17 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
         finding.affected.of,
         percent(finding.share),
     );
-    finding.ruled_out.push(ruled_out(
-        Id::CpuQuota,
-        "a CPU quota lets its processes run again with each period; nothing ran here for longer, \
-         or at other times",
-    ));
+    if let Some(shortest) = lengths.first().filter(|&&shortest| shortest > QUOTA_PERIOD) {
+        finding.ruled_out.push(ruled_out(
+            Id::CpuQuota,
+            format!(
+                "a CPU quota lets its processes run again after {} at most; nothing ran here for \
+                 {} and longer",
+                human(QUOTA_PERIOD),
+                human(*shortest)
+            ),
+        ));
+    }
     finding.overturned_by = "the server's log of these instants showing that it ran: then what \
                              stood still lies before it (a balancer, the machine, the path)"
         .to_owned();

@@ -23,6 +23,8 @@ const SHARE: f64 = 0.01;
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
+    /// Of those, whose first SYN came by beside the server, which did not answer it.
+    ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
     /// Attempts that repeated their SYN and were never answered, and for how long.
@@ -44,6 +46,7 @@ impl super::Rule for Rule {
             return;
         }
         self.repeated += 1;
+        self.ignored += u64::from(setup.was_ignored());
         let recovery = setup
             .waits
             .iter()
@@ -55,6 +58,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, other: Self) {
         self.established += other.established;
         self.repeated += other.repeated;
+        self.ignored += other.ignored;
         self.lost.absorb(other.lost);
         self.given_up.absorb(other.given_up);
         self.packets.extend(other.packets);
@@ -102,7 +106,7 @@ impl Rule {
         (count > 0).then(|| circumstance.packets(&self.packets))
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self, culprit: Owner) -> String {
         if self.repeated == 0 && !self.given_up.is_empty() {
             return format!(
                 "Connection attempts are lost: {} of {} were repeated for {} (median) and given \
@@ -112,16 +116,30 @@ impl Rule {
                 evidence::median(&self.given_up),
             );
         }
-        format!(
-            "Connection attempts are lost: {} of the connections needed a second SYN and started \
-             {} (median) late. From this side a lost SYN and a lost answer look the same.",
-            percent(self.repeated as f64 / self.established.max(1) as f64),
-            human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1))),
-        )
+        let late = human(self.lost.quantile(0.5).unwrap_or(Duration::from_secs(1)));
+        let share = percent(self.repeated as f64 / self.established.max(1) as f64);
+        match culprit {
+            Owner::Server => format!(
+                "The server's host ignores connection attempts: of {share} of the connections the \
+                 first SYN came to it and was not answered, so that they started {late} (median) \
+                 late.",
+            ),
+            _ => format!(
+                "Connection attempts are lost: {share} of the connections needed a second SYN and \
+                 started {late} (median) late. {}",
+                self.whose(),
+            ),
+        }
     }
 
     fn finding(&self, case: &Case<'_>, probed: Option<Evidence>) -> Finding {
-        let mut finding = evidence::bare_finding(Id::SynLoss, Owner::Path, case);
+        let is_ignored = self.ignored * 2 > self.repeated;
+        let culprit = if is_ignored {
+            Owner::Server
+        } else {
+            Owner::Path
+        };
+        let mut finding = evidence::bare_finding(Id::SynLoss, culprit, case);
         let lost = self.lost.sum_ns() + self.given_up.sum_ns();
         let cost = u64::try_from(lost).unwrap_or(u64::MAX);
         finding.unit = Unit::Connections;
@@ -153,7 +171,10 @@ impl Rule {
         let repeats = self.repeated;
         finding.verdict =
             evidence::judge(&finding.evidence, repeats, repeats * 20 < self.established);
-        finding.summary = self.summary();
+        finding.summary = self.summary(culprit);
+        if is_ignored {
+            finding.evidence.push(self.unanswered());
+        }
         if self.repeated > 0 {
             let because = "the repeated SYN was answered";
             finding.ruled_out.push(ruled_out(Id::FirewallDrop, because));
@@ -172,6 +193,25 @@ impl Rule {
             ),
         ];
         finding
+    }
+}
+
+impl Rule {
+    /// What is known of where they were lost.
+    fn whose(&self) -> &'static str {
+        match self.repeated {
+            0 => "Our own probes show it.",
+            _ => "A lost SYN and a lost answer look the same from where this was captured.",
+        }
+    }
+
+    fn unanswered(&self) -> Evidence {
+        let text = format!(
+            "of {} first SYNs that had to be repeated, {} came by beside the server, and no \
+             SYN/ACK to them left it",
+            self.repeated, self.ignored
+        );
+        Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)
     }
 }
 

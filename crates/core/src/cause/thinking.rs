@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::evidence::{self, human};
 use super::tally::{Cost, Tally};
-use super::{Case, path_queueing};
+use super::{Case, beside, path_queueing};
 use crate::event::{ProbeMethod, TargetId};
 use crate::exchange::Exchange;
 use crate::histogram::Distribution;
@@ -94,7 +94,8 @@ impl Thinking {
         let behind = behind.and_then(|upstream| Some(upstream.rest(upstream.claim(case)?.0)));
         let tally = rest.or(behind).unwrap_or_else(|| self.tally.clone());
         let matters = evidence::is_material(case, &tally) && evidence::recurs(case, &tally);
-        (matters && !self.is_path_queue(case)).then_some(tally)
+        let is_queued = self.is_path_queue(case) || beside::late(case).is_some();
+        (matters && !is_queued).then_some(tally)
     }
 
     /// Of all exchanges.

@@ -3,12 +3,14 @@
 use core::time::Duration;
 
 use super::Case;
+use super::beside::Meetings;
 use super::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, OCCASIONS};
 use super::features::Features;
 use super::tally::{Cost, Tally, nanos};
 use super::thinking::waited;
 use crate::exchange::Exchange;
 use crate::report::Finding;
+use crate::service::Uploads;
 use crate::time::Timestamp;
 use crate::wait::WaitKind;
 
@@ -168,6 +170,19 @@ impl Trips {
         self.untold += other.untold;
         self.samples.extend(other.samples);
         self.settle();
+    }
+
+    /// Whether the late ones are those that met an upload to their server on the way.
+    pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
+        let least = self.least.unwrap_or_default();
+        let mut meetings = Meetings::default();
+        for sample in &self.samples {
+            let trip = Duration::from_nanos(sample.trip);
+            let is_late = trip >= least * FACTOR && trip.saturating_sub(least) >= NOTABLE;
+            let is_met = uploads.meet(None, sample.at - trip, sample.at + trip);
+            meetings.count(is_met, is_late);
+        }
+        meetings.go_together()
     }
 
     fn settle(&mut self) {

@@ -6,7 +6,7 @@ use crate::cause::rhythm::Rhythm;
 use crate::cause::{Case, Gathered};
 use crate::facts::Facts;
 use crate::flow::Endpoint;
-use crate::service::{Ledger, Stretches};
+use crate::service::{Ledger, Stretches, Uploads};
 
 /// What such a case refers to.
 #[derive(Debug, Default)]
@@ -15,6 +15,7 @@ pub(super) struct Blank {
     gathered: Gathered,
     fetches: Stretches,
     rhythm: Rhythm,
+    uploads: Uploads,
 }
 
 impl Blank {
@@ -27,6 +28,7 @@ impl Blank {
             latency: Measures::of(&self.ledger.latency),
             gathered: &self.gathered,
             fetches: &self.fetches,
+            uploads: &self.uploads,
             facts,
             rhythm: &self.rhythm,
             upstream: None,

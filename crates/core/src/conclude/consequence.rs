@@ -6,6 +6,8 @@ use crate::report::Finding;
 /// The part of a consequence's time that its cause must account for, where it
 /// has counted the same time.
 const EXPLAINED: f64 = 0.5;
+/// The same time is of about as many exchanges; of a tenth of them it is another.
+const SAME: f64 = 0.1;
 
 /// Folds each consequence into the first of its causes that was found and mostly explains it.
 pub(super) fn fold(findings: &mut Vec<Finding>) {
@@ -62,8 +64,13 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
+/// Time that both have counted is of the same exchanges: a cause of one explains little of what
+/// many waited for.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
-    time == SharedTime::Besides || cause.cost_ns as f64 >= consequence.cost_ns as f64 * EXPLAINED
+    let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
+    time == SharedTime::Besides
+        || (is_mostly(cause.cost_ns, consequence.cost_ns)
+            && cause.affected.exchanges as f64 >= consequence.affected.exchanges as f64 * SAME)
 }
 
 fn take_in(root: &mut Finding, folded: Finding, time: SharedTime) {

@@ -114,6 +114,9 @@ pub(crate) struct Pipe {
     pub(crate) has_clock: bool,
     /// Whether any of its data was sent again so far.
     pub(crate) has_repeats: bool,
+    /// Whether any of its data was lost so far, on this side of the point or beyond:
+    /// what was lost before it comes as what fills a gap.
+    pub(crate) has_losses: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +234,7 @@ impl Half {
             has_start: self.has_start,
             has_clock: self.transit.has_clock(),
             has_repeats: self.has_repeats,
+            has_losses: self.repaired > 0,
         }
     }
 

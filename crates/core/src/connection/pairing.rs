@@ -65,6 +65,9 @@ pub(crate) struct Pairing {
     open: VecDeque<Draft>,
     next_ordinal: u32,
     torn: Vec<(Side, Span)>,
+    /// Repetitions in exchanges that are closed, of which it showed since that they were in
+    /// vain.
+    taken_back: u32,
     /// When the last response ended.
     last_end: Option<Timestamp>,
     /// Most of the server's bytes in flight at once, in responses large enough
@@ -120,6 +123,7 @@ pub(crate) type Ending = (Option<Side>, Timestamp, bool);
 impl Default for Pairing {
     fn default() -> Self {
         Self {
+            taken_back: 0,
             mode: Mode::default(),
             requests: Stream::new(Role::Request),
             responses: Stream::new(Role::Response),
@@ -162,7 +166,8 @@ impl Pairing {
 
     /// Notes whether packet `number` had to be sent.
     pub(crate) fn resolve(&mut self, number: u64, need: Need) {
-        self.marks.resolve(number, need);
+        let is_late = !self.marks.resolve(number, need);
+        self.taken_back += u32::from(is_late && need == Need::Spurious);
     }
 
     /// Takes in a data segment that was just marked.

@@ -17,6 +17,10 @@ const PROMPT: Duration = Duration::from_millis(5);
 /// Nobody repeats a SYN or SYN/ACK sooner: what comes sooner is a copy made by
 /// the capture. (`tcp_rto_min_us` allows 200 ms and more.)
 const SOONEST_REPEAT: Duration = Duration::from_millis(150);
+/// A point stands beside the server if the way to it and back is this short …
+const BESIDE: Duration = Duration::from_millis(1);
+/// … and this many times shorter than that to the client.
+const NEARER: u32 = 8;
 /// Times of SYNs kept: Linux sends seven (`tcp_syn_retries`).
 const MAX_SYNS: usize = 8;
 
@@ -137,6 +141,17 @@ impl Opening {
 }
 
 impl Setup {
+    /// Whether its first SYN came by beside the server, and no answer to it left: the way
+    /// between the two is short, and that to the client is what the handshake took.
+    pub(crate) fn was_ignored(&self) -> bool {
+        let (Some(answered), Some(end)) = (self.answered, self.end) else {
+            return false;
+        };
+        let (near, far) = (answered.since(self.last_syn), end.since(answered));
+        let is_beside = near <= BESIDE && far >= BESIDE && near.saturating_mul(NEARER) <= far;
+        self.retransmissions > 0 && !self.is_blurred && is_beside
+    }
+
     /// The lookup that came before it.
     pub(crate) fn lookup(&self) -> Option<&Lookup> {
         self.approach.as_ref()?.lookup.as_ref()
@@ -288,9 +303,14 @@ impl Setup {
         self.outcome = Some(outcome);
         let end = self.end.or(self.answered).unwrap_or(self.last_syn);
         self.end = Some(end);
-        let mut push = |start: Timestamp, end: Timestamp, kind| {
+        let repeater = if self.was_ignored() {
+            Owner::Server
+        } else {
+            Owner::Path
+        };
+        let mut push = |start: Timestamp, end: Timestamp, kind, owner| {
             if end > start {
-                let (owner, bound) = (Owner::Path, Bound::Observed);
+                let bound = Bound::Observed;
                 self.waits.push(Wait {
                     start,
                     end,
@@ -301,8 +321,13 @@ impl Setup {
                 });
             }
         };
-        push(begin, self.last_syn.min(end), WaitKind::Recovery);
-        push(self.last_syn.max(begin), end, WaitKind::Connect);
+        push(begin, self.last_syn.min(end), WaitKind::Recovery, repeater);
+        push(
+            self.last_syn.max(begin),
+            end,
+            WaitKind::Connect,
+            Owner::Path,
+        );
         let waits = core::mem::take(&mut self.waits);
         Some(Self {
             waits,

@@ -45,15 +45,43 @@ impl Tiler<'_> {
             self.unexplained(first);
             return;
         }
+        let from = self.still_coming(from, first);
         self.travel_and_think(from, first);
+    }
+
+    /// The time from which on the request may be whole at the server, by the client's clock: an
+    /// acknowledgement of a part of it says that the rest stood in a queue until then.
+    fn still_coming(&mut self, from: Timestamp, first: &Mark) -> Timestamp {
+        let trace = self.trace;
+        let Some(travel) = trace
+            .to_server
+            .floor()
+            .filter(|_| trace.is_near(Side::Client))
+        else {
+            return from;
+        };
+        let partial = trace.marks.iter().rev().find(|mark| {
+            let is_part = mark.ack > trace.request.start && mark.ack < trace.request.end;
+            mark.by == Side::Server && mark.at < first.at && is_part && mark.is_news
+        });
+        let Some(partial) = partial.filter(|partial| partial.at - travel > from) else {
+            return from;
+        };
+        let until = partial.at - travel;
+        let (kind, released_by) = (WaitKind::RequestTransfer, Some(partial.number));
+        self.push(until, kind, Owner::Path, released_by, Bound::Observed);
+        until
     }
 
     /// Retransmissions of the request, seen where the client sends them: when
     /// the last one left that had to, `None` where that cannot be told.
     fn recover_request(&mut self, request_end: Timestamp, first: &Mark) -> Option<Timestamp> {
         let trace = self.trace;
-        if !trace.is_near(Side::Client) || !trace.pipe(Side::Client).has_repeats {
+        if !trace.pipe(Side::Client).has_repeats {
             return Some(request_end);
+        }
+        if !trace.is_near(Side::Client) {
+            return Some(self.ignored_request(request_end, first));
         }
         let repeat = trace.marks.iter().rev().find(|mark| {
             let repeats = mark.data.is_some_and(|data| {
@@ -84,6 +112,44 @@ impl Tiler<'_> {
             .recoveries
             .push(repair::recovery(trace, repeat, took, took, false));
         Some(repeat.at)
+    }
+
+    /// The time when the server's host had the request for good, seen beside it: a copy that came
+    /// a timeout after one that it saw, and not a word of the server between, says that it
+    /// took none before.
+    fn ignored_request(&mut self, request_end: Timestamp, first: &Mark) -> Timestamp {
+        let trace = self.trace;
+        let is_between = |mark: &&Mark| mark.at >= request_end && mark.at < first.at;
+        let mut since = trace.marks.iter().filter(is_between);
+        let is_word = |mark: &Mark| mark.by == Side::Server && mark.ack > trace.request.start;
+        let repeats = |mark: &Mark| {
+            let data = mark.data.filter(|_| mark.by == Side::Client);
+            data.is_some_and(|data| {
+                data.arrival == Arrival::Repeat
+                    && data.need != Need::Spurious
+                    && data.span.start < trace.request.end
+                    && data.span.end > trace.request.start
+                    && mark.at.since(request_end) >= LEAST_TIMEOUT
+            })
+        };
+        let mut taken = None;
+        for mark in since.by_ref() {
+            if is_word(mark) {
+                break;
+            }
+            taken = Some(mark).filter(|mark| repeats(mark)).or(taken);
+        }
+        let Some(taken) = taken else {
+            return request_end;
+        };
+        self.push(
+            taken.at,
+            WaitKind::Recovery,
+            Owner::Server,
+            Some(taken.number),
+            Bound::Observed,
+        );
+        taken.at
     }
 
     /// A pipelined response: what let it go once the one before was out.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::flow::Flow;
-use super::release::REACTION;
+use super::nagle;
 use super::repair::{filled, recovered, repeated};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
@@ -12,11 +12,6 @@ use crate::exchange::{Hold, HoldRelease, Recovery, Side};
 use crate::mark::{Data, Mark};
 use crate::wait::{Owner, WaitKind};
 
-/// Stamps on one host stray by this much.
-const JITTER: Duration = Duration::from_micros(100);
-/// A path is quicker than the least round trip seen so far by at most this:
-/// wider, and a server's own timer would meet a delayed ACK more than by chance.
-const QUICKER: Duration = Duration::from_millis(1);
 /// Gaps up to this long are the normal flow of a message.
 const FLOW: Duration = Duration::from_micros(500);
 
@@ -132,10 +127,8 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
         return Gap::default();
     };
     let gap = mark.at.since(before.at);
-    // A congestion window of one segment holds the second just as well.
-    let has_room = trace.initial_window(sender, first) > 1;
-    let may_be_held = has_room && may_be_held(trace, sender, first, second);
-    if gap <= FLOW && !may_be_held && !flow.is_drained() {
+    let holder = nagle::holder(trace, (before, first), (mark, second), index);
+    if gap <= FLOW && holder.is_none() && !flow.is_drained() {
         return Gap::named(transfer(sender), Owner::Path);
     }
     let release = between(trace, before, index)
@@ -153,10 +146,7 @@ fn flowed(trace: &Trace<'_>, flow: &Flow, (before, mark): (&Mark, &Mark), index:
     if release.is_none() && may_be_probe(trace, sender, gap) && is_sent_again(trace, mark, first) {
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
-    let hold = match may_be_held {
-        true => hold(trace, before, mark, release),
-        false => None,
-    };
+    let hold = holder.and_then(|holder| nagle::hold(trace, holder, (before, mark), index));
     let flowing = FLOW.max(trace.round_trip(sender).error() * 2);
     let by_ack = hold.is_some_and(|h| h.release == HoldRelease::Acknowledgement);
     let held = by_ack && !flow.is_eager;
@@ -212,70 +202,10 @@ pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
 }
 
 /// The marks between `before` and the one at `index`.
-fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
+pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
     let start = marks.partition_point(|m| m.at <= before.at && m.number <= before.number);
     marks.get(start..).unwrap_or_default()
-}
-
-/// Whether it is a small segment behind a small segment of the same message:
-/// otherwise Nagle's algorithm has no say. A FIN passes it, and so does data
-/// behind a full segment.
-fn may_be_held(trace: &Trace<'_>, sender: Side, first: Data, second: Data) -> bool {
-    // A full segment passes it, however many come with it.
-    let is_partial = second.span.end - second.span.start < u64::from(trace.pipe(sender).mss);
-    first.is_small
-        && second.is_small
-        && is_partial
-        && !second.has_fin
-        && !second.had_no_room
-        && second.arrival == Arrival::InOrder
-        && first.span.end == second.span.start
-}
-
-/// What let such a segment go.
-fn hold(trace: &Trace<'_>, before: &Mark, mark: &Mark, release: Option<&Mark>) -> Option<Hold> {
-    let trip = trace.round_trip(mark.by);
-    let travel = trip.floor()?;
-    let held = mark.at.since(before.at);
-    let Some(ack) = release else {
-        let packets = [before.number, 0, mark.number];
-        let (ack_delay, reaction_ns) = (held, -nanos(travel));
-        let release = HoldRelease::Eager;
-        return Some(Hold {
-            sender: mark.by,
-            release,
-            held,
-            ack_delay,
-            reaction_ns,
-            packets,
-        });
-    };
-    let back = trace.round_trip(mark.by.peer()).floor().unwrap_or_default();
-    let gap = mark.at.signed_since(ack.at);
-    // A reply as quick as this one bounds the way better than the programs' do.
-    let travel = match trip.is_bounded() {
-        true => travel,
-        false => travel.min(mark.at.since(ack.at)),
-    };
-    let reaction_ns = gap.saturating_sub(nanos(travel));
-    // The path may be quicker than it was when its round trip was taken.
-    let slack = nanos(trip.error() + JITTER).max(nanos(QUICKER.min(travel / 8)));
-    let release = if reaction_ns < -slack {
-        HoldRelease::Eager
-    } else if reaction_ns <= nanos(REACTION.max(trip.error() * 2)) {
-        HoldRelease::Acknowledgement
-    } else {
-        HoldRelease::Program
-    };
-    Some(Hold {
-        sender: mark.by,
-        release,
-        held,
-        ack_delay: ack.at.since(before.at).saturating_sub(back),
-        reaction_ns,
-        packets: [before.number, ack.number, mark.number],
-    })
 }
 
 pub(super) fn transfer(sender: Side) -> WaitKind {
@@ -306,8 +236,4 @@ pub(super) fn owner_of(side: Side) -> Owner {
         Side::Client => Owner::Client,
         Side::Server => Owner::Server,
     }
-}
-
-fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -41,7 +41,16 @@ pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Optio
         .skip(from)
         .take_while(|other| other.at <= target + slack);
     near.into_iter()
-        .find(|other| other.by == mark.by.peer() && other.is_news)
+        .find(|other| other.by == mark.by.peer() && lets_go(trace, mark.by, other))
+}
+
+/// Whether a segment of the peer's makes room for more of `sender`'s: it acknowledges
+/// something or widens the window, reports what arrived beyond a hole, or, once something was
+/// lost, says the same again (each such word takes a segment out of the pipe: RFC 6675 §4,
+/// RFC 5681 §3.2).
+fn lets_go(trace: &Trace<'_>, sender: Side, other: &Mark) -> bool {
+    let is_duplicate = other.data.is_none() && trace.pipe(sender).has_losses;
+    other.is_news || other.reports_hole || is_duplicate
 }
 
 /// Whether `mark`, behind data that was full, left about a round trip after such a word of

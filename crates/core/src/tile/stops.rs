@@ -47,9 +47,11 @@ pub(super) fn delivery(
         .filter(|stop| stop.limit != Limit::Program)
         .map(|stop| stop.took)
         .sum();
-    if limit == Limit::Bottleneck {
-        held += drain(trace, sender);
-    }
+    let drain = match limit {
+        Limit::Bottleneck => drain(trace, sender),
+        _ => Duration::ZERO,
+    };
+    held += drain;
     if stopped < NOTABLE {
         return None;
     }
@@ -65,6 +67,7 @@ pub(super) fn delivery(
         stops: u32::try_from(own().count()).unwrap_or(u32::MAX),
         stopped,
         held,
+        drain,
         // A queue makes the round trip, and with it the timeout, longer
         // than the rest that its draining looks like.
         spared: slow_start(trace, sender, rested.filter(|_| limit != Limit::Bottleneck)).min(held),
@@ -85,7 +88,7 @@ pub(super) fn delivery(
         } else {
             0
         },
-        has_losses: pipe.has_repeats,
+        has_losses: pipe.has_losses,
         has_queue: has_queue(trace, sender),
         pauses: pauses(trace, sender, stops),
         packets: longest.packets,

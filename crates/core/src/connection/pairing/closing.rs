@@ -40,7 +40,8 @@ impl Pairing {
                 is_unread: self.is_unread,
             };
             let spare = &mut closed.scratch.spare;
-            let exchange = draft.close(around, setup, self.handshake.take(), spare);
+            let mut exchange = draft.close(around, setup, self.handshake.take(), spare);
+            exchange.disorder.taken_back = core::mem::take(&mut self.taken_back);
             if exchange.outcome == Outcome::Cut && self.mode != Mode::Http2 {
                 let is_followed = self.loose.is_some();
                 closed

@@ -1,0 +1,93 @@
+//! Requests that were late while something else filled the way to their server: an upload, on
+//! whatever port, whose queue they stood in too.
+
+use core::time::Duration;
+
+use super::Case;
+use super::evidence::{self, OCCASIONS, REPEATS};
+use super::rhythm::{quantile, sorted};
+use super::tally::Tally;
+use super::thinking::NOTABLE;
+use crate::timeline::Moment;
+
+/// Of the late ones, so many met an upload, and of those that met none so many were quick.
+const MET: f64 = 0.8;
+/// Of those that met one, so many were late: a queue spares few.
+const LATE: f64 = 0.5;
+/// None stands in a queue much longer than what fills it.
+const LONGER: u32 = 2;
+
+/// How many met an upload, and how many of each were late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Meetings {
+    met: u64,
+    met_late: u64,
+    unmet: u64,
+    unmet_late: u64,
+}
+
+impl Meetings {
+    pub(super) fn count(&mut self, is_met: bool, is_late: bool) {
+        let (all, late) = match is_met {
+            true => (&mut self.met, &mut self.met_late),
+            false => (&mut self.unmet, &mut self.unmet_late),
+        };
+        *all += 1;
+        *late += u64::from(is_late);
+    }
+
+    /// Whether being late went with meeting one, tried on enough of both.
+    pub(super) fn go_together(self) -> bool {
+        let late = self.met_late + self.unmet_late;
+        let quick = self.unmet - self.unmet_late;
+        self.met_late >= REPEATS
+            && self.unmet >= OCCASIONS
+            && self.met_late as f64 >= late as f64 * MET
+            && self.met_late as f64 >= self.met as f64 * LATE
+            && quick as f64 >= self.unmet as f64 * MET
+    }
+}
+
+/// The requests whose answers were late while an upload filled the way to their server, by no
+/// more than that stood in its queue itself; `None` where it is not so, or may be the server.
+pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
+    let queue = case.uploads.queue();
+    if case.uploads.count() == 0 || queue < NOTABLE {
+        return None;
+    }
+    let mut meetings = Meetings::default();
+    let mut delays: Vec<Duration> = Vec::new();
+    let own = case.rhythm.moments.iter().filter(|moment| is_small(moment));
+    for moment in own {
+        let (is_met, is_late) = (is_met(case, moment), is_late(moment));
+        meetings.count(is_met, is_late);
+        delays.extend(Some(moment.think()).filter(|_| is_met && is_late));
+    }
+    let typical = quantile(&sorted(delays.into_iter()), 0.5);
+    if !meetings.go_together() || typical > queue * LONGER {
+        return None;
+    }
+    let tally = case.rhythm.tally(|moment| {
+        let is_queued = is_small(moment) && is_met(case, moment) && is_late(moment);
+        if is_queued {
+            moment.think()
+        } else {
+            Duration::ZERO
+        }
+    });
+    evidence::is_material(case, &tally).then_some(tally)
+}
+
+/// Whether it was sent at once, and the server's kernel did not say sooner that it had it.
+fn is_small(moment: &Moment) -> bool {
+    moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
+}
+
+fn is_met(case: &Case<'_>, moment: &Moment) -> bool {
+    let client = Some(moment.client.addr);
+    case.uploads.meet(client, moment.sent, moment.answered)
+}
+
+fn is_late(moment: &Moment) -> bool {
+    moment.think() >= NOTABLE
+}

@@ -1,0 +1,43 @@
+//! Requests that filled a queue on the way to their server.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use super::Stretches;
+use crate::exchange::Exchange;
+use crate::time::Timestamp;
+
+/// Requests that a queue let through at its rate: what else goes the same way meanwhile
+/// stands in that queue too, whatever port it is for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uploads {
+    when: Stretches,
+    /// The longest time that one's last byte stood in the queue, where that was seen.
+    queue: Duration,
+}
+
+impl Uploads {
+    pub(crate) fn add(&mut self, exchange: &Exchange, drain: Duration) {
+        let client = exchange.client.addr;
+        self.when.add(client, exchange.begin, exchange.end);
+        self.queue = self.queue.max(drain);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.when.merge(other.when);
+        self.queue = self.queue.max(other.queue);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.when.count()
+    }
+
+    pub(crate) fn queue(&self) -> Duration {
+        self.queue
+    }
+
+    /// Whether one of this client, or of any, was on its way between the two.
+    pub(crate) fn meet(&self, client: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
+        self.when.meet(client, begin, end)
+    }
+}
