@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
+use super::counters::Counters;
 use super::points::{Points, Vantages};
 use super::shard::{News, Tidings, Told};
 use crate::approach::{Approach, Approaches, Asked, Silent};
@@ -20,6 +21,7 @@ pub struct Entrance {
     /// Packets so far.
     packets: u64,
     points: Points,
+    counters: Counters,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
     /// Connections one by one, if they are wanted.
@@ -40,6 +42,8 @@ pub struct Admission {
     pub(super) stream: Option<u32>,
     /// What came before, if it opens a connection.
     pub(super) approach: Option<Box<Approach>>,
+    /// True if all its sender's connections are numbered by one counter.
+    pub(super) shares_counter: bool,
 }
 
 impl Admission {
@@ -64,6 +68,7 @@ impl Entrance {
             shards,
             packets: 0,
             points: Points::default(),
+            counters: Counters::default(),
             approaches: Approaches::default(),
             collected,
             sink: None,
@@ -99,6 +104,7 @@ impl Entrance {
             ordinal: self.packets,
             stream,
             approach,
+            shares_counter: self.counters.take(segment),
         }
     }
 

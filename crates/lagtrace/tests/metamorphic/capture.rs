@@ -49,16 +49,23 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) const PLAIN: Self = Self::Pcap { is_big_endian: false };
+    pub(crate) const PLAIN: Self = Self::Pcap {
+        is_big_endian: false,
+    };
 }
 
 impl Capture {
     pub(crate) fn read(path: &Path) -> Self {
         let file = std::fs::File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let mut bytes = Vec::new();
-        GzDecoder::new(file).read_to_end(&mut bytes).expect("it is compressed by gzip");
+        GzDecoder::new(file)
+            .read_to_end(&mut bytes)
+            .expect("it is compressed by gzip");
         let (mut container, mut rest) = (Container::new(), bytes.as_slice());
-        let mut capture = Self { link: RAW, frames: Vec::new() };
+        let mut capture = Self {
+            link: RAW,
+            frames: Vec::new(),
+        };
         loop {
             let step = container.next(rest);
             rest = &rest[step.consumed..];
@@ -78,10 +85,12 @@ impl Capture {
     }
 
     pub(crate) fn packets_mut(&mut self) -> impl Iterator<Item = &mut Packet> {
-        self.frames.iter_mut().filter_map(|frame| match &mut frame.network {
-            Network::Packet(packet) => Some(packet),
-            Network::Other(..) => None,
-        })
+        self.frames
+            .iter_mut()
+            .filter_map(|frame| match &mut frame.network {
+                Network::Packet(packet) => Some(packet),
+                Network::Other(..) => None,
+            })
     }
 
     /// Sorts the frames by time, those of equal times as they are.
@@ -103,7 +112,11 @@ impl Capture {
             true => value.to_be_bytes(),
             false => value.to_le_bytes(),
         };
-        let version = if is_big_endian { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+        let version = if is_big_endian {
+            [0, 2, 0, 4]
+        } else {
+            [2, 0, 4, 0]
+        };
         let magic = if unit == 1 { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
         let mut file = word(magic).to_vec();
         file.extend(version);
@@ -124,7 +137,11 @@ impl Capture {
     }
 
     fn pcapng(&self, resolution: u8, offset: i64, snap: usize) -> Vec<u8> {
-        let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]];
+        let section = [
+            &0x1a2b_3c4d_u32.to_le_bytes()[..],
+            &[1, 0, 0, 0],
+            &[0xff; 8],
+        ];
         let mut file = block(0x0a0d_0d0a, &section.concat());
         let mut interface = self.link.to_le_bytes().to_vec();
         interface.extend([0; 6]);
@@ -142,8 +159,15 @@ impl Capture {
             };
             let (bytes, len) = frame.bytes(snap);
             let mut body = vec![0; 4];
-            let words = [(ticks >> 32) as u32, ticks as u32, bytes.len() as u32, len as u32];
-            words.iter().for_each(|word| body.extend(word.to_le_bytes()));
+            let words = [
+                (ticks >> 32) as u32,
+                ticks as u32,
+                bytes.len() as u32,
+                len as u32,
+            ];
+            words
+                .iter()
+                .for_each(|word| body.extend(word.to_le_bytes()));
             body.extend(bytes);
             file.extend(block(6, &body));
         }
@@ -172,7 +196,11 @@ impl Frame {
             Some(packet) => Network::Packet(packet),
             None => Network::Other(rest.to_vec(), len),
         };
-        Self { at, head: head.to_vec(), network }
+        Self {
+            at,
+            head: head.to_vec(),
+            network,
+        }
     }
 
     pub(crate) fn packet(&self) -> Option<&Packet> {

@@ -22,9 +22,19 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
         0 => (draw.from(1, 1000) * SECOND, Form::PLAIN),
         1 => (draw.from(60, 135) * YEAR * SECOND, Form::PLAIN),
         way => {
-            let years = if way == 2 { draw.from(-250, -2) } else { draw.from(140, 280) };
+            let years = if way == 2 {
+                draw.from(-250, -2)
+            } else {
+                draw.from(140, 280)
+            };
             let offset = years * YEAR;
-            (offset * SECOND, Form::Pcapng { resolution: 9, offset })
+            (
+                offset * SECOND,
+                Form::Pcapng {
+                    resolution: 9,
+                    offset,
+                },
+            )
         }
     };
     let mut capture = capture.clone();
@@ -34,13 +44,41 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     (capture, form)
 }
 
-/// Each stamp of what comes from one side up to 20 µs off, in the order as it was there.
-pub(crate) fn jittered(capture: &Capture, services: impl Fn(u16) -> bool, draw: &mut Draw) -> Capture {
+/// Each stamp of what comes from one side up to 20 µs off, the packets in their order.
+pub(crate) fn jittered(
+    capture: &Capture,
+    services: impl Fn(u16) -> bool,
+    draw: &mut Draw,
+) -> Capture {
     let strays_to_client = draw.from(0, 1) == 0;
     let mut capture = capture.clone();
     let mut last = i64::MIN;
     for frame in &mut capture.frames {
-        let from_server = frame.packet().is_some_and(|packet| services(packet.ports()[0]));
+        let from_server = frame
+            .packet()
+            .is_some_and(|packet| services(packet.ports()[0]));
+        if from_server == strays_to_client {
+            frame.at += draw.from(-STRAY, STRAY);
+        }
+        frame.at = frame.at.max(last);
+        last = frame.at;
+    }
+    capture
+}
+
+/// The same, where packets of one direction may pass those of the other.
+pub(crate) fn disordered(
+    capture: &Capture,
+    services: impl Fn(u16) -> bool,
+    draw: &mut Draw,
+) -> Capture {
+    let strays_to_client = draw.from(0, 1) == 0;
+    let mut capture = capture.clone();
+    let mut last = i64::MIN;
+    for frame in &mut capture.frames {
+        let from_server = frame
+            .packet()
+            .is_some_and(|packet| services(packet.ports()[0]));
         if from_server == strays_to_client {
             frame.at = (frame.at + draw.from(-STRAY, STRAY)).max(last);
             last = frame.at;
@@ -60,8 +98,12 @@ pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
     };
     for packet in capture.packets_mut() {
         let way = packet.way();
-        let Some(tcp) = packet.tcp_mut() else { continue };
-        let Some([value, echo]) = tcp.timestamps() else { continue };
+        let Some(tcp) = packet.tcp_mut() else {
+            continue;
+        };
+        let Some([value, echo]) = tcp.timestamps() else {
+            continue;
+        };
         let begin = *begins.entry(way).or_insert(value);
         // What is echoed before it was seen began there.
         let echo = match echo {

@@ -57,7 +57,10 @@ pub(crate) fn subjects() -> Vec<Subject> {
             let recording = folder.file_name().to_string_lossy().into_owned();
             if let (Some((end, _)), true) = (name.split_once('.'), name.ends_with(".gz")) {
                 let name = format!("{recording}/{end}");
-                subjects.push(Subject { name, path: file.path() });
+                subjects.push(Subject {
+                    name,
+                    path: file.path(),
+                });
             }
         }
     }
@@ -119,7 +122,11 @@ pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
         analyzer.packet(&packet);
     }
     analyzer.observe(Event {
-        origin: Origin { point, clock: ClockId::File(0), number: 0 },
+        origin: Origin {
+            point,
+            clock: ClockId::File(0),
+            number: 0,
+        },
         at: Timestamp::MAX,
         phase: Phase::Baseline,
         body: EventBody::Capture(file.summary()),
@@ -130,7 +137,9 @@ pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
 /// What the command makes of several files.
 pub(crate) fn analyse_files(files: &[PathBuf]) -> Report {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
-    command.args(["analyze", "-q", "--format", "json"]).args(files);
+    command
+        .args(["analyze", "-q", "--format", "json"])
+        .args(files);
     let output = command.output().expect("the command runs");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{command:?}: {error}: {output:?}"))
@@ -157,7 +166,12 @@ impl std::fmt::Display for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             None => f.write_str("nothing"),
-            Some(First { cause, culprit, cost_ns, of }) => {
+            Some(First {
+                cause,
+                culprit,
+                cost_ns,
+                of,
+            }) => {
                 let ms = cost_ns as f64 / 1e6;
                 let whose = format!("{culprit:?}").to_lowercase();
                 write!(f, "{cause} ({whose}, {ms:.1} ms in {of} requests)")

@@ -16,8 +16,12 @@ pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut hosts: HashMap<IpAddr, u16> = HashMap::new();
     let mut ways: HashMap<Way, Counted> = HashMap::new();
     replaced(capture, |packet| {
-        let host = hosts.entry(packet.source).or_insert_with(|| draw.next() as u16);
-        ways.entry(packet.way()).or_default().number(packet.id, host)
+        let host = hosts
+            .entry(packet.source)
+            .or_insert_with(|| draw.next() as u16);
+        ways.entry(packet.way())
+            .or_default()
+            .number(packet.id, host)
     })
 }
 
@@ -35,7 +39,9 @@ impl Counted {
             *host = host.wrapping_add(1);
             return *host;
         }
-        let is_late = self.last.is_some_and(|last| last.wrapping_sub(id) <= PASSED);
+        let is_late = self
+            .last
+            .is_some_and(|last| last.wrapping_sub(id) <= PASSED);
         if let Some(known) = self.others.get(&id).filter(|_| is_late) {
             return *known;
         }
@@ -70,7 +76,10 @@ pub(crate) fn drawn(capture: &Capture, draw: &mut Draw) -> Capture {
 
 fn replaced(capture: &Capture, mut id: impl FnMut(&Packet) -> u16) -> Capture {
     let mut capture = capture.clone();
-    for packet in capture.packets_mut().filter(|packet| packet.source.is_ipv4()) {
+    for packet in capture
+        .packets_mut()
+        .filter(|packet| packet.source.is_ipv4())
+    {
         packet.id = id(packet);
         packet.dont_fragment = true;
     }

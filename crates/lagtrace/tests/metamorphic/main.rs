@@ -51,7 +51,10 @@ fn main() -> ExitCode {
             }
         })
     };
-    let trials = sample(subjects.len(), seed).into_iter().map(trial).collect();
+    let trials = sample(subjects.len(), seed)
+        .into_iter()
+        .map(trial)
+        .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -59,7 +62,10 @@ fn main() -> ExitCode {
 fn sample(count: usize, seed: u64) -> Vec<usize> {
     let begin = Draw::new(seed, "sample").part();
     let place = |number: usize| ((number as f64 + begin) * count as f64 / SAMPLE as f64) as usize;
-    (0..SAMPLE).map(place).filter(|&index| index < count).collect()
+    (0..SAMPLE)
+        .map(place)
+        .filter(|&index| index < count)
+        .collect()
 }
 
 /// Every change of every capture, on all processors.
@@ -69,11 +75,14 @@ fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
         let share = |first: usize| {
             let mine = subjects.iter().skip(first).step_by(threads);
             scope.spawn(move || -> Vec<Outcome> {
-                mine.flat_map(|subject| outcomes(subject, subjects, seed)).collect()
+                mine.flat_map(|subject| outcomes(subject, subjects, seed))
+                    .collect()
             })
         };
         let shares: Vec<_> = (0..threads).map(share).collect();
-        let joined = shares.into_iter().map(|share| share.join().expect("no change panics"));
+        let joined = shares
+            .into_iter()
+            .map(|share| share.join().expect("no change panics"));
         joined.flatten().collect::<Vec<_>>()
     });
     match tell(&outcomes) {

@@ -1,6 +1,9 @@
 //! What became of a capture's diagnosis, and all of that in figures.
 
-use crate::change::{CHANGES, Change};
+use std::fs;
+use std::path::Path;
+
+use crate::change::{CHANGES, Change, Changed};
 use crate::corpus::{Said, Subject};
 use crate::draw::Draw;
 use crate::exceptions;
@@ -23,16 +26,29 @@ pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Out
     let it = subject.load(all);
     let outcome = |change: &Change| {
         let mut draw = Draw::new(seed, &format!("{} {}", change.name, subject.name));
-        let (before, after) = (change.make)(&it, &mut draw)?;
-        Some(Outcome {
+        let changed = (change.make)(&it, &mut draw)?;
+        let (before, after) = changed.said(&it);
+        let outcome = Outcome {
             change: change.name,
             subject: subject.name.clone(),
             before,
             after,
             cost: cost(change, &before, &after),
-        })
+        };
+        if let (Changed::File(bytes), false) = (&changed, outcome.is_same()) {
+            keep(&outcome, bytes);
+        }
+        Some(outcome)
     };
     CHANGES.iter().filter_map(outcome).collect()
+}
+
+/// Writes the changed capture where `METAMORPHIC_KEEP` says, to look at.
+fn keep(outcome: &Outcome, bytes: &[u8]) {
+    if let Ok(folder) = std::env::var("METAMORPHIC_KEEP") {
+        let name = format!("{}, {}.pcap", outcome.subject, outcome.change).replace('/', " ");
+        fs::write(Path::new(&folder).join(name), bytes).expect("it is kept");
+    }
 }
 
 fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
@@ -65,20 +81,36 @@ impl Outcome {
     }
 
     fn line(&self) -> String {
-        let Self { change, subject, before, after, .. } = self;
+        let Self {
+            change,
+            subject,
+            before,
+            after,
+            ..
+        } = self;
         format!("{change}: {subject}: was {before}, became {after}")
     }
 }
 
 /// Prints the figures of each change and what is otherwise; whether all of it is explained.
 pub(crate) fn tell(outcomes: &[Outcome]) -> bool {
-    println!("{:<40} captures   first and owner      cost within 10 %", "");
+    println!(
+        "{:<40} captures   first and owner      cost within 10 %",
+        ""
+    );
     for change in &CHANGES {
-        row(change.name, &|outcome| outcome.change == change.name, outcomes);
+        row(
+            change.name,
+            &|outcome| outcome.change == change.name,
+            outcomes,
+        );
     }
     row("all", &|_| true, outcomes);
     let mut is_explained = true;
-    for outcome in outcomes.iter().filter(|outcome| !outcome.is_same() || !outcome.is_close()) {
+    for outcome in outcomes
+        .iter()
+        .filter(|outcome| !outcome.is_same() || !outcome.is_close())
+    {
         let reason = outcome.reason();
         is_explained &= outcome.is_same() || reason.is_some();
         println!("{}: {}", outcome.line(), reason.unwrap_or("UNEXPLAINED"));
@@ -87,9 +119,15 @@ pub(crate) fn tell(outcomes: &[Outcome]) -> bool {
 }
 
 fn row(name: &str, is_meant: &dyn Fn(&Outcome) -> bool, outcomes: &[Outcome]) {
-    let all: Vec<_> = outcomes.iter().filter(|outcome| is_meant(outcome)).collect();
+    let all: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| is_meant(outcome))
+        .collect();
     let same = all.iter().filter(|outcome| outcome.is_same()).count();
-    let costs: Vec<_> = all.iter().filter(|outcome| outcome.cost.is_some()).collect();
+    let costs: Vec<_> = all
+        .iter()
+        .filter(|outcome| outcome.cost.is_some())
+        .collect();
     let close = costs.iter().filter(|outcome| outcome.is_close()).count();
     let share = |part: usize, of: usize| part as f64 / of.max(1) as f64 * 100.0;
     println!(

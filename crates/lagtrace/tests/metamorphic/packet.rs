@@ -241,7 +241,9 @@ impl Body {
     fn write(&self, bytes: &mut Vec<u8>) {
         let payload = match self {
             Self::Tcp(tcp) => {
-                tcp.ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
+                tcp.ports
+                    .iter()
+                    .for_each(|port| bytes.extend(port.to_be_bytes()));
                 bytes.extend(tcp.seq.to_be_bytes());
                 bytes.extend(tcp.ack.to_be_bytes());
                 let words = 5 + tcp.options.len() / 4;
@@ -252,7 +254,9 @@ impl Body {
                 &tcp.payload
             }
             Self::Udp(udp) => {
-                udp.ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
+                udp.ports
+                    .iter()
+                    .for_each(|port| bytes.extend(port.to_be_bytes()));
                 bytes.extend((8 + udp.payload.len as u16).to_be_bytes());
                 bytes.extend([0; 2]);
                 &udp.payload

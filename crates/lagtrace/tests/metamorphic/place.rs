@@ -42,7 +42,10 @@ pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Captu
     let client = client_ports(draw);
     let mut taken = HashSet::new();
     let mut other = HashMap::new();
-    for service in services(capture, known).into_iter().filter(|&port| port != NAMES) {
+    for service in services(capture, known)
+        .into_iter()
+        .filter(|&port| port != NAMES)
+    {
         let free = std::iter::repeat_with(|| draw.from(1024, 32_767) as u16);
         let free = free.into_iter().find(|&port| taken.insert(port));
         other.insert(service, free.expect("there are more than services"));
@@ -107,7 +110,9 @@ fn readdressed(
                     Body::Icmp(payload) => requote(&mut payload.bytes, is_v6, address, port),
                 }
             }
-            Network::Other(bytes, _) if frame.head.ends_with(&ARP) || frame.head.starts_with(&ARP) => {
+            Network::Other(bytes, _)
+                if frame.head.ends_with(&ARP) || frame.head.starts_with(&ARP) =>
+            {
                 replace(bytes, 14, false, address);
                 replace(bytes, 24, false, address);
             }
@@ -162,8 +167,10 @@ fn requote(
 }
 
 /// The begin of an answer's record of an address: its type, the class of the Internet.
-const RECORDS: [([u8; 4], [u8; 2], bool); 2] =
-    [([0, 1, 0, 1], [0, 4], false), ([0, 28, 0, 1], [0, 16], true)];
+const RECORDS: [([u8; 4], [u8; 2], bool); 2] = [
+    ([0, 1, 0, 1], [0, 4], false),
+    ([0, 28, 0, 1], [0, 16], true),
+];
 
 /// Replaces the addresses in the answers of a name server (RFC 1035 §4.1.3).
 fn replace_answers(bytes: &mut [u8], address: &impl Fn(IpAddr) -> IpAddr) {
@@ -193,10 +200,18 @@ pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     if speaks().any(is_unfit) {
         return None;
     }
-    let mut other = Others { is_v6: !is_v6, known: HashMap::new() };
+    let mut other = Others {
+        is_v6: !is_v6,
+        known: HashMap::new(),
+    };
     let frames = capture.frames.iter();
-    let frames = frames.filter_map(|frame| other.frame(frame, capture.link)).collect();
-    Some(Capture { link: capture.link, frames })
+    let frames = frames
+        .filter_map(|frame| other.frame(frame, capture.link))
+        .collect();
+    Some(Capture {
+        link: capture.link,
+        frames,
+    })
 }
 
 /// Addresses of the other version, in the order in which they are met.
@@ -209,12 +224,15 @@ impl Others {
     fn address(&mut self, address: IpAddr) -> IpAddr {
         let count = self.known.len() as u16;
         let is_v6 = self.is_v6;
-        *self.known.entry(address).or_insert_with(|| match (address.is_loopback(), is_v6) {
-            (true, true) => Ipv6Addr::LOCALHOST.into(),
-            (true, false) => Ipv4Addr::LOCALHOST.into(),
-            (false, true) => Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, count + 1).into(),
-            (false, false) => Ipv4Addr::from_bits(0x0a5a_0001 + u32::from(count)).into(),
-        })
+        *self
+            .known
+            .entry(address)
+            .or_insert_with(|| match (address.is_loopback(), is_v6) {
+                (true, true) => Ipv6Addr::LOCALHOST.into(),
+                (true, false) => Ipv4Addr::LOCALHOST.into(),
+                (false, true) => Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, count + 1).into(),
+                (false, false) => Ipv4Addr::from_bits(0x0a5a_0001 + u32::from(count)).into(),
+            })
     }
 
     /// The frame; `None` for what the other version has no counterpart of.

@@ -21,13 +21,19 @@ pub(crate) fn cut(capture: &Capture) -> Option<Capture> {
     let mut frames = Vec::new();
     let mut is_changed = false;
     for (index, frame) in capture.frames.iter().enumerate() {
-        let next = capture.frames.get(index + 1).map_or(i64::MAX, |next| next.at);
+        let next = capture
+            .frames
+            .get(index + 1)
+            .map_or(i64::MAX, |next| next.at);
         let largest = frame.packet().and_then(|packet| largest.get(&packet.way()));
         let before = frames.len();
         frames.extend(pieces(frame, largest.copied().unwrap_or(USUAL), next));
         is_changed |= frames.len() > before + 1;
     }
-    is_changed.then_some(Capture { link: capture.link, frames })
+    is_changed.then_some(Capture {
+        link: capture.link,
+        frames,
+    })
 }
 
 fn largest_segments(capture: &Capture) -> HashMap<Way, usize> {
@@ -71,7 +77,10 @@ fn pieces(frame: &Frame, largest: usize, next: i64) -> Vec<Frame> {
             tcp.seq = tcp.seq.wrapping_add(begin as u32);
             let captured = &whole.payload.bytes;
             let bytes = &captured[begin.min(captured.len())..end.min(captured.len())];
-            tcp.payload = Payload { bytes: bytes.to_vec(), len: end - begin };
+            tcp.payload = Payload {
+                bytes: bytes.to_vec(),
+                len: end - begin,
+            };
             if number > 0 {
                 tcp.flags &= !Tcp::CWR;
             }
@@ -112,12 +121,22 @@ pub(crate) fn joined(capture: &Capture) -> Option<Capture> {
             }
         }
         if packet.tcp().is_some_and(may_go_on) {
-            held.insert(way, Held { index: frames.len(), size, at });
+            held.insert(
+                way,
+                Held {
+                    index: frames.len(),
+                    size,
+                    at,
+                },
+            );
         }
         frames.push(Some(frame));
     }
     let frames = frames.into_iter().flatten().collect();
-    is_changed.then_some(Capture { link: capture.link, frames })
+    is_changed.then_some(Capture {
+        link: capture.link,
+        frames,
+    })
 }
 
 /// Whether more may be joined to a segment.
