@@ -83,10 +83,55 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "the fault is that the client's ports are a few neighbours",
     },
     Exception {
+        changes: &["snaplen that leaves headers"],
+        of: &["client-reset", "early-response", "tls-resumed"],
+        reason: "what was asked and what was answered shows in the heads of messages",
+    },
+    Exception {
+        changes: &["snaplen"],
+        of: &["cpu-quota", "pipelined"],
+        reason: "where an answer ends that is cut shows in its whole head only",
+    },
+    Exception {
+        changes: &["without its begin"],
+        of: &[
+            "dns-",
+            "http2-flow-control",
+            "syn-queue-full",
+            "upstream-connection-churn",
+        ],
+        reason: "what is gone is a part of the few lookups, SYNs or connections that show it",
+    },
+    // What follows is no loss of evidence: the diagnosis is to learn it.
+    Exception {
+        changes: &["timestamps of a slower clock"],
+        of: &[""],
+        reason: "open: a clock's rate is learned by each connection alone, too late for short ones",
+    },
+    Exception {
         changes: &["directions off"],
         of: &[""],
-        reason: "a packet that released another within 20 µs is stamped after it: no order of \
-                 cause and effect is left at the host that reacted",
+        reason: "open: a packet that released another may be stamped after it",
+    },
+    Exception {
+        changes: &["stamps off"],
+        of: &["client-queue-catch-up", "path-queueing", "syn-queue-full"],
+        reason: "open: order that rests on less than 20 µs",
+    },
+    Exception {
+        changes: &["snaplen that leaves headers", "in pieces"],
+        of: &["stop-the-world"],
+        reason: "open: of three standstills, one that is cut counts no more",
+    },
+    Exception {
+        changes: &["segments cut"],
+        of: &["mtu-black-hole", "socket-memory-pressure"],
+        reason: "open: a repetition in parts is not taken for the same as in one",
+    },
+    Exception {
+        changes: &["a healthy capture beside it"],
+        of: &["healthy-"],
+        reason: "open: behind another link's head one healthy capture shows losses",
     },
 ];
 
