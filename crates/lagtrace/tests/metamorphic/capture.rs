@@ -155,7 +155,7 @@ impl Capture {
             let ticks = match resolution & 0x80 {
                 0 => since * 10_u128.pow(resolution.into()) / 1_000_000_000,
                 // Rounded up, so that it reads as the same nanosecond.
-                _ => ((since << (resolution & 0x7f)) + 999_999_999) / 1_000_000_000,
+                _ => (since << (resolution & 0x7f)).div_ceil(1_000_000_000),
             };
             let (bytes, len) = frame.bytes(snap);
             let mut body = vec![0; 4];

@@ -58,7 +58,7 @@ pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Captu
 fn client_ports(draw: &mut Draw) -> impl Fn(u16) -> u16 + use<> {
     let (first, count) = (u64::from(CLIENT_PORTS.0), u64::from(CLIENT_PORTS.1));
     // Odd and no multiple of the other prime factor, it leads to each port once.
-    let step = std::iter::repeat_with(|| draw.next() % count | 1).find(|step| step % 3529 != 0);
+    let step = std::iter::repeat_with(|| (draw.next() % count) | 1).find(|step| step % 3529 != 0);
     let (step, shift) = (step.unwrap_or(1), draw.next() % count);
     move |port| match u64::from(port).checked_sub(first) {
         Some(at) if at < count => (first + (at * step + shift) % count) as u16,
@@ -126,15 +126,15 @@ fn readdressed(
 fn replace(bytes: &mut [u8], at: usize, is_v6: bool, address: &impl Fn(IpAddr) -> IpAddr) {
     let place = bytes.get_mut(at..).unwrap_or_default();
     if is_v6 {
-        if let Some(place) = place.first_chunk_mut::<16>() {
-            if let IpAddr::V6(other) = address(IpAddr::from(*place)) {
-                *place = other.octets();
-            }
-        }
-    } else if let Some(place) = place.first_chunk_mut::<4>() {
-        if let IpAddr::V4(other) = address(IpAddr::from(*place)) {
+        if let Some(place) = place.first_chunk_mut::<16>()
+            && let IpAddr::V6(other) = address(IpAddr::from(*place))
+        {
             *place = other.octets();
         }
+    } else if let Some(place) = place.first_chunk_mut::<4>()
+        && let IpAddr::V4(other) = address(IpAddr::from(*place))
+    {
+        *place = other.octets();
     }
 }
 
@@ -345,11 +345,11 @@ impl Others {
         };
         let about: &[u8; 16] = payload.bytes.get(8..)?.first_chunk()?;
         let about = self.address(Ipv6Addr::from(*about).into());
-        let (operation, ends) = match payload.bytes.first()? {
-            &SOLICITATION if !packet.source.is_unspecified() => {
+        let (operation, ends) = match *payload.bytes.first()? {
+            SOLICITATION if !packet.source.is_unspecified() => {
                 (1, [self.address(packet.source), about])
             }
-            &ADVERTISEMENT => (2, [about, self.address(packet.destination)]),
+            ADVERTISEMENT => (2, [about, self.address(packet.destination)]),
             _ => return None,
         };
         let mut arp = vec![0, 1, 8, 0, 6, 4, 0, operation];
