@@ -267,6 +267,12 @@ impl Connection {
         self.pairing.data(&mark, data, payload, &view, scratch);
     }
 
+    /// The connections of the host that sends in this direction share a counter of
+    /// identifications.
+    pub(crate) fn shares_counter(&mut self, direction: Direction) {
+        self.half_mut(direction).shares_counter();
+    }
+
     /// Takes in what a router says about one of its packets.
     pub(crate) fn take_icmp(&mut self, error: &IcmpError) {
         if let (IcmpKind::TooBig(_), Some(seq)) = (error.kind, error.seq) {

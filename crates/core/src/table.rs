@@ -105,6 +105,8 @@ pub(crate) struct Arrived {
     pub(crate) approach: Option<Box<Approach>>,
     /// The direction that the client sends in, where that is known beforehand.
     pub(crate) client: Option<Direction>,
+    /// True if all its sender's connections are numbered by one counter.
+    pub(crate) shares_counter: bool,
 }
 
 impl Arrived {
@@ -250,6 +252,9 @@ impl Table {
             self.tallied.closed(open);
             let connection = arrived.begin(segment);
             **open = Open::new(arrived.id, hash, connection);
+        }
+        if arrived.shares_counter {
+            open.connection.shares_counter(segment.direction);
         }
         if open.take(segment, payload, closed) {
             self.tallied.copies += 1;

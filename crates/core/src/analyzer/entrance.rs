@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
+use super::counters::Counters;
 use super::points::{Points, Vantages};
 use super::shard::{self, News, Tidings};
 use crate::approach::{Approach, Approaches, Asked, Silent};
@@ -21,6 +22,7 @@ pub struct Entrance {
     /// Packets so far.
     packets: u64,
     points: Points,
+    counters: Counters,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
     /// What is said about packets, and pings.
@@ -43,6 +45,8 @@ pub struct Admission {
     pub(super) stream: Option<u32>,
     /// What came before, if it opens a connection.
     pub(super) approach: Option<Box<Approach>>,
+    /// True if all its sender's connections are numbered by one counter.
+    pub(super) shares_counter: bool,
 }
 
 impl Admission {
@@ -68,6 +72,7 @@ impl Entrance {
             shards,
             packets: 0,
             points: Points::default(),
+            counters: Counters::default(),
             approaches: Approaches::default(),
             words: Words::default(),
             collected,
@@ -104,6 +109,7 @@ impl Entrance {
             ordinal: self.packets,
             stream,
             approach,
+            shares_counter: self.counters.take(segment),
         }
     }
 

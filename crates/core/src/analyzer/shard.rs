@@ -252,6 +252,7 @@ impl Shard {
             id: ordinal,
             stream: self.is_collecting.then_some(admission.stream),
             approach: admission.approach,
+            shares_counter: admission.shares_counter,
             client: common.client_of(segment),
         };
         self.connections

@@ -31,8 +31,9 @@ impl super::Rule for Rule {
         self.established += 1;
         let after = &setup.aftermath;
         let speaks_first = matches!(after.spoke, Some((_, true))) && after.request.is_none();
-        if let (true, true, Some(end)) = (speaks_first, after.answer_repeats > 0, setup.end) {
-            let waited: Duration = after.last_answer.since(end);
+        let is_late = speaks_first && after.answer_repeats > 0;
+        if let (true, Some(last), Some(end)) = (is_late, after.last_answer, setup.end) {
+            let waited: Duration = last.since(end);
             self.delays.add_setup(waited, setup);
         }
     }

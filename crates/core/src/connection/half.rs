@@ -238,6 +238,11 @@ impl Half {
         }
     }
 
+    /// Its identifications are of a counter that other connections share.
+    pub(crate) fn shares_counter(&mut self) {
+        self.numbering.share();
+    }
+
     /// Segments of this side that were lost on the way here just before this
     /// one, and whether it was sent after all that came before.
     pub(crate) fn place_in_order(&mut self, segment: &Segment, mss: u32) -> (u16, Order) {

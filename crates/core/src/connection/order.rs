@@ -52,6 +52,8 @@ pub(crate) struct Numbering {
     riddles: u32,
     /// True if it answered a SYN with identification 0, as Linux does.
     is_linux: bool,
+    /// True if other connections of its host are seen to count on the same counter.
+    is_shared: bool,
     last: Option<Timestamp>,
     newest_tsval: Option<u32>,
 }
@@ -63,6 +65,11 @@ impl Numbering {
         if syn.flags.contains(TcpFlags::ACK) && syn.ip.id == Some(0) {
             (self.regular, self.is_linux) = (REGULAR, true);
         }
+    }
+
+    /// Other connections count on the same counter: a gap is theirs.
+    pub(crate) fn share(&mut self) {
+        self.is_shared = true;
     }
 
     /// Segments of this sender that were lost on the way here just before this
@@ -119,7 +126,7 @@ impl Numbering {
         };
         let riddles = self.riddles.saturating_mul(REGULAR_A_GAP);
         let repairs = self.repairs.saturating_mul(a_repair);
-        self.regular >= least.max(riddles).max(repairs)
+        !self.is_shared && self.regular >= least.max(riddles).max(repairs)
     }
 
     /// The same stamp as the newest one says nothing: it counts milliseconds.

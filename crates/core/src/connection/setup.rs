@@ -98,8 +98,8 @@ pub(crate) struct Aftermath {
     pub(crate) request_repeats: u32,
     /// SYN/ACKs repeated after the client's ACK.
     pub(crate) answer_repeats: u32,
-    /// The last of them.
-    pub(crate) last_answer: Timestamp,
+    /// The last of them, or of those before it; `None` while there was one SYN/ACK only.
+    pub(crate) last_answer: Option<Timestamp>,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
     /// What it said unasked, and the packet.
@@ -196,10 +196,11 @@ impl Setup {
                 && options.timestamps.is_none();
             return;
         };
-        if answer.at.since(before.max(self.aftermath.last_answer)) < SOONEST_REPEAT {
+        let last = self.aftermath.last_answer.unwrap_or(before);
+        if answer.at.since(last.max(before)) < SOONEST_REPEAT {
             return;
         }
-        self.aftermath.last_answer = answer.at;
+        self.aftermath.last_answer = Some(answer.at);
         if self.outcome.is_some() {
             self.aftermath.answer_repeats += 1;
         } else {
@@ -345,9 +346,9 @@ impl Setup {
     ) -> Option<Duration> {
         let is_prompt =
             |from: Timestamp, to: Timestamp, trip: Duration| to.since(from) <= PROMPT.max(trip);
-        let mut connected = self
-            .end
-            .filter(|_| !self.is_charged && self.outcome == Some(SetupOutcome::Established));
+        // Of a handshake whose SYN was not captured nobody knows what it took.
+        let is_whole = self.begin.is_some() && self.outcome == Some(SetupOutcome::Established);
+        let mut connected = self.end.filter(|_| !self.is_charged && is_whole);
         self.is_charged |= connected.is_some();
         let trip = connected.map_or(Duration::ZERO, |end| end.since(self.last_syn));
         let Some(handshake) = handshake else {

@@ -46,6 +46,62 @@ const MOST_DRIFT: i64 = 430_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
+/// Segments that hold less wait in no queue of their own making.
+const SMALL: u32 = 1000;
+/// No clock that ticks in milliseconds is slower by a larger part than this many in a
+/// thousand …
+const MOST_SLOW: f64 = 0.08;
+/// … and one that is slower by less makes no queue.
+const LEAST_SLOW: f64 = 0.002;
+/// A lag that grows along a line for so long and so many segments is the clock's.
+const LINE: Duration = Duration::from_millis(300);
+const LINE_SEGMENTS: u32 = 6;
+/// Ticks and the way let a lag stray from the line by this.
+const STRAY_NS: f64 = 1_500_000.0;
+
+/// The lines along which the lag of small segments may have grown since the first of
+/// them: a queue comes and goes, a slow clock falls behind evenly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// The time and the lag of the first.
+    begin: Option<(Timestamp, i64)>,
+    /// The least and the most that the lag grows in a nanosecond.
+    slopes: Option<(f64, f64)>,
+    segments: u32,
+    /// The last segment's time.
+    last: Timestamp,
+    /// True if no line holds them all.
+    is_broken: bool,
+}
+
+impl Line {
+    /// Takes in a small segment's lag.
+    fn take(&mut self, at: Timestamp, lag_ns: i64) {
+        let (begin, first) = *self.begin.get_or_insert((at, lag_ns));
+        let since = at.since(begin).as_nanos() as f64;
+        if self.is_broken || since < STRAY_NS {
+            return;
+        }
+        let grew = lag_ns.saturating_sub(first) as f64;
+        let (least, most) = self.slopes.unwrap_or((0.0, MOST_SLOW));
+        let least = least.max((grew - STRAY_NS) / since);
+        let most = most.min((grew + STRAY_NS) / since);
+        self.is_broken = least > most;
+        self.slopes = Some((least, most));
+        self.segments = self.segments.saturating_add(1);
+        self.last = at;
+    }
+
+    /// The rate at which the clock falls behind, in nanoseconds a second, if the lag has
+    /// grown long enough as only a clock's does.
+    fn drift(&self) -> Option<i64> {
+        let (begin, _) = self.begin?;
+        let (least, most) = self.slopes.filter(|_| !self.is_broken)?;
+        let is_long = self.last.since(begin) >= LINE && self.segments >= LINE_SEGMENTS;
+        (is_long && least >= LEAST_SLOW).then_some(((least + most) / 2.0 * 1e9) as i64)
+    }
+}
+
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
@@ -63,6 +119,7 @@ pub(crate) struct Transit {
     drift: i64,
     /// The rate that the latest of them showed.
     hint: i64,
+    line: Line,
     tick: Tick,
     /// Stretches in a row over which a tick that had been told did not fit, by
     /// the sign: a path that holds everything back for a moment has the clock
@@ -148,6 +205,9 @@ impl Transit {
         }
         let sent_ns = i64::from(tsval.wrapping_sub(base) as i32) * TICK_NS;
         let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
+        if segment.payload_len < SMALL {
+            self.line.take(segment.at, lag_ns);
+        }
         let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
         let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(TICK_NS);
         if beyond <= 0 {
@@ -171,6 +231,11 @@ impl Transit {
             drift => at_rate(drift, since_ns),
         };
         let expected = self.least_lag_ns.saturating_add(drifted_ns);
+        if let Some(drift) = self.line.drift() {
+            self.drift = drift;
+            self.set_least_lag(lag_ns, at);
+            return lag_ns;
+        }
         if lag_ns <= expected {
             self.set_least_lag(lag_ns, at);
             return lag_ns;
@@ -337,6 +402,19 @@ mod tests {
         let script: Vec<_> = drifting.chain([(6300, 7 + 5796, None)]).collect();
         let most = answered(&script).into_iter().max();
         assert!(most <= Some(5), "{:?}", answered(&script));
+    }
+
+    #[test]
+    fn a_lag_that_grows_along_a_line_is_the_clock_s_and_another_is_a_queue_s() {
+        // 950 Hz, and nothing bounds what an answer took.
+        let drifting: Vec<_> = (0..40).map(|n| (n * 100, 7 + n as u32 * 95)).collect();
+        let after = queued(&drifting).split_off(8);
+        assert_eq!(after, vec![0; 32]);
+        // As much in all, come at once.
+        let stands: Vec<_> = (0..40)
+            .map(|n| (n * 100, 7 + n as u32 * 100 - if n < 10 { 0 } else { 150 }))
+            .collect();
+        assert_eq!(queued(&stands).split_off(10), vec![149; 30]);
     }
 
     #[test]

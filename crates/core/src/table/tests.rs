@@ -68,6 +68,7 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
             id: segment.number,
             stream: None,
             approach: None,
+            shares_counter: false,
         };
         table.take(segment, &[], arrived, &mut closed);
         let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();

@@ -1,0 +1,178 @@
+//! Hosts whose connections number their packets by one counter.
+//!
+//! A gap in the identifications of a connection is a loss only where the connection has a
+//! counter of its own. Where all of a host's share one, a packet of one connection bears
+//! the number that follows the last packet of another: that is seen only where connections
+//! meet.
+
+use core::net::IpAddr;
+
+use crate::event::PointId;
+use crate::flow::FlowKey;
+use crate::segment::Segment;
+
+/// Hosts that are remembered; of two that fall on one place the later one is.
+const PLACES: usize = 512;
+/// Numbers that went on from one connection to another before that is no chance: it is one
+/// in 65,536 each time.
+const LEAST_STEPS: u32 = 3;
+/// Of four changes of connection three at least go on: the rest are losses, and what the
+/// host sends to others. Counters of their own that run side by side meet at every second.
+const MOST: (u32, u32) = (3, 4);
+/// What a segment carries at most on Ethernet, which most paths have; one that holds more
+/// was several on the wire, each of which has a number.
+const USUAL_SEGMENT: u32 = 1460;
+/// The least and the most that each of them holds.
+const PIECES: (u32, u32) = (536, 8948);
+
+/// The numbering of each host's packets, as far as connections of one point show it.
+#[derive(Debug)]
+pub(super) struct Counters {
+    places: Box<[Option<Host>]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    point: PointId,
+    address: IpAddr,
+    /// The connection of its last numbered packet.
+    flow: FlowKey,
+    /// The number of that packet, and by how many the next may differ.
+    last: u16,
+    ahead: (u16, u16),
+    /// How often the next packet was another connection's, and had the next number.
+    changes: u32,
+    steps: u32,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            places: vec![None; PLACES].into(),
+        }
+    }
+}
+
+impl Counters {
+    /// Takes in a segment, and returns true if its sender's connections share a counter.
+    #[inline]
+    pub(super) fn take(&mut self, segment: &Segment) -> bool {
+        let Some(id) = segment.ip.id.filter(|&id| id != 0) else {
+            return false;
+        };
+        let address = segment.flow.source(segment.direction).addr;
+        let Some(place) = self.places.get_mut(place_of(address)) else {
+            return false;
+        };
+        match place {
+            Some(host) if host.address == address && host.point == segment.point => {
+                host.take(segment, id)
+            }
+            _ => {
+                *place = Some(Host::new(segment, id, address));
+                false
+            }
+        }
+    }
+}
+
+/// A place for each address, which nothing but the address decides.
+#[inline]
+fn place_of(address: IpAddr) -> usize {
+    let bits = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits() as u64,
+    };
+    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
+}
+
+impl Host {
+    fn new(segment: &Segment, id: u16, address: IpAddr) -> Self {
+        Self {
+            point: segment.point,
+            address,
+            flow: segment.flow,
+            last: id,
+            ahead: ahead(segment),
+            changes: 0,
+            steps: 0,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, segment: &Segment, id: u16) -> bool {
+        if self.flow != segment.flow {
+            let (least, most) = self.ahead;
+            let goes_on = (least..=most).contains(&id.wrapping_sub(self.last));
+            self.changes = self.changes.saturating_add(1);
+            self.steps = self.steps.saturating_add(u32::from(goes_on));
+            self.flow = segment.flow;
+        }
+        (self.last, self.ahead) = (id, ahead(segment));
+        let (part, of) = MOST;
+        self.steps >= LEAST_STEPS
+            && self.steps.saturating_mul(of) >= self.changes.saturating_mul(part)
+    }
+}
+
+/// The least and the most numbers that a segment takes.
+#[inline]
+fn ahead(segment: &Segment) -> (u16, u16) {
+    if segment.payload_len <= USUAL_SEGMENT {
+        return (1, 1);
+    }
+    let pieces = |len: u32| u16::try_from(segment.payload_len.div_ceil(len)).unwrap_or(u16::MAX);
+    (pieces(PIECES.1), pieces(PIECES.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Endpoint, Transport};
+    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+    use crate::time::Timestamp;
+
+    /// Which of these (port, identification) are of a host with one counter.
+    fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
+        let mut counters = Counters::default();
+        let take = |&(port, id): &(u16, u16)| {
+            let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+            let (flow, direction) = FlowKey::new(Transport::Tcp, end(1, port), end(2, 80));
+            counters.take(&Segment {
+                at: Timestamp::default(),
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 0,
+                payload_len: 100,
+                options: TcpOptions::default(),
+                ip: IpFacts {
+                    id: Some(id),
+                    ..IpFacts::default()
+                },
+            })
+        };
+        packets.iter().map(take).collect()
+    }
+
+    #[test]
+    fn connections_that_go_on_from_each_other_share_a_counter() {
+        let packets = [(1, 7), (2, 8), (2, 9), (1, 10), (3, 11)];
+        assert_eq!(shared(&packets), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn connections_with_counters_of_their_own_share_none() {
+        // Two of many meet by chance.
+        let own = (0..40_u16).map(|n| (n % 2, 1000 * (n % 2) + n / 2));
+        let packets: Vec<_> = [(0, 999)].into_iter().chain(own).collect();
+        assert!(shared(&packets).iter().all(|is_shared| !is_shared));
+        // One connection alone says nothing.
+        let alone: Vec<_> = (0..10).map(|n| (1, n)).collect();
+        assert!(shared(&alone).iter().all(|is_shared| !is_shared));
+    }
+}

@@ -1,0 +1,116 @@
+//! Other times: of the capture's clock, of its stamps, of the hosts' timestamps.
+
+use std::collections::HashMap;
+
+use crate::capture::{Capture, Form};
+use crate::draw::Draw;
+use crate::packet::Way;
+
+/// A second in nanoseconds.
+const SECOND: i64 = 1_000_000_000;
+const YEAR: i64 = 31_556_952;
+/// How far a stamp strays.
+const STRAY: i64 = 20_000;
+
+/// All of it at another time: years away, before 1970, or just after it; and the form that
+/// can say so.
+pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
+    let first = capture.frames.iter().map(|frame| frame.at).min();
+    let nanos = draw.from(0, SECOND - 1);
+    // The year 2262 is the last one that nanoseconds reach.
+    let (begin, form) = match draw.from(0, 3) {
+        0 => (draw.from(1, 1000) * SECOND, Form::PLAIN),
+        1 => (draw.from(60, 135) * YEAR * SECOND, Form::PLAIN),
+        way => {
+            let years = if way == 2 {
+                draw.from(-250, -2)
+            } else {
+                draw.from(140, 280)
+            };
+            let offset = years * YEAR;
+            (
+                offset * SECOND,
+                Form::Pcapng {
+                    resolution: 9,
+                    offset,
+                },
+            )
+        }
+    };
+    let mut capture = capture.clone();
+    for frame in &mut capture.frames {
+        frame.at += begin + nanos - first.unwrap_or_default();
+    }
+    (capture, form)
+}
+
+/// Each stamp of what comes from one side up to 20 µs off, the packets in their order.
+pub(crate) fn jittered(
+    capture: &Capture,
+    services: impl Fn(u16) -> bool,
+    draw: &mut Draw,
+) -> Capture {
+    let strays_to_client = draw.from(0, 1) == 0;
+    let mut capture = capture.clone();
+    let mut last = i64::MIN;
+    for frame in &mut capture.frames {
+        let from_server = frame
+            .packet()
+            .is_some_and(|packet| services(packet.ports()[0]));
+        if from_server == strays_to_client {
+            frame.at += draw.from(-STRAY, STRAY);
+        }
+        frame.at = frame.at.max(last);
+        last = frame.at;
+    }
+    capture
+}
+
+/// The same, where packets of one direction may pass those of the other.
+pub(crate) fn disordered(
+    capture: &Capture,
+    services: impl Fn(u16) -> bool,
+    draw: &mut Draw,
+) -> Capture {
+    let strays_to_client = draw.from(0, 1) == 0;
+    let mut capture = capture.clone();
+    let mut last = i64::MIN;
+    for frame in &mut capture.frames {
+        let from_server = frame
+            .packet()
+            .is_some_and(|packet| services(packet.ports()[0]));
+        if from_server == strays_to_client {
+            frame.at = (frame.at + draw.from(-STRAY, STRAY)).max(last);
+            last = frame.at;
+        }
+    }
+    capture.sort();
+    capture
+}
+
+/// Timestamps of a clock that is slower by this part.
+pub(crate) fn slower(capture: &Capture, rate: f64) -> Capture {
+    let mut capture = capture.clone();
+    let mut begins: HashMap<Way, u32> = HashMap::new();
+    let at = |begin: u32, value: u32| {
+        let since = value.wrapping_sub(begin) as i32;
+        begin.wrapping_add((f64::from(since) * rate).floor() as i32 as u32)
+    };
+    for packet in capture.packets_mut() {
+        let way = packet.way();
+        let Some(tcp) = packet.tcp_mut() else {
+            continue;
+        };
+        let Some([value, echo]) = tcp.timestamps() else {
+            continue;
+        };
+        let begin = *begins.entry(way).or_insert(value);
+        // What is echoed before it was seen began there.
+        let echo = match echo {
+            0 => 0,
+            echo => at(*begins.entry(way.back()).or_insert(echo), echo),
+        };
+        tcp.set_timestamps([at(begin, value), echo]);
+    }
+    capture
+}

@@ -1,0 +1,181 @@
+//! The recordings of `corpus/`, and what the analysis says of them.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lagtrace_core::analyzer::{Analyzer, Options};
+use lagtrace_core::cause::Id;
+use lagtrace_core::event::{Event, EventBody, Origin, Phase, PointId};
+use lagtrace_core::report::Report;
+use lagtrace_core::time::{ClockId, Timestamp};
+use lagtrace_core::wait::Owner;
+use lagtrace_lab::Label;
+use lagtrace_sources::capture::FileCapture;
+
+use crate::capture::{Capture, Form};
+use crate::draw::Draw;
+
+/// One end's capture of a recording.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// The recording's name and the end's.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// A subject with what is said of it as it is.
+pub(crate) struct Loaded<'a> {
+    pub(crate) subject: &'a Subject,
+    pub(crate) label: Label,
+    pub(crate) capture: Capture,
+    pub(crate) said: Said,
+    pub(crate) all: &'a [Subject],
+}
+
+/// The first finding of a report; `None` where it has none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Said(pub(crate) Option<First>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct First {
+    pub(crate) cause: Id,
+    pub(crate) culprit: Owner,
+    pub(crate) cost_ns: u64,
+    /// The requests that it was looked for in.
+    pub(crate) of: u64,
+}
+
+/// All captures of the corpus, by name.
+pub(crate) fn subjects() -> Vec<Subject> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut subjects = Vec::new();
+    for folder in fs::read_dir(&corpus).expect("the corpus").flatten() {
+        for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let recording = folder.file_name().to_string_lossy().into_owned();
+            if let (Some((end, _)), true) = (name.split_once('.'), name.ends_with(".gz")) {
+                let name = format!("{recording}/{end}");
+                subjects.push(Subject {
+                    name,
+                    path: file.path(),
+                });
+            }
+        }
+    }
+    subjects.sort_by(|a, b| a.name.cmp(&b.name));
+    subjects
+}
+
+impl Subject {
+    pub(crate) fn load<'a>(&'a self, all: &'a [Subject]) -> Loaded<'a> {
+        let capture = Capture::read(&self.path);
+        let bytes = fs::read(&self.path).expect("the recording");
+        Loaded {
+            subject: self,
+            label: self.label(),
+            said: Said::of(&analyse(bytes)),
+            capture,
+            all,
+        }
+    }
+
+    fn label(&self) -> Label {
+        let path = self.path.with_file_name("truth.json");
+        let text = fs::read_to_string(path).expect("the truth");
+        serde_json::from_str(&text).expect("the truth reads")
+    }
+
+    /// The other end's capture; `None` for a loopback's.
+    pub(crate) fn other_end(&self) -> Option<PathBuf> {
+        let name = self.path.file_name()?.to_str()?;
+        let rest = name.strip_prefix("client")?;
+        Some(self.path.with_file_name(format!("server{rest}")))
+    }
+}
+
+impl Loaded<'_> {
+    /// A healthy capture, drawn, of which nothing is said; `None` if a few are none.
+    pub(crate) fn healthy(&self, draw: &mut Draw) -> Option<Capture> {
+        for _ in 0..20 {
+            let other = &self.all[draw.from(0, self.all.len() as i64 - 1) as usize];
+            if other.label().truth.expected.is_empty() {
+                let capture = Capture::read(&other.path);
+                let file = capture.file(Form::PLAIN, usize::MAX);
+                if Said::of(&analyse(file)).0.is_none() {
+                    return Some(capture);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What `lagtrace analyze` makes of one capture file.
+pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
+    let point = PointId(0);
+    let file = FileCapture::from_reader("capture".to_owned(), Cursor::new(bytes), point);
+    let mut file = file.expect("a capture");
+    let mut analyzer = Analyzer::new(Options::default());
+    while let Some(packet) = file.next_packet() {
+        analyzer.packet(&packet);
+    }
+    analyzer.observe(Event {
+        origin: Origin {
+            point,
+            clock: ClockId::File(0),
+            number: 0,
+        },
+        at: Timestamp::MAX,
+        phase: Phase::Baseline,
+        body: EventBody::Capture(file.summary()),
+    });
+    analyzer.finish()
+}
+
+/// What the command makes of several files.
+pub(crate) fn analyse_files(files: &[PathBuf]) -> Report {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
+    command
+        .args(["analyze", "-q", "--format", "json"])
+        .args(files);
+    let output = command.output().expect("the command runs");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{command:?}: {error}: {output:?}"))
+}
+
+impl Said {
+    pub(crate) fn of(report: &Report) -> Self {
+        Self(report.findings.first().map(|finding| First {
+            cause: finding.cause,
+            culprit: finding.culprit,
+            cost_ns: finding.cost_ns,
+            of: finding.affected.of,
+        }))
+    }
+
+    /// Whether both name the same first, and accuse the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let named = |said: &Self| said.0.map(|first| (first.cause, first.culprit));
+        named(self) == named(other)
+    }
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("nothing"),
+            Some(First {
+                cause,
+                culprit,
+                cost_ns,
+                of,
+            }) => {
+                let ms = cost_ns as f64 / 1e6;
+                let whose = format!("{culprit:?}").to_lowercase();
+                write!(f, "{cause} ({whose}, {ms:.1} ms in {of} requests)")
+            }
+        }
+    }
+}

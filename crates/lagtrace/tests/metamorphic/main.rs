@@ -1,0 +1,92 @@
+//! Changes of a capture that must change nothing of its diagnosis: the recordings of
+//! `corpus/` in other formats, at other times, of other hosts, with other parts left out.
+//!
+//! A sample of them is changed in each way in the tests. `METAMORPHIC_SEED` draws others;
+//! with `METAMORPHIC_WHOLE=1` it is every capture, and what became of them is told
+//! (`./figures metamorphic`).
+#![allow(clippy::print_stdout)]
+
+mod capture;
+mod change;
+mod clock;
+mod corpus;
+mod draw;
+mod exceptions;
+mod identity;
+mod outcome;
+mod packet;
+mod part;
+mod place;
+mod size;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use corpus::{Subject, subjects};
+use draw::Draw;
+use libtest_mimic::{Arguments, Trial};
+use outcome::{Outcome, outcomes, tell};
+
+/// The seed of the sample and its changes, where nobody asks for another.
+const SEED: u64 = 7;
+/// How many captures the tests change.
+const SAMPLE: usize = 24;
+
+fn main() -> ExitCode {
+    let seed = std::env::var("METAMORPHIC_SEED").ok();
+    let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
+    let subjects = subjects();
+    if std::env::var("METAMORPHIC_WHOLE").is_ok_and(|value| value == "1") {
+        return whole(&subjects, seed);
+    }
+    let subjects = Arc::new(subjects);
+    let trial = |index: usize| {
+        let subjects = Arc::clone(&subjects);
+        Trial::test(subjects[index].name.clone(), move || {
+            let outcomes = outcomes(&subjects[index], &subjects, seed);
+            let faults: Vec<_> = outcomes.iter().filter_map(Outcome::fault).collect();
+            match faults.is_empty() {
+                true => Ok(()),
+                false => Err(faults.join("\n").into()),
+            }
+        })
+    };
+    let trials = sample(subjects.len(), seed)
+        .into_iter()
+        .map(trial)
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// So many of all, evenly spread, from a place that is drawn.
+fn sample(count: usize, seed: u64) -> Vec<usize> {
+    let begin = Draw::new(seed, "sample").part();
+    let place = |number: usize| ((number as f64 + begin) * count as f64 / SAMPLE as f64) as usize;
+    (0..SAMPLE)
+        .map(place)
+        .filter(|&index| index < count)
+        .collect()
+}
+
+/// Every change of every capture, on all processors.
+fn whole(subjects: &[Subject], seed: u64) -> ExitCode {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let outcomes = std::thread::scope(|scope| {
+        let share = |first: usize| {
+            let mine = subjects.iter().skip(first).step_by(threads);
+            scope.spawn(move || -> Vec<Outcome> {
+                mine.flat_map(|subject| outcomes(subject, subjects, seed))
+                    .collect()
+            })
+        };
+        let shares: Vec<_> = (0..threads).map(share).collect();
+        let joined = shares
+            .into_iter()
+            .map(|share| share.join().expect("no change panics"));
+        joined.flatten().collect::<Vec<_>>()
+    });
+    match tell(&outcomes) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,140 @@
+//! What became of a capture's diagnosis, and all of that in figures.
+
+use std::fs;
+use std::path::Path;
+
+use crate::change::{CHANGES, Change, Changed};
+use crate::corpus::{Said, Subject};
+use crate::draw::Draw;
+use crate::exceptions;
+
+/// How far a cost may move, as a part of it.
+const CLOSE: f64 = 0.1;
+
+/// A capture's diagnosis before and after a change.
+pub(crate) struct Outcome {
+    pub(crate) change: &'static str,
+    pub(crate) subject: String,
+    pub(crate) before: Said,
+    pub(crate) after: Said,
+    /// What it cost after as a part of before; `None` where that says nothing.
+    cost: Option<f64>,
+}
+
+/// The outcome of each change that the capture can bear.
+pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Outcome> {
+    let it = subject.load(all);
+    let outcome = |change: &Change| {
+        let mut draw = Draw::new(seed, &format!("{} {}", change.name, subject.name));
+        let changed = (change.make)(&it, &mut draw)?;
+        let (before, after) = changed.said(&it);
+        let outcome = Outcome {
+            change: change.name,
+            subject: subject.name.clone(),
+            before,
+            after,
+            cost: cost(change, &before, &after),
+        };
+        if let (Changed::File(bytes), false) = (&changed, outcome.is_same()) {
+            keep(&outcome, bytes);
+        }
+        Some(outcome)
+    };
+    CHANGES.iter().filter_map(outcome).collect()
+}
+
+/// Writes the changed capture where `METAMORPHIC_KEEP` says, to look at.
+fn keep(outcome: &Outcome, bytes: &[u8]) {
+    if let Ok(folder) = std::env::var("METAMORPHIC_KEEP") {
+        let name = format!("{}, {}.pcap", outcome.subject, outcome.change).replace('/', " ");
+        fs::write(Path::new(&folder).join(name), bytes).expect("it is kept");
+    }
+}
+
+fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
+    let (one, two) = (before.0?, after.0?);
+    let cost = |cost_ns: u64, of: u64| match change.leaves_out {
+        true => cost_ns as f64 / of.max(1) as f64,
+        false => cost_ns as f64,
+    };
+    (before.is_like(after) && one.cost_ns > 0)
+        .then(|| cost(two.cost_ns, two.of) / cost(one.cost_ns, one.of))
+}
+
+impl Outcome {
+    fn is_same(&self) -> bool {
+        self.before.is_like(&self.after)
+    }
+
+    fn is_close(&self) -> bool {
+        self.cost.is_none_or(|cost| (cost - 1.0).abs() <= CLOSE)
+    }
+
+    /// Why it may be otherwise.
+    fn reason(&self) -> Option<&'static str> {
+        exceptions::reason(self)
+    }
+
+    /// What is wrong with it; `None` if it is as it was, or an exception.
+    pub(crate) fn fault(&self) -> Option<String> {
+        (!self.is_same() && self.reason().is_none()).then(|| self.line())
+    }
+
+    fn line(&self) -> String {
+        let Self {
+            change,
+            subject,
+            before,
+            after,
+            ..
+        } = self;
+        format!("{change}: {subject}: was {before}, became {after}")
+    }
+}
+
+/// Prints the figures of each change and what is otherwise; whether all of it is explained.
+pub(crate) fn tell(outcomes: &[Outcome]) -> bool {
+    println!(
+        "{:<40} captures   first and owner      cost within 10 %",
+        ""
+    );
+    for change in &CHANGES {
+        row(
+            change.name,
+            &|outcome| outcome.change == change.name,
+            outcomes,
+        );
+    }
+    row("all", &|_| true, outcomes);
+    let mut is_explained = true;
+    for outcome in outcomes
+        .iter()
+        .filter(|outcome| !outcome.is_same() || !outcome.is_close())
+    {
+        let reason = outcome.reason();
+        is_explained &= outcome.is_same() || reason.is_some();
+        println!("{}: {}", outcome.line(), reason.unwrap_or("UNEXPLAINED"));
+    }
+    is_explained
+}
+
+fn row(name: &str, is_meant: &dyn Fn(&Outcome) -> bool, outcomes: &[Outcome]) {
+    let all: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| is_meant(outcome))
+        .collect();
+    let same = all.iter().filter(|outcome| outcome.is_same()).count();
+    let costs: Vec<_> = all
+        .iter()
+        .filter(|outcome| outcome.cost.is_some())
+        .collect();
+    let close = costs.iter().filter(|outcome| outcome.is_close()).count();
+    let share = |part: usize, of: usize| part as f64 / of.max(1) as f64 * 100.0;
+    println!(
+        "{name:<40} {:>8}   {same:>6} ({:>6.2} %)   {close:>6} of {} ({:.2} %)",
+        all.len(),
+        share(same, all.len()),
+        costs.len(),
+        share(close, costs.len()),
+    );
+}
