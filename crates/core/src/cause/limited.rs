@@ -99,7 +99,8 @@ pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let whole = delivery.stopped.as_secs_f64() * window as f64 / delivery.bytes as f64;
     let whole = Duration::try_from_secs_f64(whole).ok()?;
     let is_late = whole >= delivery.round_trip * QUEUED_TRIPS + QUEUED_FOR;
-    let is_under_way = delivery.most_in_flight * 100 >= window * UNDER_WAY;
+    let is_under_way =
+        delivery.most_in_flight.saturating_mul(100) >= window.saturating_mul(UNDER_WAY);
     (is_late && is_under_way).then_some(whole)
 }
 

@@ -85,7 +85,12 @@ impl Starved {
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         let served = case.ledger.whole();
         let usual = case.gathered.thinking.quantile(NEARLY_ALL)?;
-        let last = Timestamp::from_nanos((self.served.last()? + 1) * STRETCH_NS);
+        let last = Timestamp::from_nanos(
+            self.served
+                .last()?
+                .saturating_add(1)
+                .saturating_mul(STRETCH_NS),
+        );
         let ended = |&(begin, end): &(Timestamp, Option<Timestamp>)| (begin, end.unwrap_or(last));
         let is_passed_over = |&(begin, end): &(Timestamp, Timestamp)| {
             end.since(begin) >= PATIENCE.max(usual * OUTSTANDING) && self.has_served(begin, end)
