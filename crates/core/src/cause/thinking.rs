@@ -77,7 +77,7 @@ impl Thinking {
         }
         let counts = self.has_floor()
             || is_long(&tally)
-            || self.has_long_tail()
+            || (self.has_long_tail() && !case.ledger.is_unowed())
             || idle_think(case).is_some_and(|idle| self.is_its_own(idle));
         counts.then(|| Claim::Thinks(Box::new(tally)))
     }
