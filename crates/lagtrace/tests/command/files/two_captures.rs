@@ -185,9 +185,10 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
             .chain(&files)
             .chain(&["--format", "json"]),
     );
-    let report: Value = json.expect(1).json();
+    // Whose time it was shows, and not why: nobody is accused.
+    let report: Value = json.expect(0).json();
     let alone = lagtrace(["analyze", files[0], "--format", "json"])
-        .expect(1)
+        .expect(0)
         .json();
     assert_eq!(
         report["exchanges"], alone["exchanges"],
@@ -204,7 +205,7 @@ fn the_report_says_where_the_time_went_whatever_the_clocks() {
         .map(|place| place["share"].as_f64().unwrap())
         .sum();
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
-    let text = lagtrace(["analyze"].iter().chain(&files)).expect(1).stdout;
+    let text = lagtrace(["analyze"].iter().chain(&files)).expect(0).stdout;
     assert!(text.contains("Between the two captures"), "{text}");
 }
 
