@@ -58,6 +58,8 @@ const LINE: Duration = Duration::from_millis(300);
 const LINE_SEGMENTS: u32 = 6;
 /// Ticks and the way let a lag stray from the line by this.
 const STRAY_NS: f64 = 1_500_000.0;
+/// Lags are looked at once in this time: a clock's tick is no shorter.
+const MOMENT_NS: u64 = 1_000_000;
 
 /// The lines along which the lag of small segments may have grown since the first of
 /// them: a queue comes and goes, a slow clock falls behind evenly.
@@ -75,11 +77,19 @@ struct Line {
 }
 
 impl Line {
-    /// Takes in a small segment's lag.
+    /// Takes in a small segment's lag. Segments that follow each other within a moment
+    /// show no more than the first of them.
+    #[inline]
     fn take(&mut self, at: Timestamp, lag_ns: i64) {
-        let (begin, first) = *self.begin.get_or_insert((at, lag_ns));
-        let since = at.since(begin).as_nanos() as f64;
-        if self.is_broken || since < STRAY_NS {
+        let Some((begin, first)) = self.begin else {
+            (self.begin, self.last) = (Some((at, lag_ns)), at);
+            return;
+        };
+        if self.is_broken || at.nanos_since(self.last) < MOMENT_NS {
+            return;
+        }
+        let since = at.nanos_since(begin) as f64;
+        if since < STRAY_NS {
             return;
         }
         let grew = lag_ns.saturating_sub(first) as f64;
