@@ -8,7 +8,9 @@
 
 mod certainty;
 mod locate;
+mod material;
 mod shape;
+mod spot;
 mod tried;
 mod witnesses;
 
@@ -144,7 +146,7 @@ impl<'a> Booked<'a> {
     fn least_trips(&self) -> u64 {
         let ledger = &self.service.ledger;
         self.scaled(ledger.latency.count())
-            .saturating_mul(nanos(locate::least_trip(ledger)))
+            .saturating_mul(nanos(material::least_trip(ledger)))
     }
 
     fn scaled(&self, count: u64) -> u64 {

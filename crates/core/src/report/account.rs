@@ -55,7 +55,7 @@ pub struct Claim {
 /// The place of a finding's time, apart from the reason for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
-    /// How sure it is that the time passed with the culprit, whatever the cause.
+    /// The certainty that the time passed with the culprit, whatever the cause.
     pub certainty: Verdict,
     /// The best witness of that.
     pub because: String,
@@ -64,7 +64,7 @@ pub struct Location {
     pub claimed_ns: u64,
     /// Its part of the time of all services, connections' making included, 0 to 1.
     pub share: f64,
-    /// How the time is spread over requests; `None` for a cause.
+    /// The spread of the time over requests; `None` for a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
 }
@@ -72,9 +72,9 @@ pub struct Location {
 /// The statement of one kind of evidence on a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
-    /// Which kind.
+    /// The kind of evidence.
     pub kind: EvidenceKind,
-    /// What it says.
+    /// Its statement.
     pub says: Says,
 }
 
@@ -92,7 +92,7 @@ pub enum Says {
     NotAvailable,
 }
 
-/// How time that no cause explains is spread over requests.
+/// The spread of unexplained time over requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {

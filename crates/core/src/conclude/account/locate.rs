@@ -2,102 +2,19 @@
 
 use core::time::Duration;
 
+use super::material::is_told;
 use super::shape::{self, shape};
+use super::spot::{SPOTS, Spot};
 use super::{Booked, sum};
 use crate::cause::candidates;
-use crate::cause::evidence::{self, MATERIAL_SHARE, MATERIAL_TIME, REPEATS, human, percent};
-use crate::cause::tally::nanos;
+use crate::cause::evidence::{self, human, percent};
 use crate::cause::{Case, Id};
 use crate::conclude::layers::LONG_LOOKUP;
 use crate::report::{
     Affected, Booking, Evidence, EvidenceKind, Finding, Fix, Location, Shape, Verdict,
 };
-use crate::service::{Ledger, Place};
+use crate::service::Place;
 use crate::wait::{Owner, WaitKind};
-
-/// The mean time, weighted by itself, from which on unclaimed time matters although most
-/// requests have none of it: whoever comes at any instant meets waits of this length.
-const STALL: Duration = Duration::from_millis(10);
-/// The part of a place's time below which what is left over belongs to its findings.
-const REST: f64 = 0.1;
-
-/// The part of the time of all services below which a place is lost among them.
-const OF_ALL: f64 = 0.01;
-
-/// A part of the account that one finding locates.
-struct Spot {
-    id: Id,
-    culprit: Owner,
-    /// The place within exchanges; `None` for what comes before them.
-    place: Option<Place>,
-}
-
-const SPOTS: [Spot; 6] = [
-    Spot {
-        id: Id::TimeInServer,
-        culprit: Owner::Server,
-        place: Some(Place::Server),
-    },
-    Spot {
-        id: Id::TimeInClient,
-        culprit: Owner::Client,
-        place: Some(Place::Client),
-    },
-    Spot {
-        id: Id::TimeOnPath,
-        culprit: Owner::Path,
-        place: Some(Place::Path),
-    },
-    Spot {
-        id: Id::TimeUnknown,
-        culprit: Owner::Unknown,
-        place: Some(Place::Unknown),
-    },
-    Spot {
-        id: Id::TimeInResolver,
-        culprit: Owner::Resolver,
-        place: None,
-    },
-    Spot {
-        id: Id::TimeInSetup,
-        culprit: Owner::Unknown,
-        place: None,
-    },
-];
-
-impl Spot {
-    fn bookings<'a>(&self, booked: &'a Booked<'_>) -> Vec<&'a Booking> {
-        let is_lookup = |booking: &&Booking| booking.kind == WaitKind::Resolve;
-        let account = &booked.account;
-        match (self.place, self.culprit) {
-            (Some(place), _) => {
-                let bookings = account.exchanges.iter();
-                bookings
-                    .filter(|b| Place::of(b.kind, b.owner) == place)
-                    .collect()
-            }
-            (None, Owner::Resolver) => account.setups.iter().filter(is_lookup).collect(),
-            (None, _) => account.setups.iter().filter(|b| !is_lookup(b)).collect(),
-        }
-    }
-
-    /// Whose time it is: while connections are made, whose most of it is.
-    fn culprit(&self, bookings: &[&Booking]) -> Owner {
-        let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
-        match self.place {
-            Some(_) => self.culprit,
-            None => most.map_or(self.culprit, |booking| booking.owner),
-        }
-    }
-
-    /// How many requests, or connections, its time is divided among.
-    fn count(&self, ledger: &Ledger) -> u64 {
-        match self.place {
-            Some(_) => ledger.latency.count(),
-            None => ledger.setups.count,
-        }
-    }
-}
 
 /// The finding for each place of a service whose unclaimed time matters, of `whole`
 /// nanoseconds in all services.
@@ -107,12 +24,7 @@ pub(crate) fn locate(
     whole: u128,
     certainty: impl Fn(&Finding) -> (Verdict, String),
 ) -> Vec<Finding> {
-    let is_seen = |spot: &&Spot| {
-        let unclaimed = sum(spot.bookings(booked).into_iter(), |b| b.unclaimed_ns);
-        unclaimed as f64 >= whole as f64 * OF_ALL
-    };
-    let material = SPOTS.iter().filter(is_seen);
-    let material = material.filter(|spot| is_material(spot, booked));
+    let material = SPOTS.iter().filter(|spot| is_told(spot, booked, whole));
     let located = material.map(|spot| {
         let mut finding = finding(spot, case, booked, whole);
         let (certainty, because) = certainty(&finding);
@@ -124,84 +36,6 @@ pub(crate) fn locate(
         finding
     });
     located.collect()
-}
-
-/// Returns true if what nobody claims of this place would better the mean, the tail or
-/// the waits that a request meets at any instant by a material share and time.
-fn is_material(spot: &Spot, booked: &Booked<'_>) -> bool {
-    let ledger = &booked.service.ledger;
-    let bookings = spot.bookings(booked);
-    let unclaimed = sum(bookings.iter().copied(), |b| b.unclaimed_ns) as f64;
-    let all = sum(bookings.iter().copied(), |b| b.booked_ns) as f64;
-    let total = booked.total().max(1) as f64;
-    let count = booked.scaled(spot.count(ledger)).max(1) as f64;
-    let is_long = unclaimed / count >= nanos(MATERIAL_TIME) as f64;
-    let is_much = unclaimed >= total * MATERIAL_SHARE;
-    if is_much && is_long {
-        return true;
-    }
-    let Some(place) = spot.place else {
-        return false;
-    };
-    // Of what findings claim most, the rest is their inaccuracy.
-    if unclaimed < all * REST {
-        return false;
-    }
-    let times = ledger.places.of(place);
-    let least = match place {
-        Place::Path => least_trip(ledger).unwrap_or_default(),
-        _ => Duration::ZERO,
-    };
-    if is_much && weighted(times, least) >= STALL {
-        return true;
-    }
-    is_tail(ledger, times, least, unclaimed / all.max(1.0))
-}
-
-/// Returns true if the 99th percentile would fall by a material share and time without
-/// the `unclaimed` part of these `times`, in enough requests to speak of one.
-fn is_tail(
-    ledger: &Ledger,
-    times: &crate::histogram::Distribution,
-    least: Duration,
-    unclaimed: f64,
-) -> bool {
-    let count = ledger.latency.count();
-    if count < REPEATS * 100 {
-        return false;
-    }
-    let p99 = ledger.latency.quantile(0.99).unwrap_or_default();
-    let rank = 1.0 - (count as f64 * 0.01) / times.count().max(1) as f64;
-    if rank <= 0.0 {
-        return false;
-    }
-    let tail = times.quantile(rank).unwrap_or_default();
-    let gain = tail
-        .saturating_sub(least)
-        .mul_f64(unclaimed.clamp(0.0, 1.0));
-    gain >= MATERIAL_TIME && gain.as_secs_f64() >= p99.as_secs_f64() * MATERIAL_SHARE
-}
-
-/// The mean of the times beyond `least`, each weighted by its own length.
-fn weighted(times: &crate::histogram::Distribution, least: Duration) -> Duration {
-    let least = nanos(least);
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for (time, count) in times.buckets() {
-        let beyond = time.saturating_sub(least) as f64;
-        sum += beyond * count as f64;
-        squares += beyond * beyond * count as f64;
-    }
-    if sum > 0.0 {
-        Duration::from_nanos((squares / sum) as u64)
-    } else {
-        Duration::ZERO
-    }
-}
-
-/// The least round trip between the ends: of a handshake, else of an exchange.
-pub(super) fn least_trip(ledger: &Ledger) -> Option<Duration> {
-    let of_exchange = || ledger.places.of(Place::Path).min();
-    ledger.round_trip.or_else(of_exchange)
 }
 
 /// A finding for time whose place is not known, without any figure yet.
@@ -316,24 +150,28 @@ fn summary(
         None => "connection",
     };
     let place = match (spot.place, spot.culprit) {
-        (Some(Place::Server), _) => "with the server",
-        (Some(Place::Client), _) => "with the client",
+        (Some(Place::Server), _) => "in the server",
+        (Some(Place::Client), _) => "in the client",
         (Some(Place::Path), _) => "on the way between client and server",
         (Some(Place::Unknown), _) => "where these observations do not tell",
-        (None, Owner::Resolver) => "with the resolver",
+        (None, Owner::Resolver) => "in name resolution",
         (None, _) => "before the first request, while connections were made",
     };
     let how = shape.map(shape::words).unwrap_or_default();
+    let caveat = match spot.place {
+        Some(Place::Server | Place::Client) => "; it may be work that has to be done",
+        _ => "",
+    };
     format!(
-        "{} of each {each} to {} (mean), {} of all time, passed {place}{how}. No rule says why; \
-         it may be work that has to be done.",
+        "On average {} of each {each} to {}, {} of all time, passed {place}{how}. No rule \
+         explains it{caveat}.",
         human(mean),
         case.endpoint,
         percent(share),
     )
 }
 
-/// What the waits of the place are.
+/// The waits that the time of the place consists of.
 fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -352,7 +190,7 @@ fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     Evidence::circumstance(kind, parts.join(", ")).count(count)
 }
 
-/// How much of the time other places can have had at most.
+/// The time that other places had.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;

@@ -1,0 +1,83 @@
+//! The places that unclaimed time can be located in.
+
+use crate::cause::Id;
+use crate::report::Booking;
+use crate::service::{Ledger, Place};
+use crate::wait::{Owner, WaitKind};
+
+use super::Booked;
+
+/// A part of the account that one finding locates.
+pub(super) struct Spot {
+    pub(super) id: Id,
+    pub(super) culprit: Owner,
+    /// The place within exchanges; `None` for what comes before them.
+    pub(super) place: Option<Place>,
+}
+
+pub(super) const SPOTS: [Spot; 6] = [
+    Spot {
+        id: Id::TimeInServer,
+        culprit: Owner::Server,
+        place: Some(Place::Server),
+    },
+    Spot {
+        id: Id::TimeInClient,
+        culprit: Owner::Client,
+        place: Some(Place::Client),
+    },
+    Spot {
+        id: Id::TimeOnPath,
+        culprit: Owner::Path,
+        place: Some(Place::Path),
+    },
+    Spot {
+        id: Id::TimeUnknown,
+        culprit: Owner::Unknown,
+        place: Some(Place::Unknown),
+    },
+    Spot {
+        id: Id::TimeInResolver,
+        culprit: Owner::Resolver,
+        place: None,
+    },
+    Spot {
+        id: Id::TimeInSetup,
+        culprit: Owner::Unknown,
+        place: None,
+    },
+];
+
+impl Spot {
+    pub(super) fn bookings<'a>(&self, booked: &'a Booked<'_>) -> Vec<&'a Booking> {
+        let is_lookup = |booking: &&Booking| booking.kind == WaitKind::Resolve;
+        let account = &booked.account;
+        match (self.place, self.culprit) {
+            (Some(place), _) => {
+                let bookings = account.exchanges.iter();
+                bookings
+                    .filter(|b| Place::of(b.kind, b.owner) == place)
+                    .collect()
+            }
+            (None, Owner::Resolver) => account.setups.iter().filter(is_lookup).collect(),
+            (None, _) => account.setups.iter().filter(|b| !is_lookup(b)).collect(),
+        }
+    }
+
+    /// Whose time it is: while connections are made, whose most of it is.
+    pub(super) fn culprit(&self, bookings: &[&Booking]) -> Owner {
+        let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
+        match self.place {
+            Some(_) => self.culprit,
+            None => most.map_or(self.culprit, |booking| booking.owner),
+        }
+    }
+
+    /// How many requests, or connections, its time is divided among.
+    pub(super) fn count(&self, ledger: &Ledger) -> u64 {
+        match self.place {
+            Some(_) => ledger.latency.count(),
+            None => ledger.setups.count,
+        }
+    }
+}
