@@ -268,6 +268,9 @@ pub(crate) fn fix(place: impl Into<String>, change: impl Into<String>) -> Fix {
 
 /// A duration for a sentence: three significant digits.
 pub(crate) fn human(duration: Duration) -> String {
+    if duration.is_zero() {
+        return "0 µs".to_owned();
+    }
     let seconds = duration.as_secs_f64();
     let (value, unit) = if seconds >= 1.0 {
         (seconds, "s")

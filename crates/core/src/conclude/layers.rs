@@ -398,11 +398,11 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if let Some((state, line)) = super::outside::doubt(evidence) {
         return layer("transport", state, line, SEEN);
     }
-    let (at_most, share) = at_most(ledger, &TRANSPORTS);
     let line = format!(
         "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
-         repetitions had at most {at_most} of each, {share} of the time",
-        ledger.count
+         retransmissions took {}",
+        ledger.count,
+        at_most(ledger, &TRANSPORTS)
     );
     layer("transport", LayerState::Cleared, line, "packets")
 }
@@ -428,8 +428,7 @@ fn server(ledger: &Ledger) -> Layer {
         let line = "its protocol is not read: who waits for whom is not known".to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
-    let (at_most, share) = at_most(ledger, &SERVERS);
-    let line = format!("it has at most {at_most} of each request, {share} of the time");
+    let line = format!("its own waits took {}", at_most(ledger, &SERVERS));
     layer(
         "server",
         LayerState::Cleared,
@@ -438,15 +437,22 @@ fn server(ledger: &Ledger) -> Layer {
     )
 }
 
-/// The mean time of a request that these waits can have taken, with what nothing
-/// explains, and its share of the time, for a sentence.
-fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> (String, String) {
+/// The time that these waits can have taken, with what nothing explains: `at most 1.66 ms
+/// of each request, 2.8 % of the time`.
+fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
     let kinds = kinds.iter().chain([&WaitKind::Unknown]);
     let sum = kinds.map(|kind| ledger.waits.of(*kind));
     let sum = sum.fold(0, u64::saturating_add);
+    if sum == 0 {
+        return "none of the time".to_owned();
+    }
     let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
     let share = sum as f64 / ledger.waits.total().max(1) as f64;
-    (human(mean), percent(share))
+    format!(
+        "at most {} of each request, {} of the time",
+        human(mean),
+        percent(share)
+    )
 }
 
 /// Takes back what a place of unexplained time contradicts: its own layer is suspected,
