@@ -6,7 +6,7 @@ use super::server_think::with_the_server;
 use super::tally::Tally;
 use super::thinking::Claim;
 use super::upstream::{Role, Upstream, claimed};
-use super::{Case, Conclusion, Id, rate_limit, worker_saturation};
+use super::{Case, Conclusion, Id, capacity, rate_limit, worker_saturation};
 use crate::event::ConfigurationLine;
 use crate::report::{Evidence, EvidenceKind, Finding, Fix};
 use crate::wait::Owner;
@@ -84,6 +84,17 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
         with_the_server(case, &tally),
         Evidence::circumstance(EvidenceKind::Configuration, text).at(place),
     ];
+    if let Some(capacity) = capacity::of(case) {
+        let text = format!(
+            "about {:.0} requests are served at a time, {} each where no other competes, and the \
+             others wait: the limit is behind {}",
+            capacity.served().max(1.0),
+            human(capacity.alone),
+            line.program
+        );
+        let kind = EvidenceKind::OwnSocket;
+        finding.evidence.push(Evidence::circumstance(kind, text));
+    }
     finding.evidence.extend(served::shown(case));
     // Making the connection to what is behind is a part of it that is not told apart.
     finding.verdict = evidence::judge(&finding.evidence, tally.affected, false);

@@ -4,7 +4,7 @@ use super::evidence::{self, fix, human, median, percent, ruled_out};
 use super::rhythm::{Gate, Nature};
 use super::starved::Starved;
 use super::tally::Tally;
-use super::{Case, Conclusion, Id, capacity, rate_limit};
+use super::{Case, Conclusion, Id, capacity, downstream_wait, rate_limit};
 use crate::exchange::Exchange;
 use crate::report::{Evidence, EvidenceKind, Finding};
 use crate::wait::Owner;
@@ -41,14 +41,18 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether a limit on how many are served at a time makes requests wait.
+/// Returns true if a limit of the server's own on how many are served at a time makes
+/// requests wait. The limit of one that passes them on is what is behind it.
 pub(super) fn has_limit(case: &Case<'_>) -> bool {
-    capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some())
+    let is_own = || downstream_wait::passes_on(case).is_none();
+    capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some() && is_own())
 }
 
 /// A server that serves so many at a time, whatever the turns look like.
 fn several(case: &Case<'_>) -> Option<Finding> {
-    let capacity = capacity::of(case).filter(|_| !rate_limit::is_configured(case))?;
+    let is_others =
+        || rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some();
+    let capacity = capacity::of(case).filter(|_| !is_others())?;
     let tally = capacity.tally(case)?;
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
