@@ -398,12 +398,20 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if let Some((state, line)) = super::outside::doubt(evidence) {
         return layer("transport", state, line, SEEN);
     }
-    let (at_most, share) = at_most(ledger, &TRANSPORTS);
-    let line = format!(
-        "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
-         repetitions had at most {at_most} of each, {share} of the time",
-        ledger.count
-    );
+    if ledger.count == 0
+        && let Some((at_most, _)) = at_most(ledger, &TRANSPORTS)
+    {
+        let line = format!("no whole response was seen: {at_most} of each request have no place");
+        return layer("transport", LayerState::NotMeasured, line, SEEN);
+    }
+    let line = format!("{repaired} losses repaired within {} exchanges", ledger.count);
+    let line = match at_most(ledger, &TRANSPORTS) {
+        Some((at_most, share)) => format!(
+            "{line}; windows, acknowledgements and repetitions had at most {at_most} of each, \
+             {share} of the time"
+        ),
+        None => format!("{line}; windows, acknowledgements and repetitions had none of the time"),
+    };
     layer("transport", LayerState::Cleared, line, "packets")
 }
 
@@ -428,8 +436,12 @@ fn server(ledger: &Ledger) -> Layer {
         let line = "its protocol is not read: who waits for whom is not known".to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
-    let (at_most, share) = at_most(ledger, &SERVERS);
-    let line = format!("it has at most {at_most} of each request, {share} of the time");
+    let line = match at_most(ledger, &SERVERS) {
+        Some((at_most, share)) => {
+            format!("it has at most {at_most} of each request, {share} of the time")
+        }
+        None => "it has none of the time".to_owned(),
+    };
     layer(
         "server",
         LayerState::Cleared,
@@ -439,14 +451,14 @@ fn server(ledger: &Ledger) -> Layer {
 }
 
 /// The mean time of a request that these waits can have taken, with what nothing
-/// explains, and its share of the time, for a sentence.
-fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> (String, String) {
+/// explains, and its share of the time, for a sentence; `None` if that is nothing.
+fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> Option<(String, String)> {
     let kinds = kinds.iter().chain([&WaitKind::Unknown]);
     let sum = kinds.map(|kind| ledger.waits.of(*kind));
     let sum = sum.fold(0, u64::saturating_add);
     let mean = Duration::from_nanos(sum / ledger.latency.count().max(1));
     let share = sum as f64 / ledger.waits.total().max(1) as f64;
-    (human(mean), percent(share))
+    (!mean.is_zero()).then(|| (human(mean), percent(share)))
 }
 
 /// Takes back what a place of unexplained time contradicts: its own layer is suspected,
