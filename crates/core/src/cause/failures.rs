@@ -68,7 +68,18 @@ impl Failures {
         kind: &Kind,
         words: impl FnOnce(&mut Finding),
     ) -> Conclusion {
-        let mut found = self.wire(case, kind);
+        self.conclude_of(case, kind, self.tally.affected, words)
+    }
+
+    /// The same where only so many of those counted came to nothing indeed.
+    pub(super) fn conclude_of(
+        &self,
+        case: &Case<'_>,
+        kind: &Kind,
+        failed: u64,
+        words: impl FnOnce(&mut Finding),
+    ) -> Conclusion {
+        let mut found = self.wire(case, kind, failed);
         found.extend(probed(case, kind));
         if found.is_empty() {
             return Conclusion::Nothing;
@@ -76,7 +87,7 @@ impl Failures {
         let mut finding = evidence::finding(kind.id, Owner::Server, case, &self.tally);
         finding.predicted = None;
         finding.affected = Affected {
-            exchanges: self.tally.affected,
+            exchanges: failed,
             of: self.all(case),
         };
         finding.verdict = evidence::judge(&found, repeats(&found), false);
@@ -86,8 +97,8 @@ impl Failures {
     }
 
     /// What packets show, if that is more than a single mishap.
-    fn wire(&self, case: &Case<'_>, kind: &Kind) -> Vec<Evidence> {
-        let (failed, all) = (self.tally.affected, self.all(case));
+    fn wire(&self, case: &Case<'_>, kind: &Kind, failed: u64) -> Vec<Evidence> {
+        let all = self.all(case);
         let is_many = failed >= REPEATS && failed as f64 >= all as f64 * SHARE;
         let is_half = failed >= FEW && failed * 2 >= all;
         if !is_many && !is_half {

@@ -7,6 +7,7 @@ use super::failures::{Failures, Kind, tell};
 use super::{Case, Conclusion, Features, Id};
 use crate::event::{ProbeAnswer, RequestFailure};
 use crate::exchange::{Exchange, Outcome};
+use crate::histogram::Distribution;
 
 const KIND: Kind = Kind {
     id: Id::NoResponse,
@@ -19,11 +20,16 @@ const KIND: Kind = Kind {
 /// of TLS, has none.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// The part of the answers that take no longer than a request that is late.
+const NEARLY_ALL: f64 = 0.9;
+
 /// Watches requests that the server's kernel acknowledged and its program
 /// never answered, until the client gave up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     failures: Failures,
+    /// Ages of the requests given up, as far as they went.
+    ages: Distribution,
 }
 
 impl super::Rule for Rule {
@@ -32,19 +38,23 @@ impl super::Rule for Rule {
     fn observe(&mut self, exchange: &Exchange) {
         let has_failed = exchange.outcome == Outcome::TimedOut
             && !exchange.signs.has_response
+            && !exchange.signs.has_hello
             && exchange.signs.is_request_acked
             && exchange.latency() >= PATIENCE;
         if has_failed {
             self.failures.add(exchange);
+            self.ages.record(exchange.latency());
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.failures.merge(other.failures);
+        self.ages.absorb(other.ages);
     }
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        self.failures.conclude(case, &KIND, |finding| {
+        let overdue = self.overdue(case);
+        self.failures.conclude_of(case, &KIND, overdue, |finding| {
             let endpoint = case.endpoint;
             tell(
                 finding,
@@ -65,5 +75,20 @@ impl super::Rule for Rule {
                 ],
             );
         })
+    }
+}
+
+impl Rule {
+    /// How many were given up because they were late. Whoever stops asking, as a load does at
+    /// the end of its run, leaves requests whose answers were not due yet.
+    fn overdue(&self, case: &Case<'_>) -> u64 {
+        let all = self.failures.tally.affected;
+        let cut = case.target.map_or(0, |target| case.facts.loads.cut(target));
+        let mut answered = case.ledger.latency.clone();
+        answered.subtract(&self.ages);
+        let usual = answered.quantile(NEARLY_ALL);
+        let late = usual.map_or(1.0, |usual| self.ages.share_above(usual));
+        let late = (late * all as f64).round() as u64;
+        late.min(all.saturating_sub(cut))
     }
 }

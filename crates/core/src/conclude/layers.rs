@@ -398,6 +398,11 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if let Some((state, line)) = super::outside::doubt(evidence) {
         return layer("transport", state, line, SEEN);
     }
+    if ledger.count == 0 && sum(ledger, &TRANSPORTS) > 0 {
+        let at_most = at_most(ledger, &TRANSPORTS);
+        let line = format!("no whole response was seen: it has {at_most}");
+        return layer("transport", LayerState::NotMeasured, line, SEEN);
+    }
     let line = format!(
         "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
          retransmissions took {}",
@@ -440,9 +445,7 @@ fn server(ledger: &Ledger) -> Layer {
 /// The time that these waits can have taken, with what nothing explains: `at most 1.66 ms
 /// of each request, 2.8 % of the time`.
 fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
-    let kinds = kinds.iter().chain([&WaitKind::Unknown]);
-    let sum = kinds.map(|kind| ledger.waits.of(*kind));
-    let sum = sum.fold(0, u64::saturating_add);
+    let sum = sum(ledger, kinds);
     if sum == 0 {
         return "none of the time".to_owned();
     }
@@ -453,6 +456,12 @@ fn at_most(ledger: &Ledger, kinds: &[WaitKind]) -> String {
         human(mean),
         percent(share)
     )
+}
+
+/// The time that these waits and what nothing explains took, in nanoseconds.
+fn sum(ledger: &Ledger, kinds: &[WaitKind]) -> u64 {
+    let kinds = kinds.iter().chain([&WaitKind::Unknown]);
+    kinds.fold(0, |sum, kind| sum.saturating_add(ledger.waits.of(*kind)))
 }
 
 /// Takes back what a place of unexplained time contradicts: its own layer is suspected,

@@ -145,14 +145,19 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     Ok((0..count).map(one).collect())
 }
 
-fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>) -> Event {
+fn start(
+    at: Timestamp,
+    phase: Phase,
+    experiment: Option<Experiment>,
+    is_observed: bool,
+) -> Event {
     let start = PhaseStart {
         target: TargetId::Subject,
         end: at + Duration::from_secs(u64::from(SLICES)),
         experiment,
         connections: 10,
         offered_rate: None,
-        is_observed: false,
+        is_observed,
         turns: 1,
         active: Duration::from_secs(u64::from(SLICES)),
     };
@@ -197,9 +202,11 @@ fn clusters(
 fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     let (mut count, mut latency, mut body, mut status) = (0, None, None, 200);
     let mut failures = Vec::new();
+    let mut is_observed = false;
     while let Some(word) = words.next() {
         match word {
             "baseline" => {}
+            "observed" => is_observed = true,
             "x" => count = words.count(word)?,
             "latency" => latency = Some(words.duration(word)?),
             "body" => body = Some(words.duration(word)?),
@@ -212,7 +219,7 @@ fn load(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
         }
     }
     let phase = Phase::Baseline;
-    let mut events = vec![start(at, phase, None)];
+    let mut events = vec![start(at, phase, None, is_observed)];
     if count > 0 {
         events.extend(clusters(at, phase, count, [latency, body], status));
     }
@@ -237,6 +244,7 @@ fn failure(word: &str) -> Result<RequestFailure, String> {
         "not-http" => RequestFailure::NotHttp,
         "certificate" => RequestFailure::Certificate,
         "tls" => RequestFailure::Tls,
+        "cut" => RequestFailure::Cut,
         other => return Err(format!("no request fails by `{other}`")),
     })
 }

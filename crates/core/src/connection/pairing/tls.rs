@@ -425,11 +425,13 @@ impl Pairing {
         let Some((request, begin, number)) = flights.first() else {
             return;
         };
+        let has_hello = flights.is_answered();
         self.tls = None;
         self.begin(request.start, begin, number);
         if let Some(draft) = self.open.back_mut().filter(|draft| draft.is_awaited()) {
             draft.request = request;
             draft.line = Some(RequestLine::new("TLS", &name));
+            draft.signs.has_hello = has_hello;
         }
     }
 }
