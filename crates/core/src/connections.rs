@@ -376,13 +376,13 @@ impl StreamNumbers {
         self.enter(flow, seen, seen)
     }
 
-    /// The same of an answer to a SYN of this sequence number, which may come
-    /// before it.
+    /// Numbers the stream of an answer to a SYN of this sequence number; the answer may be
+    /// seen first.
     fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
         self.enter(flow, MIDWAY, place_of(opening))
     }
 
-    /// The same of a segment that is quoted.
+    /// Numbers the stream of a quoted segment.
     fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
         self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }

@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether a limit that stands in the server's configuration is what makes requests wait.
+/// Returns true if a limit set in the server's configuration makes requests wait.
 pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limit(case).is_some()
 }

@@ -197,7 +197,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// What is known of where they were lost.
+    /// The part of the path where the SYNs were lost, as far as that is known.
     fn whose(&self) -> &'static str {
         match self.repeated {
             0 => "Our own probes show it.",

@@ -73,7 +73,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether the path loses so much that what comes late may have been late on its way.
+/// Returns true if the path loses so much that a late message may have been delayed on its
+/// way.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
 }

@@ -41,7 +41,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether a limit on how many are served at a time makes requests wait.
+/// Returns true if a limit on the number of requests served at a time makes requests wait.
 pub(super) fn has_limit(case: &Case<'_>) -> bool {
     capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some())
 }

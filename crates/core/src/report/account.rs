@@ -29,7 +29,7 @@ pub struct Account {
 pub struct Booking {
     /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The owner of the wait.
     pub owner: Owner,
     /// The time in all.
     pub booked_ns: u64,
@@ -55,16 +55,16 @@ pub struct Claim {
 /// The place of a finding's time, apart from the reason for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
-    /// How sure it is that the time passed with the culprit, whatever the cause.
+    /// The certainty that the time passed at the culprit, whatever the cause.
     pub certainty: Verdict,
     /// The best witness of that.
     pub because: String,
     /// The time in the account that is this finding's alone. Less than its cost where
     /// others claim the same time.
     pub claimed_ns: u64,
-    /// Its part of the time of all services, connections' making included, 0 to 1.
+    /// The share of the time of all services, setup of connections included, 0 to 1.
     pub share: f64,
-    /// How the time is spread over requests; `None` for a cause.
+    /// The distribution of the time over requests; `None` for a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
 }
@@ -72,9 +72,9 @@ pub struct Location {
 /// The statement of one kind of evidence on a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
-    /// Which kind.
+    /// The kind of evidence.
     pub kind: EvidenceKind,
-    /// What it says.
+    /// The statement of that evidence on the finding.
     pub says: Says,
 }
 
@@ -82,17 +82,17 @@ pub struct Witness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// It shows the finding, or a circumstance that fits.
+    /// Evidence for the finding, or for a circumstance that fits it.
     Supports,
-    /// It shows something else.
+    /// Evidence against the finding.
     Contradicts,
-    /// It was there and shows nothing of it.
+    /// Evidence that was collected and shows nothing of the finding.
     Silent,
-    /// It was not there: not asked for, not allowed, or of another host.
+    /// Evidence that was not collected: not asked for, not permitted, or not of this host.
     NotAvailable,
 }
 
-/// How time that no cause explains is spread over requests.
+/// The distribution over requests of time that no cause explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {

@@ -181,8 +181,8 @@ fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Dura
     shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
 }
 
-/// What is left of a message whose receiver shut its window behind the last segment of
-/// `sender`, while that went on probing: until when, and the stop.
+/// The rest of a message whose receiver shut its window behind the last segment of `sender`,
+/// while `sender` kept probing: the end of that time, and the stop.
 pub(crate) fn left_shut(
     trace: &Trace<'_>,
     sender: Side,

@@ -13,7 +13,8 @@ const OF_ALL: f64 = 0.01;
 /// Findings that a report holds at most.
 const MAX_FINDINGS: usize = 32;
 
-/// How the account of `report` departs from what must hold; `None` if it does not.
+/// The first way in which the account of `report` breaks the rules that must hold; `None` if
+/// it breaks none.
 pub(crate) fn account_fault(report: &Report) -> Option<String> {
     let unbalanced = report.account.iter().find_map(unbalanced);
     unbalanced
@@ -81,7 +82,7 @@ fn cleared(report: &Report) -> Option<String> {
     })
 }
 
-/// Where much of a service's time is nobody's, a finding says where it is.
+/// A service much of whose time no finding claims, if no finding locates that time.
 fn untold(report: &Report) -> Option<String> {
     let all = report.account.iter().flat_map(bookings);
     let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();

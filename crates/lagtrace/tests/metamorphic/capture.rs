@@ -227,7 +227,7 @@ impl Frame {
         (bytes, self.head.len() + len)
     }
 
-    /// Where its head says which network protocol follows; `None` where it does not.
+    /// The bytes of a frame's head that name the network protocol; `None` where it has none.
     pub(crate) fn ethertype_mut(&mut self, link: u16) -> Option<&mut [u8]> {
         let at = match link {
             COOKED_2 => 0,
@@ -237,7 +237,7 @@ impl Frame {
     }
 }
 
-/// How long the head of a frame is.
+/// The length of a frame's head.
 pub(crate) fn head_len(link: u16, bytes: &[u8]) -> usize {
     match link {
         ETHERNET => {

@@ -34,7 +34,7 @@ pub(crate) enum Changed {
 }
 
 impl Changed {
-    /// What is said of it before and after.
+    /// The diagnoses before and after the change.
     pub(crate) fn said(&self, it: &Loaded<'_>) -> (Said, Said) {
         let of_files = |files: &[PathBuf]| Said::of(&analyse_files(files));
         match self {

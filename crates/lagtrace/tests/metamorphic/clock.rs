@@ -9,7 +9,7 @@ use crate::packet::Way;
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 const YEAR: i64 = 31_556_952;
-/// How far a stamp strays.
+/// The most by which a stamp strays.
 const STRAY: i64 = 20_000;
 
 /// All of it at another time: years away, before 1970, or just after it; and the form that

@@ -25,7 +25,7 @@ pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     })
 }
 
-/// What became of one connection's identifications.
+/// The new identifications of one connection's packets.
 #[derive(Default)]
 struct Counted {
     last: Option<u16>,

@@ -29,7 +29,7 @@ use outcome::{Outcome, outcomes, tell};
 
 /// The seed of the sample and its changes, where nobody asks for another.
 const SEED: u64 = 7;
-/// How many captures the tests change.
+/// The number of captures that the tests change.
 const SAMPLE: usize = 24;
 
 fn main() -> ExitCode {

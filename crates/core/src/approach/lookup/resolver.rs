@@ -16,7 +16,7 @@ const MAX_WAITED: usize = 1024;
 /// Packets shown of each kind.
 const MAX_PACKETS: usize = 6;
 
-/// What lookups at one resolver came to that no connection followed.
+/// The lookups at one resolver that no connection followed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) lookups: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Resolved {
     pub(crate) took: Distribution,
     /// Until queries were sent again, in lookups that were answered at last.
     pub(crate) retried: Kind,
-    /// The same of lookups that were never answered.
+    /// Time until queries were sent again, in lookups that were never answered.
     pub(crate) unanswered: Kind,
     /// From an answer that did not fit to the same over TCP.
     pub(crate) streamed: Kind,

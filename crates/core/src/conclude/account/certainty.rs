@@ -1,4 +1,4 @@
-//! How sure it is whose time a finding speaks of, whatever its cause.
+//! The certainty that a finding names the right owner of its time, whatever the cause.
 
 use crate::event::TargetId;
 use crate::facts::Facts;
@@ -10,7 +10,7 @@ use crate::wait::Owner;
 /// witness.
 const WITNESSED: f64 = 0.8;
 
-/// How sure the place of `finding` is, and the best witness of it.
+/// The certainty of the place of `finding`, and the best witness of it.
 pub(crate) fn certainty(
     finding: &Finding,
     service: Option<&Service>,

@@ -81,7 +81,7 @@ impl Spot {
         }
     }
 
-    /// Whose time it is: while connections are made, whose most of it is.
+    /// The owner of the time; while connections are made, the owner of most of it.
     fn culprit(&self, bookings: &[&Booking]) -> Owner {
         let most = bookings.iter().max_by_key(|booking| booking.unclaimed_ns);
         match self.place {
@@ -90,7 +90,7 @@ impl Spot {
         }
     }
 
-    /// How many requests, or connections, its time is divided among.
+    /// The number of requests, or connections, that share the time.
     fn count(&self, ledger: &Ledger) -> u64 {
         match self.place {
             Some(_) => ledger.latency.count(),
@@ -333,7 +333,7 @@ fn summary(
     )
 }
 
-/// What the waits of the place are.
+/// The waits that make up the time of the place.
 fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -352,7 +352,7 @@ fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     Evidence::circumstance(kind, parts.join(", ")).count(count)
 }
 
-/// How much of the time other places can have had at most.
+/// The most time that each of the other places can have had.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;
