@@ -355,9 +355,9 @@ struct Numbered {
     opening: u32,
 }
 
-/// No SYN was seen.
+/// The value where no SYN was seen.
 const MIDWAY: u32 = 0;
-/// Nothing was seen but what ICMP errors quote.
+/// The value where nothing was seen but headers quoted by ICMP errors.
 const QUOTED: u32 = u32::MAX;
 
 impl StreamNumbers {

@@ -883,7 +883,7 @@ pub struct CaptureSummary {
     pub cut_records: u64,
     /// Records that are no TCP over IP that could be decoded.
     pub undecoded: u64,
-    /// Of those, records of link types that are not read: each type's.
+    /// The records of link types that are not read, for each type.
     #[serde(default)]
     pub unread_links: BTreeMap<u16, u64>,
     /// The times of the first and the last record that is no TCP segment.

@@ -176,7 +176,7 @@ pub struct CapturePoint {
     pub packets: u64,
     /// Records that held no TCP segment that could be decoded.
     pub undecoded: u64,
-    /// Of those, records of link types that are not decoded.
+    /// The records of link types that are not decoded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread_links: Vec<UnreadLink>,
     /// Connections seen.

@@ -14,17 +14,17 @@ use crate::histogram::Distribution;
 use crate::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::time::Timestamp;
 
-/// Words kept: of one kind about one host.
+/// The most kinds of errors kept, each about one host.
 const MAX_WORDS: usize = 256;
-/// Hosts kept that said the same.
+/// The most senders kept of one kind of error.
 const MAX_REPORTERS: usize = 8;
-/// Packets shown of each.
+/// The most packets shown of each.
 const MAX_PACKETS: usize = 5;
-/// Pairs of hosts whose pings are followed.
+/// The most pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
-/// Pings of a pair under way; the oldest are lost.
+/// The most pings of a pair under way; the oldest are counted as lost.
 const MAX_OPEN: usize = 256;
-/// Hosts remembered that sent anything.
+/// The most hosts remembered that sent anything.
 const MAX_ALIVE: usize = 4096;
 /// A ping that was sent this shortly before the last packet may still be answered.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) alive: BTreeSet<IpAddr>,
 }
 
-/// One thing that was said about packets to one host.
+/// One kind of ICMP error about packets to one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) target: IpAddr,

@@ -11,10 +11,10 @@ use crate::event::PointId;
 use crate::flow::FlowKey;
 use crate::segment::Segment;
 
-/// Hosts that are remembered; of two that fall on one place the later one is.
+/// The number of hosts remembered; of two that fall on one place, the later one stays.
 const PLACES: usize = 512;
-/// Numbers that went on from one connection to another before that is no chance: it is one
-/// in 65,536 each time.
+/// The least numbers in a row, from one connection to another, that are no chance: each has a
+/// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
 /// Of four changes of connection three at least go on: the rest are losses, and what the
 /// host sends to others. Counters of their own that run side by side meet at every second.

@@ -10,11 +10,13 @@ use super::tally::Tally;
 use super::thinking::NOTABLE;
 use crate::timeline::Moment;
 
-/// Of the late ones, so many met an upload, and of those that met none so many were quick.
+/// The least share of the late requests that met an upload, and of the requests that met none
+/// that were quick.
 const MET: f64 = 0.8;
-/// Of those that met one, so many were late: a queue spares few.
+/// The least share of requests that met an upload that were late: few escape its queue.
 const LATE: f64 = 0.5;
-/// None stands in a queue much longer than what fills it.
+/// The greatest ratio of a typical delay to the queue: no request stands in a queue much longer
+/// than what fills it.
 const LONGER: u32 = 2;
 
 /// The requests that met an upload and those that did not, and the late ones among each.

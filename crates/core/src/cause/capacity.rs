@@ -15,11 +15,12 @@ use super::thinking::idle_think;
 use super::{Case, evidence};
 use crate::timeline::Moment;
 
-/// Shorter work is told neither from what the kernel takes nor from the load's own.
+/// The least time of a lone request: a shorter one cannot be told from the time of the
+/// kernel, or from the load's own.
 const LEAST_WORK: Duration = Duration::from_millis(2);
 /// Answers that must be seen.
 const LEAST_ANSWERS: usize = 60;
-/// Stretches of the same length in which the server answers about as many.
+/// Stretches of equal length in which the server must answer about as many requests.
 const STRETCHES: usize = 4;
 /// Part of the mean by which their counts may differ.
 const UNEVEN: f64 = 0.25;

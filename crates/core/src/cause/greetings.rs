@@ -1,4 +1,4 @@
-//! Servers that speak first and are late to: the client may say nothing before.
+//! Servers that speak first and do so late: the client may send nothing before.
 
 use core::time::Duration;
 

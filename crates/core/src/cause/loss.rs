@@ -63,7 +63,7 @@ pub(crate) struct Losses {
     packets: Vec<u64>,
     /// Those before the point that no exchange holds.
     pub(super) requests: LostRequests,
-    /// Of those repaired, how many the receiver said later had not been lost.
+    /// Repaired losses that the receiver later said were not lost.
     taken_back: u64,
 }
 

@@ -28,7 +28,7 @@ const MEANWHILE: f64 = 0.5;
 const STRETCH_NS: i64 = 100_000_000;
 /// Stretches remembered, the earliest ones: ten minutes.
 const MOST_STRETCHES: usize = 6_000;
-/// Fewer may be a single worker's mishap.
+/// The least number of connections left unserved: fewer may be a single worker's mishap.
 const LEAST: usize = 3;
 /// Answers to others that must be seen.
 const LEAST_SERVED: u64 = 50;

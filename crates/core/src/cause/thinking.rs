@@ -103,7 +103,7 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
-    /// Think times of all exchanges: what this part of them stays below.
+    /// The time that this part of all think times stays below.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
     }

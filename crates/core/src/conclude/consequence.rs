@@ -66,8 +66,8 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Time that both have counted is of the same exchanges: a cause of one explains little of what
-/// many waited for.
+/// Returns true if `cause` explains most of `consequence`. Time that both have counted is of
+/// the same exchanges: a cause of one explains little of what many waited for.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides

@@ -20,7 +20,7 @@ use crate::wait::Owner;
 const SLOW: Duration = Duration::from_millis(200);
 /// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
-/// Resolvers that are told of at most.
+/// The most resolvers reported.
 const MAX_TOLD: usize = 8;
 
 /// Adds what lookups without a connection show in a capture on its own.
@@ -236,7 +236,7 @@ fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {
     })
 }
 
-/// Lookups that the resolver could not do.
+/// Lookups that the resolver failed to do.
 fn failed(resolver: IpAddr, resolved: &Resolved) -> Option<Remark> {
     let failed = &resolved.failed;
     (failed.count() > 0).then(|| Remark {

@@ -15,7 +15,7 @@ use crate::icmp::IcmpKind;
 use crate::report::{Finding, Remark, Unit};
 use crate::told::{Pings, Word};
 
-/// Notes of one kind at most: a traced route or a scan is one story.
+/// The most notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;
 
 /// Adds what ICMP says of a capture on its own.

@@ -9,7 +9,7 @@ const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// Samples this far above the least are the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
 
-/// Less is no time to name a program's.
+/// The least time that is worth naming as a program's.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// An end whose handshake takes so many times as long as the least reply is not the one that

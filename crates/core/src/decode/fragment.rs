@@ -55,7 +55,7 @@ struct Key {
     point: PointId,
     source: IpAddr,
     destination: IpAddr,
-    /// Of IPv4 only: in IPv6 fragments may differ in it.
+    /// The protocol, of IPv4 only: in IPv6 it may differ between fragments.
     protocol: Option<u8>,
     id: u32,
 }
@@ -71,7 +71,7 @@ struct Piece {
 /// The result of taking in a fragment.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Others are missing.
+    /// A packet of which other fragments are missing.
     Waiting,
     /// Others are missing, and may always be: the first one, of the packet at
     /// this place, is all there is.

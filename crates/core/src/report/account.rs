@@ -96,18 +96,18 @@ pub enum Says {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// About as much in each request.
+    /// The same time, more or less, in each request.
     Constant,
-    /// Some requests with little of it, others with much.
+    /// Little time in some requests, much in others.
     Spread,
-    /// Nearly all of it in a few requests.
+    /// Nearly all of the time in a few requests.
     Rare,
-    /// More and more as time goes on.
+    /// More and more time as the capture goes on.
     Growing,
-    /// At even distances in time.
+    /// Slow requests at even intervals.
     Periodic,
-    /// Mostly in requests for some of the targets.
+    /// Most of the time in requests for some of the targets.
     ByRequest,
-    /// Mostly on some of the connections.
+    /// Most of the time on some of the connections.
     ByConnection,
 }

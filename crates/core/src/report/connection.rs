@@ -165,9 +165,9 @@ pub struct ConnectionSide {
 /// Marks of congestion on the path (ECN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionMarks {
-    /// Packets of this end that came here marked (CE).
+    /// Packets of this end that arrived marked (CE).
     pub marked: u64,
-    /// Packets by which this end says that some of its peer's were (ECE).
+    /// Packets by which this end echoes marks on its peer's packets (ECE).
     pub echoed: u64,
 }
 

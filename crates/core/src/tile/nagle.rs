@@ -11,7 +11,7 @@ use crate::connection::half::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 use crate::mark::{Data, Mark};
 
-/// Stamps on one host stray by this much.
+/// The amount by which stamps of one host stray.
 const JITTER: Duration = Duration::from_micros(100);
 /// A path is quicker than the least round trip seen so far by at most this:
 /// wider, and a server's own timer would meet a delayed ACK more than by chance.

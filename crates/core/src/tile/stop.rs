@@ -164,7 +164,7 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
         .any(|other| other.by == mark.by.peer() && other.is_closed)
 }
 
-/// For how long between the two the peer had its window closed, at the point.
+/// The time between the two during which the peer's window was closed, at the point.
 fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
     let marks = trace.marks.get(..index).unwrap_or_default();
     let from = marks.partition_point(|other| other.at < before.at);

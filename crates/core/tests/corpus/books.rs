@@ -8,7 +8,7 @@ use lagtrace_core::wait::{Owner, WaitKind};
 /// must be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// And the share of the time of all services.
+/// The same limit as a share of the time of all services.
 const OF_ALL: f64 = 0.01;
 /// Findings that a report holds at most.
 const MAX_FINDINGS: usize = 32;
@@ -47,7 +47,8 @@ fn unbalanced(account: &Account) -> Option<String> {
     })
 }
 
-/// No finding claims more than it costs, nor all of them more than there is.
+/// A finding that claims more than it costs, or a report whose findings claim more than
+/// there is.
 fn overclaimed(report: &Report) -> Option<String> {
     let claimed = |finding: &lagtrace_core::report::Finding| {
         finding.location.as_ref().map_or(0, |at| at.claimed_ns)
@@ -66,7 +67,7 @@ fn overclaimed(report: &Report) -> Option<String> {
     (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
 }
 
-/// No layer is cleared that unexplained time is in, or may be in.
+/// A layer that is cleared though unexplained time is in it, or may be.
 fn cleared(report: &Report) -> Option<String> {
     report.places().find_map(|place| {
         let own = place.cause.cause().layer.as_str();

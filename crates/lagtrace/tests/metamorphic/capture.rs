@@ -40,9 +40,10 @@ pub(crate) enum Network {
 /// The form that a capture is written in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// In nanoseconds, as a little-endian machine writes it, or a big-endian one.
+    /// Classic pcap with nanoseconds, in the byte order of a little-endian machine or of a
+    /// big-endian one.
     Pcap { is_big_endian: bool },
-    /// In microseconds.
+    /// Classic pcap with microseconds.
     CoarsePcap,
     /// In units of `if_tsresol`, counted from `offset` seconds after 1970.
     Pcapng { resolution: u8, offset: i64 },

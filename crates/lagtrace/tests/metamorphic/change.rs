@@ -24,7 +24,7 @@ pub(crate) struct Change {
 pub(crate) enum Changed {
     /// One file.
     File(Vec<u8>),
-    /// Several, in the order in which they are given, with a folder that may hold them.
+    /// Several files, in the order in which they are given, with a folder that may hold them.
     Pieces(
         Vec<PathBuf>,
         #[allow(dead_code, reason = "it goes when nobody holds it")] TempDir,
@@ -48,7 +48,7 @@ impl Changed {
     }
 }
 
-/// All of them, in the order in which they are told.
+/// All changes, in the order in which they are reported.
 pub(crate) const CHANGES: [Change; 19] = [
     change("another format", |it, draw| {
         let forms = [

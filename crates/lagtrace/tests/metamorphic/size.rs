@@ -7,11 +7,11 @@ use crate::packet::{Packet, Payload, Tcp, Way};
 
 /// The payload of a segment where no SYN states a limit: that of Ethernet, with timestamps.
 const USUAL: usize = 1448;
-/// Pieces of one segment lie as far apart, where there is room.
+/// The distance in time between the pieces of one segment, where there is room.
 const BETWEEN: i64 = 1_000;
-/// Segments that come as close on each other are joined,
+/// The distance in time up to which segments are joined, …
 const CLOSE: i64 = 30_000;
-/// up to as many bytes.
+/// … up to this number of bytes.
 const MOST: usize = 64_000;
 
 /// Segments longer than the connection's largest (`TCPOPT_MAXSEG`), cut as a device would.

@@ -1,4 +1,4 @@
-//! Marks of congestion (ECN): told where the ends have agreed on them.
+//! Congestion marks (ECN), reported where the ends have agreed on them.
 
 use super::*;
 

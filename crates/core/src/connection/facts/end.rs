@@ -65,7 +65,7 @@ pub(crate) struct Marks {
     pub(crate) is_able: bool,
     /// Packets that the path marked.
     pub(crate) marked: u32,
-    /// Packets that echo marks of its peer's.
+    /// Packets that echo marks on its peer's packets.
     pub(crate) echoed: u32,
 }
 

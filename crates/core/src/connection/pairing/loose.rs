@@ -27,13 +27,13 @@ const MAX_WAITING: usize = 64;
 /// The bytes of a connection that no exchange holds.
 #[derive(Debug, Default)]
 pub(super) struct Loose {
-    /// Of the client, and of the server.
+    /// The bytes of the client, and of the server.
     ways: [Way; 2],
     /// Transfers to be handed out.
     done: Vec<Exchange>,
     /// Transfers of a request that has no answer yet.
     waiting: Vec<Exchange>,
-    /// No more will come.
+    /// True once no more bytes will come.
     is_over: bool,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Loose {
 struct Way {
     /// True if a segment came that another may continue.
     has_begun: bool,
-    /// From its second segment on: most messages have but one.
+    /// The transfer, from its second segment on: most messages have only one.
     draft: Option<Box<Draft>>,
     segments: u32,
 }
 
 impl Loose {
-    /// No more will come.
+    /// Notes that no more bytes will come.
     pub(super) fn end(&mut self) {
         self.is_over = true;
     }
@@ -62,7 +62,7 @@ impl Loose {
         self.ways.iter().any(|way| way.draft.is_some())
     }
 
-    /// Since when marks are needed.
+    /// The earliest time from which marks are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
         let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
         drafts.map(|draft| draft.begin).min()

@@ -1,4 +1,5 @@
-//! Link types that few captures have: apart, so that the others are told at once.
+//! Link types that few captures have, kept apart so that the usual ones are recognized at
+//! once.
 
 use super::{
     LinkType, ethertype_header, family_header, is_family, llc, mpls_header, serial, wireless,
