@@ -355,9 +355,9 @@ struct Numbered {
     opening: u32,
 }
 
-/// No SYN was seen.
+/// The value where no SYN was seen.
 const MIDWAY: u32 = 0;
-/// Nothing was seen but what ICMP errors quote.
+/// The value where nothing was seen but headers quoted by ICMP errors.
 const QUOTED: u32 = u32::MAX;
 
 impl StreamNumbers {
@@ -376,13 +376,13 @@ impl StreamNumbers {
         self.enter(flow, seen, seen)
     }
 
-    /// The same of an answer to a SYN of this sequence number, which may come
-    /// before it.
+    /// Numbers the stream of an answer to a SYN of this sequence number; the answer may be
+    /// seen first.
     fn number_answer(&mut self, flow: FlowKey, opening: u32) -> Option<u32> {
         self.enter(flow, MIDWAY, place_of(opening))
     }
 
-    /// The same of a segment that is quoted.
+    /// Numbers the stream of a quoted segment.
     fn number_quoted(&mut self, flow: FlowKey, opening: Option<u32>) {
         self.enter(flow, opening.map_or(MIDWAY, place_of), QUOTED);
     }

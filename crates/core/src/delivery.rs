@@ -23,7 +23,7 @@ pub struct Delivery {
     /// Of that, how much longer than the way takes its last byte was on it: the
     /// queue that it stood in, seen beside its sender.
     pub drain: Duration,
-    /// Of what it stood still, what slow start would have taken all the same.
+    /// The part of the standstill that slow start would have taken in any case.
     pub spared: Duration,
     /// Of the stops for the congestion window, what they would have taken had
     /// the connection kept the window that it had before its rest.

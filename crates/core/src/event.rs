@@ -883,10 +883,10 @@ pub struct CaptureSummary {
     pub cut_records: u64,
     /// Records that are no TCP over IP that could be decoded.
     pub undecoded: u64,
-    /// Of those, records of link types that are not read: each type's.
+    /// The records of link types that are not read, for each type.
     #[serde(default)]
     pub unread_links: BTreeMap<u16, u64>,
-    /// When the first and the last record were seen that is no TCP segment.
+    /// The times of the first and the last record that is no TCP segment.
     #[serde(default)]
     pub beside_tcp: Option<(Timestamp, Timestamp)>,
     /// Blocks of decryption secrets, such as keys of TLS sessions, that it holds.

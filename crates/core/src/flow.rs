@@ -186,7 +186,7 @@ impl FlowKey {
         (self.low, self.high)
     }
 
-    /// Whether both ends are one host, by their addresses.
+    /// Returns true if both ends are one host, by their addresses.
     pub(crate) fn is_within_host(&self) -> bool {
         let [one, other] =
             [Direction::Forward, Direction::Backward].map(|way| self.source(way).addr);

@@ -35,11 +35,11 @@ pub struct IcmpError {
 /// A ping, or what became of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// When the observation point saw it, on that point's clock.
+    /// The time at the observation point, on that point's clock.
     pub at: Timestamp,
     /// The record's number in its source, from 1: what Wireshark shows.
     pub number: u64,
-    /// Where it was seen.
+    /// The observation point that saw it.
     pub point: PointId,
     /// The host that asks.
     pub asker: IpAddr,
@@ -47,9 +47,9 @@ pub struct Echo {
     pub target: IpAddr,
     /// The series that the ping is of.
     pub id: u16,
-    /// Its number in that series.
+    /// The number of the ping in that series.
     pub seq: u16,
-    /// Which packet of the two it is.
+    /// The step of the ping that this packet is.
     pub step: EchoStep,
 }
 
@@ -62,9 +62,9 @@ pub enum EchoStep {
     Reply,
     /// A router or host says that it could not be delivered.
     TurnedDown {
-        /// Who says so.
+        /// The sender of the error.
         reporter: IpAddr,
-        /// What is said.
+        /// The error.
         kind: IcmpKind,
     },
 }
@@ -106,7 +106,8 @@ impl IcmpKind {
         }
     }
 
-    /// Whether a packet filter says no (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+    /// Returns true if the error comes from a packet filter (RFC 1812 §5.2.7.1, RFC 4443
+    /// §3.1).
     pub(crate) fn is_prohibited(self, is_v4: bool) -> bool {
         match self {
             Self::Unreachable(code) if is_v4 => matches!(code, 9 | 10 | 13),
@@ -115,7 +116,7 @@ impl IcmpKind {
         }
     }
 
-    /// Whether the host itself says that nobody listens there.
+    /// Returns true if the host itself says that nothing listens on the port.
     pub(crate) fn is_port_closed(self, is_v4: bool) -> bool {
         let code = if is_v4 { 3 } else { 4 };
         self == Self::Unreachable(code)

@@ -30,10 +30,10 @@ struct Numbered {
     base: [Option<u32>; 2],
 }
 
-/// What of a TCP header tells connections of the same ports apart.
+/// The facts of a TCP header that tell connections with the same ports apart.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Whether it asks for a connection.
+    /// True if the segment asks for a connection.
     opens: bool,
     /// The sequence number that its direction began with, if it is the first.
     base: u32,
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// As tshark 4.0 numbers the same packets.
+    /// The numbers that tshark 4.0 gives the same packets.
     #[test]
     fn a_quoted_header_opens_a_stream_and_says_not_where_it_begins() {
         let mut numbers = StreamNumbers::new(7);

@@ -176,7 +176,7 @@ pub struct CapturePoint {
     pub packets: u64,
     /// Records that held no TCP segment that could be decoded.
     pub undecoded: u64,
-    /// Of those, records of link types that are not decoded.
+    /// The records of link types that are not decoded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread_links: Vec<UnreadLink>,
     /// Connections seen.
@@ -190,11 +190,11 @@ pub struct CapturePoint {
 /// A link type that is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadLink {
-    /// Its `LINKTYPE_` number.
+    /// The `LINKTYPE_` number.
     pub link_type: u16,
-    /// Its name and number, as a person reads them.
+    /// The name and number, as a person reads them.
     pub name: String,
-    /// How many records are of it.
+    /// The number of records of this type.
     pub packets: u64,
 }
 
@@ -608,7 +608,7 @@ pub struct Finding {
     pub share: f64,
     /// How many exchanges, of how many.
     pub affected: Affected,
-    /// What is affected, where it is not requests.
+    /// The unit of `affected`, where it is not requests.
     #[serde(default, skip_serializing_if = "Unit::is_requests")]
     pub unit: Unit,
     /// One paragraph for a person.
@@ -657,7 +657,7 @@ pub struct Affected {
     pub of: u64,
 }
 
-/// What a finding counts.
+/// The unit in which a finding counts what it affects.
 #[derive(
     Clone,
     Copy,
@@ -688,7 +688,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether it is the usual one.
+    /// Returns true if the unit is requests, the usual one.
     pub fn is_requests(&self) -> bool {
         *self == Self::Requests
     }

@@ -34,7 +34,7 @@ pub(crate) struct Service {
     pub(crate) timeline: Timeline,
     /// Exchanges joined to what the server's kernel saw of them.
     pub(crate) served: Served,
-    /// What passed outside of exchanges, if anything did.
+    /// The transfers outside of exchanges, if there were any.
     pub(crate) outside: Option<Box<Outside>>,
 }
 
@@ -103,7 +103,7 @@ const CROSSED_PART: u64 = 10;
 /// The figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// What is counted.
+    /// The unit that is counted.
     pub(crate) unit: Unit,
     pub(crate) count: u64,
     pub(crate) errors: u64,
@@ -122,7 +122,8 @@ pub(crate) struct Ledger {
     pub(crate) round_trip: Option<Duration>,
     pub(crate) waits: Shares,
     pub(crate) places: Places,
-    /// What slow start takes of messages that stood still, whatever their sender does.
+    /// The time that slow start takes of messages that stood still, whatever their sender
+    /// does.
     pub(crate) slow_start: Duration,
     /// The waits of TLS handshakes.
     pub(crate) secured: Shares,
@@ -138,7 +139,8 @@ pub(crate) struct Ledger {
     pub(crate) stale: u64,
     /// Losses repaired, by whose data was lost.
     pub(crate) recoveries: Counts<Side>,
-    /// Those of either side on connections that had carried an exchange before.
+    /// Losses on connections that had carried an exchange before, whichever side's data was
+    /// lost.
     pub(crate) later_losses: u64,
     /// Delayed ACKs that held nothing back.
     pub(crate) harmless_delays: Distribution,
@@ -282,15 +284,15 @@ impl Ledger {
         self.uploads.merge(other.uploads);
     }
 
-    /// Whether nothing says who owes whom an answer: the protocol is not known, or both
-    /// sides speak when they like, so that what goes by turns may be no answers.
+    /// Returns true if nothing says who owes whom an answer: the protocol is not known, or
+    /// both sides send when they like, so that apparent turns may not be answers.
     pub(crate) fn is_unowed(&self) -> bool {
         let is_crossed = self.crossed >= CROSSED && self.crossed * CROSSED_PART >= self.uncut();
         self.unread * 2 > self.uncut() || is_crossed
     }
 
-    /// Whether a path that does not show lies behind whoever acknowledges: the server's time
-    /// may be that.
+    /// Returns true if a part of the path that does not show may lie behind the host that
+    /// acknowledges: the server's time may be that.
     pub(crate) fn is_relayed(&self) -> bool {
         self.relayed * 2 > self.uncut()
     }

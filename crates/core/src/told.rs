@@ -1,8 +1,8 @@
-//! What routers and hosts say about packets (ICMP errors), whoever the packets were of,
-//! and pings with their answers.
+//! ICMP errors of routers and hosts, about packets of any kind, and pings with their answers.
 //!
-//! In come both in the order in which they were seen; out come who said what about whom,
-//! and how each pair of hosts answered. Bounded in kinds, hosts and pings under way.
+//! Both are taken in the order in which they were seen. The result is who reported what about
+//! which host, and the answers between each pair of hosts. The kinds, hosts and pings under
+//! way that are kept are bounded.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -14,22 +14,22 @@ use crate::histogram::Distribution;
 use crate::icmp::{Echo, EchoStep, IcmpError, IcmpKind};
 use crate::time::Timestamp;
 
-/// Words kept: of one kind about one host.
+/// The most kinds of errors kept, each about one host.
 const MAX_WORDS: usize = 256;
-/// Hosts kept that said the same.
+/// The most senders kept of one kind of error.
 const MAX_REPORTERS: usize = 8;
-/// Packets shown of each.
+/// The most packets shown of each.
 const MAX_PACKETS: usize = 5;
-/// Pairs of hosts whose pings are followed.
+/// The most pairs of hosts whose pings are followed.
 const MAX_PAIRS: usize = 256;
-/// Pings of a pair under way; the oldest are lost.
+/// The most pings of a pair under way; the oldest are counted as lost.
 const MAX_OPEN: usize = 256;
-/// Hosts remembered that sent anything.
+/// The most hosts remembered that sent anything.
 const MAX_ALIVE: usize = 4096;
 /// A ping that was sent this shortly before the last packet may still be answered.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was said and asked, in the end.
+/// The ICMP errors and pings of a whole capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) words: Vec<Word>,
@@ -38,17 +38,17 @@ pub(crate) struct Told {
     pub(crate) alive: BTreeSet<IpAddr>,
 }
 
-/// One thing that was said about packets to one host.
+/// One kind of ICMP error about packets to one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) target: IpAddr,
     pub(crate) kind: IcmpKind,
     pub(crate) count: u64,
-    /// Who said so, the first few.
+    /// The senders of the error, the first few.
     pub(crate) reporters: BTreeSet<IpAddr>,
     /// The first packets that say so.
     pub(crate) packets: Vec<u64>,
-    /// How many of them are about pings.
+    /// The number of these errors that are about pings.
     pub(crate) pings: u64,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Pings {
     pub(crate) target: IpAddr,
     pub(crate) sent: u64,
     pub(crate) turned_down: u64,
-    /// Those that were neither answered nor turned down nor sent just before the end.
+    /// Pings that were neither answered nor turned down nor sent just before the end.
     pub(crate) lost: u64,
     pub(crate) round_trips: Distribution,
 }
 
-/// What was said and asked so far.
+/// The ICMP errors and pings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     words: BTreeMap<(IpAddr, u8, u8), Word>,
@@ -79,7 +79,7 @@ struct Pair {
     turned_down: u64,
     lost: u64,
     round_trips: Distribution,
-    /// When each was sent that nothing came of yet.
+    /// The time at which each ping was sent that has no answer yet.
     open: BTreeMap<(u16, u16), Timestamp>,
     /// The latest one that was sent, to know copies.
     latest: Option<(u16, u16)>,
@@ -152,7 +152,7 @@ impl Words {
         }
     }
 
-    /// What was said and asked so far, summed up.
+    /// The sum of the errors and pings so far.
     pub(crate) fn told(&self) -> Told {
         let mut seen = BTreeSet::new();
         let pairs = self.pairs.iter();
@@ -212,7 +212,7 @@ impl Pair {
 }
 
 impl Pings {
-    /// How many were answered.
+    /// The number of pings that were answered.
     pub(crate) fn answered(&self) -> u64 {
         self.round_trips.count()
     }

@@ -76,7 +76,7 @@ pub enum WaitKind {
 }
 
 impl WaitKind {
-    /// Its name within a sentence.
+    /// The name of the wait within a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Resolve => "resolving the name",

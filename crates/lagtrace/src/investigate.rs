@@ -71,7 +71,7 @@ struct Investigation<'a> {
     options: &'a Options,
     console: &'a Console,
     interrupt: Interrupt,
-    /// When the user began to wait.
+    /// The time at which the user began to wait.
     begun: Instant,
     feed: Feed,
     /// The subject, then its twin if there is one.

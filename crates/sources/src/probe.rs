@@ -52,8 +52,8 @@ pub struct ProbePlan {
     pub timeout: Duration,
     /// Silent probes after which a target that never answered is given up.
     pub silences: u32,
-    /// When no further probe begins, but for the first two: how long a slow target may be
-    /// asked.
+    /// The time after which no further probe begins, except for the first two: a limit on how
+    /// long a slow target is asked.
     pub patience: Duration,
 }
 

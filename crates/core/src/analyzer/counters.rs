@@ -11,16 +11,16 @@ use crate::event::PointId;
 use crate::flow::FlowKey;
 use crate::segment::Segment;
 
-/// Hosts that are remembered; of two that fall on one place the later one is.
+/// The number of hosts remembered; of two that fall on one place, the later one stays.
 const PLACES: usize = 512;
-/// Numbers that went on from one connection to another before that is no chance: it is one
-/// in 65,536 each time.
+/// The least numbers in a row, from one connection to another, that are no chance: each has a
+/// chance of one in 65,536.
 const LEAST_STEPS: u32 = 3;
 /// Of four changes of connection three at least go on: the rest are losses, and what the
 /// host sends to others. Counters of their own that run side by side meet at every second.
 const MOST: (u32, u32) = (3, 4);
-/// What a segment carries at most on Ethernet, which most paths have; one that holds more
-/// was several on the wire, each of which has a number.
+/// The most payload that one segment carries on Ethernet, which most paths have. A longer one
+/// was several on the wire, each of which has a number of its own.
 const USUAL_SEGMENT: u32 = 1460;
 /// The least and the most that each of them holds.
 const PIECES: (u32, u32) = (536, 8948);
@@ -40,8 +40,10 @@ struct Host {
     /// The number of that packet, and by how many the next may differ.
     last: u16,
     ahead: (u16, u16),
-    /// How often the next packet was another connection's, and had the next number.
+    /// The number of times that the next packet was another connection's, whatever its
+    /// number.
     changes: u32,
+    /// The number of those times that it also had the next number.
     steps: u32,
 }
 
@@ -132,7 +134,8 @@ mod tests {
     use crate::segment::{IpFacts, TcpFlags, TcpOptions};
     use crate::time::Timestamp;
 
-    /// Which of these (port, identification) are of a host with one counter.
+    /// For each of these packets (port, identification), true if its host is known to have
+    /// one counter.
     fn shared(packets: &[(u16, u16)]) -> Vec<bool> {
         let mut counters = Counters::default();
         let take = |&(port, id): &(u16, u16)| {

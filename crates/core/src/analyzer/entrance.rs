@@ -25,7 +25,7 @@ pub struct Entrance {
     counters: Counters,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
-    /// What is said about packets, and pings.
+    /// Pings, and the ICMP errors about packets.
     words: Words,
     /// Connections one by one, if they are wanted.
     collected: Collected,

@@ -74,7 +74,7 @@ impl Services {
         self.setups.push(place);
     }
 
-    /// Counts what its server sent or took outside of exchanges.
+    /// Counts the data that its server sent or received outside of exchanges.
     pub(super) fn take_transfer(&mut self, transfer: &Exchange) {
         let place = self.place(transfer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {

@@ -95,7 +95,7 @@ pub(crate) struct Asked {
     pub(crate) is_answered: bool,
     /// Lookups whose question was sent again and never answered, oldest first.
     pub(crate) unanswered: Vec<Unanswered>,
-    /// Those that no connection followed, by resolver.
+    /// Lookups that no connection followed, by resolver.
     pub(crate) resolved: BTreeMap<IpAddr, Resolved>,
 }
 
@@ -134,7 +134,7 @@ pub(super) struct Lookups {
     given_up: Vec<Unanswered>,
     /// The least time in which each resolver answered.
     pub(super) resolvers: BTreeMap<IpAddr, Duration>,
-    /// Those that no connection followed and that are no longer in the list.
+    /// Lookups that no connection followed and that are no longer in the list.
     done: Resolvers,
 }
 

@@ -10,14 +10,16 @@ use super::tally::Tally;
 use super::thinking::NOTABLE;
 use crate::timeline::Moment;
 
-/// Of the late ones, so many met an upload, and of those that met none so many were quick.
+/// The least share of the late requests that met an upload, and of the requests that met none
+/// that were quick.
 const MET: f64 = 0.8;
-/// Of those that met one, so many were late: a queue spares few.
+/// The least share of requests that met an upload that were late: few escape its queue.
 const LATE: f64 = 0.5;
-/// None stands in a queue much longer than what fills it.
+/// The greatest ratio of a typical delay to the queue: no request stands in a queue much longer
+/// than what fills it.
 const LONGER: u32 = 2;
 
-/// How many met an upload, and how many of each were late.
+/// The requests that met an upload and those that did not, and the late ones among each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meetings {
     met: u64,
@@ -36,7 +38,8 @@ impl Meetings {
         *late += u64::from(is_late);
     }
 
-    /// Whether being late went with meeting one, tried on enough of both.
+    /// Returns true if requests were late when they met an upload and quick when they did
+    /// not, with enough of both seen.
     pub(super) fn go_together(self) -> bool {
         let late = self.met_late + self.unmet_late;
         let quick = self.unmet - self.unmet_late;
@@ -78,7 +81,8 @@ pub(super) fn late(case: &Case<'_>) -> Option<Tally> {
     evidence::is_material(case, &tally).then_some(tally)
 }
 
-/// Whether it was sent at once, and the server's kernel did not say sooner that it had it.
+/// Returns true if the request was sent in one go, and its acknowledgement did not come ahead
+/// of the answer.
 fn is_small(moment: &Moment) -> bool {
     moment.is_clear && !moment.is_acked_first && moment.sent.since(moment.begin) < NOTABLE
 }

@@ -1,5 +1,5 @@
-//! How many requests a server serves side by side, from what one takes alone and how many are
-//! answered under load.
+//! The number of requests that a server serves side by side, from the time that one takes
+//! alone and the rate of answers under load.
 //!
 //! A server that answers a lone request in 10 ms and 400 a second, however many wait, serves
 //! four at a time: it has four workers, four connections to what is behind it, or four times a
@@ -15,29 +15,32 @@ use super::thinking::idle_think;
 use super::{Case, evidence};
 use crate::timeline::Moment;
 
-/// Shorter work is told neither from what the kernel takes nor from the load's own.
+/// The least time of a lone request: a shorter one cannot be told from the time of the
+/// kernel, or from the load's own.
 const LEAST_WORK: Duration = Duration::from_millis(2);
 /// Answers that must be seen.
 const LEAST_ANSWERS: usize = 60;
-/// Stretches of the same length in which the server answers about as many.
+/// Stretches of equal length in which the server must answer about as many requests.
 const STRETCHES: usize = 4;
 /// Part of the mean by which their counts may differ.
 const UNEVEN: f64 = 0.25;
-/// How many times the lone request's time nearly all take that wait for others.
+/// The factor over a lone request's time that nearly all requests exceed when they wait for
+/// others.
 const GROWN: f64 = 1.5;
 /// The share of the requests that may take less.
 const QUICK: f64 = 0.1;
-/// How many times as many as are served there must be, so that others wait.
+/// The least ratio of requests at the server to requests served; from here on, some must
+/// wait.
 const WAITING: f64 = 1.8;
 
 /// A server at its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Capacity {
-    /// What one request takes that nobody else competes with.
+    /// The time of a request that does not compete with others.
     pub(super) alone: Duration,
-    /// What half of them take under load.
+    /// The median time under load.
     pub(super) loaded: Duration,
-    /// How many were with the server at a time.
+    /// The mean number of requests at the server at a time.
     pub(super) side_by_side: f64,
     /// Answers a second.
     pub(super) rate: f64,
@@ -45,12 +48,12 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// How many are served at a time.
+    /// The number of requests served at a time.
     pub(super) fn served(&self) -> f64 {
         self.rate * self.alone.as_secs_f64()
     }
 
-    /// What each of the requests would have saved if none had waited for another.
+    /// The time that each request would have saved if none had waited for another.
     pub(super) fn tally(&self, case: &Case<'_>) -> Option<Tally> {
         let tally = case
             .rhythm
@@ -75,7 +78,8 @@ pub(super) fn of(case: &Case<'_>) -> Option<Capacity> {
     (is_waiting && has_others).then_some(capacity)
 }
 
-/// Whether its kernel shows that the time passes elsewhere, or that processors are short.
+/// Returns true if the server's kernel shows that the time passed elsewhere, or that
+/// processors are short.
 fn is_told_otherwise(place: Place) -> bool {
     matches!(
         place,
@@ -89,7 +93,8 @@ fn is_told_otherwise(place: Place) -> bool {
     )
 }
 
-/// What `answered` show, in the order of their answers, if it is about the same all the time.
+/// The capacity that `answered`, in the order of the answers, show; `None` if the rate of
+/// answers is not steady.
 fn measure(answered: &[Moment], alone: Duration) -> Option<Capacity> {
     let (first, last) = (answered.first()?.answered, answered.last()?.answered);
     let span = last.since(first);

@@ -1,4 +1,4 @@
-//! Servers that speak first and are late to: the client may say nothing before.
+//! Servers that speak first and do so late: the client may send nothing before.
 
 use core::time::Duration;
 
@@ -39,7 +39,7 @@ impl Greetings {
         self.kinds.merge(&other.kinds);
     }
 
-    /// What is to be said of late ones, if they matter.
+    /// The finding on late greetings, if they matter.
     pub(super) fn finding(&self, case: &Case<'_>) -> Option<Finding> {
         if !self.late.is_material(case) {
             return None;

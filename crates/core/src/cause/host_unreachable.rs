@@ -71,8 +71,9 @@ impl super::Rule for Rule {
     }
 }
 
-/// What a router or host says of packets that open no connection, as `said` puts it, where
-/// `asked` of them were sent: under `id`, as a filter says it in other words.
+/// The finding, under `id`, that a router or host turned down packets that open no
+/// connection: `said` quotes it, and `asked` is the number of such packets sent. A packet
+/// filter has its own wording.
 pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64) -> Finding {
     let mut finding = evidence::bare_finding(id, Owner::Path, case);
     finding.service = word.target.to_string();

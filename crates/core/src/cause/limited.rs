@@ -88,8 +88,8 @@ const QUEUED_FOR: Duration = Duration::from_millis(100);
 /// … if nearly all of it is under way and not just unread, in percent.
 const UNDER_WAY: u64 = 80;
 
-/// How long a full window was on its way, where the receiver's window was all that a
-/// queue of the path held: a larger one would only make the queue longer.
+/// The time that a full window was on its way, where the receiver's window was all that a
+/// queue on the path held: a larger window would only make that queue longer.
 pub(super) fn standing(delivery: &Delivery) -> Option<Duration> {
     let [window, _] = delivery.windows;
     let is_full = delivery.limit == Limit::ReceiveWindow && delivery.zero_windows == 0;
@@ -197,8 +197,8 @@ pub(super) fn beyond_slow_start(delivery: &Delivery) -> Duration {
 }
 
 impl Messages {
-    /// Whether it is more than one message's bad luck: several messages, or one that stopped
-    /// often enough and took most of the time of all.
+    /// Returns true if it is more than one message's bad luck: several messages stopped, or
+    /// one did often enough and lost most of all the time.
     fn are_repeated<K: Kind>(&self, case: &Case<'_>) -> bool {
         let is_most = self.tally.cost.likely.saturating_mul(2) >= case.ledger.total();
         let is_steady = self.stops >= evidence::REPEATS * 4;

@@ -63,7 +63,7 @@ pub(crate) struct Losses {
     packets: Vec<u64>,
     /// Those before the point that no exchange holds.
     pub(super) requests: LostRequests,
-    /// Of those repaired, how many the receiver said later had not been lost.
+    /// Repaired losses that the receiver later said were not lost.
     taken_back: u64,
 }
 
@@ -87,7 +87,7 @@ impl Losses {
         self.taken_back += u64::from(exchange.disorder.taken_back);
     }
 
-    /// Whether most of what was taken for lost had arrived after all.
+    /// Returns true if most of the data taken for lost had arrived after all.
     pub(super) fn are_taken_back(&self) -> bool {
         self.taken_back > 0 && self.taken_back * 2 >= self.events()
     }

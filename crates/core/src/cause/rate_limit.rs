@@ -48,7 +48,7 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether a limit that stands in the server's configuration is what makes requests wait.
+/// Returns true if a limit set in the server's configuration makes requests wait.
 pub(super) fn is_configured(case: &Case<'_>) -> bool {
     limit(case).is_some()
 }
@@ -99,16 +99,8 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::RateLimit, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
-    let (even, of) = gate.even;
-    let text = format!(
-        "{even} of {of} answers to requests that waited side by side came {} after the one before",
-        human(gate.turn)
-    );
-    finding.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
-            .count(even as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
-    );
+    let answers = evidence::answers(&finding.exemplars);
+    finding.evidence.push(gate.evidence(&answers));
     let text = format!(
         "a request that met no other was answered in {}",
         human(gate.quickest)

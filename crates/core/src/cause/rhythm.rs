@@ -89,19 +89,17 @@ impl Rhythm {
 
     /// What lets one request through at a time, for whatever reason.
     pub(super) fn gate(&self) -> Option<Gate> {
-        let clear: Vec<Moment> = self
-            .moments
-            .iter()
-            .filter(|m| m.is_clear)
-            .copied()
-            .collect();
-        let thinks = thinks(&clear);
-        gate::gate(&Answers::new(clear, thinks), gate::LOOSE).map(|(gate, _)| gate)
+        gate::gate(&self.clear_answers(), gate::LOOSE).map(|(gate, _)| gate)
     }
 
     /// The even distances at which requests are answered that wait side by side, where
     /// something else says what keeps them.
     pub(super) fn turns(&self) -> Option<Gate> {
+        gate::even(&self.clear_answers(), gate::LOOSE)
+    }
+
+    /// The answers whose times are the server's and the path's own.
+    fn clear_answers(&self) -> Answers {
         let clear: Vec<Moment> = self
             .moments
             .iter()
@@ -109,7 +107,7 @@ impl Rhythm {
             .copied()
             .collect();
         let thinks = thinks(&clear);
-        gate::even(&Answers::new(clear, thinks), gate::LOOSE)
+        Answers::new(clear, thinks)
     }
 
     /// What the exchanges that `saved` names would have saved.

@@ -30,10 +30,9 @@ pub(crate) struct Rule {
     /// With those that ended near an acknowledgement, which is chance where
     /// Nagle's algorithm is not at work.
     all: Tally,
-    /// Those whose response went on at an even pace.
+    /// Pauses in responses that came at an even pace.
     rhythmic: u64,
-    /// What passed within responses that are streams of what happens, and how many
-    /// there were.
+    /// Pauses within responses that stream events as they happen.
     streamed: Distribution,
 }
 
@@ -97,7 +96,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// What is said of streams, where there is nothing else.
+    /// The conclusion on streams, where there is nothing else to report.
     fn streams(&self, case: &Case<'_>) -> Conclusion {
         let count = self.streamed.count();
         if count == 0 || self.streamed.max().is_none_or(|most| most < NOTABLE) {
@@ -189,7 +188,8 @@ impl Rule {
     }
 }
 
-/// Whether the response's parts came at an even pace: several stops, one like the other.
+/// Returns true if the parts of the response came at an even pace: several stops, all about
+/// as long.
 fn has_rhythm(exchange: &Exchange) -> bool {
     let deliveries = exchange.deliveries.iter();
     let mut served = deliveries.filter(|delivery| delivery.sender == Side::Server);
@@ -203,8 +203,9 @@ fn has_rhythm(exchange: &Exchange) -> bool {
     })
 }
 
-/// Whether it waited a round trip for an acknowledgement that came at once: no chance
-/// meets that again and again, and a pause of its own would be no longer.
+/// Returns true if the response waited a round trip for an acknowledgement that came at once.
+/// Chance does not do that again and again, and a pause of the server's own would be no
+/// longer.
 fn is_by_trip(hold: &Hold) -> bool {
     hold.release == HoldRelease::Acknowledgement && hold.ack_delay < DELAYED
 }

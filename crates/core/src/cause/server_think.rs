@@ -44,7 +44,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// What exchanges show.
+    /// The conclusion from exchanges.
     fn thinks(&self, case: &Case<'_>) -> Conclusion {
         let has_reason = || worker_saturation::has_limit(case) || rate_limit::is_configured(case);
         match case.gathered.thinking.claim(case) {

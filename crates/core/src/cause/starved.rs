@@ -28,7 +28,7 @@ const MEANWHILE: f64 = 0.5;
 const STRETCH_NS: i64 = 100_000_000;
 /// Stretches remembered, the earliest ones: ten minutes.
 const MOST_STRETCHES: usize = 6_000;
-/// Fewer may be a single worker's mishap.
+/// The least number of connections left unserved: fewer may be a single worker's mishap.
 const LEAST: usize = 3;
 /// Answers to others that must be seen.
 const LEAST_SERVED: u64 = 50;
@@ -38,7 +38,8 @@ const MOST: usize = 1024;
 /// Watches the first requests of connections that have no answer, or one after a long time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Starved {
-    /// When they came, and when their wait ended, if it did before the capture's end.
+    /// The arrival of each request, and the end of its wait, if that came before the
+    /// capture's end.
     waiting: Vec<(Timestamp, Option<Timestamp>)>,
     packets: Vec<u64>,
     /// The stretches of time in which later requests of connections were answered.
@@ -67,7 +68,7 @@ impl Starved {
         }
     }
 
-    /// Whether others were answered again and again between two instants.
+    /// Returns true if other requests were answered again and again between two instants.
     fn has_served(&self, begin: Timestamp, end: Timestamp) -> bool {
         let within = stretch(begin) + 1..stretch(end).max(stretch(begin) + 1);
         let all = within.end - within.start;
@@ -169,8 +170,8 @@ fn stretch(at: Timestamp) -> i64 {
     at.as_nanos() / STRETCH_NS
 }
 
-/// Whether the server's kernel has this first request of a connection, and nobody answered it
-/// for long.
+/// Returns true if the server's kernel has this first request of a connection, and nobody
+/// answered it for a long time.
 fn is_left(exchange: &Exchange) -> bool {
     match exchange.outcome {
         Outcome::Complete(_) => waited(exchange, WaitKind::ServerThink) >= PATIENCE,

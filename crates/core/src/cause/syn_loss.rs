@@ -23,11 +23,12 @@ const SHARE: f64 = 0.01;
 pub(crate) struct Rule {
     established: u64,
     repeated: u64,
-    /// Of those, whose first SYN came by beside the server, which did not answer it.
+    /// Attempts whose first SYN was seen next to the server, which did not answer it.
     ignored: u64,
     lost: Distribution,
     packets: Vec<u64>,
-    /// Attempts that repeated their SYN and were never answered, and for how long.
+    /// Attempts that repeated their SYN and were never answered, and the time that they
+    /// waited.
     given_up: Distribution,
 }
 
@@ -81,7 +82,7 @@ impl super::Rule for Rule {
 }
 
 impl Rule {
-    /// Attempts that came to a connection, or were given up.
+    /// Attempts that led to a connection, or were given up.
     fn attempts(&self) -> u64 {
         self.established + self.given_up.count()
     }
@@ -197,7 +198,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// What is known of where they were lost.
+    /// The part of the path where the SYNs were lost, as far as that is known.
     fn whose(&self) -> &'static str {
         match self.repeated {
             0 => "Our own probes show it.",

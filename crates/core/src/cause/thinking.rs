@@ -103,7 +103,7 @@ impl Thinking {
         self.think.mean().unwrap_or_default()
     }
 
-    /// Think times of all exchanges: what this part of them stays below.
+    /// The time that this part of all think times stays below.
     pub(super) fn quantile(&self, part: f64) -> Option<Duration> {
         self.think.quantile(part)
     }
@@ -130,13 +130,14 @@ impl Thinking {
             && !self.has_long_tail()
     }
 
-    /// Whether a good part of the requests takes long, which the others do not.
+    /// Returns true if a good part of the requests take long and the others do not.
     fn has_long_tail(&self) -> bool {
         let tail = self.think.quantile(TAIL).unwrap_or_default();
         tail >= LONG && tail >= self.median() * OUTSTANDING
     }
 
-    /// Whether an idle server takes about as long: however its times spread, no load made them.
+    /// Returns true if an idle server takes about as long: whatever the spread of its times,
+    /// load did not cause it.
     fn is_its_own(&self, idle: Duration) -> bool {
         idle >= NOTABLE && idle.as_secs_f64() >= self.median().as_secs_f64() * OWN_SHARE
     }

@@ -18,7 +18,7 @@ const NOTABLE: Duration = Duration::from_millis(8);
 /// A server that takes this share of it for requests too is slow at large.
 const SHARE_OF_REQUESTS: f64 = 0.5;
 
-/// One loss in so many exchanges is a path that delays as well.
+/// The number of exchanges per loss below which the path is taken to delay messages as well.
 const UNSTEADY: u64 = 5;
 
 /// Watches what the server takes before it answers within handshakes: its
@@ -73,7 +73,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Whether the path loses so much that what comes late may have been late on its way.
+/// Returns true if the path loses so much that a late message may have been delayed on its
+/// way.
 fn is_unsteady(case: &Case<'_>) -> bool {
     case.ledger.recoveries.sum() * UNSTEADY >= case.ledger.count
 }

@@ -172,7 +172,7 @@ impl Trips {
         self.settle();
     }
 
-    /// Whether the late ones are those that met an upload to their server on the way.
+    /// Returns true if the late ones are those that met an upload to their server on the way.
     pub(super) fn are_beside(&self, uploads: &Uploads) -> bool {
         let least = self.least.unwrap_or_default();
         let mut meetings = Meetings::default();

@@ -113,16 +113,8 @@ fn several(case: &Case<'_>) -> Option<Finding> {
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
     finding.exemplars = case.ledger.slowest.exemplars();
-    let (even, of) = gate.even;
-    let text = format!(
-        "{even} of {of} answers to requests that waited side by side came {} after the one before",
-        human(gate.turn)
-    );
-    finding.evidence.push(
-        Evidence::mechanism(EvidenceKind::Wire, text)
-            .count(even as u64)
-            .packets(&evidence::answers(&finding.exemplars)),
-    );
+    let answers = evidence::answers(&finding.exemplars);
+    finding.evidence.push(gate.evidence(&answers));
     let text = format!(
         "a request that met an idle server took {} as well",
         human(gate.quickest)

@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::flow::Endpoint;
 use crate::service::{Ledger, Stretches, Uploads};
 
-/// What such a case refers to.
+/// The empty measurements that such a case refers to.
 #[derive(Debug, Default)]
 pub(super) struct Blank {
     ledger: Ledger,

@@ -6,7 +6,8 @@ use crate::report::Finding;
 /// The part of a consequence's time that its cause must account for, where it
 /// has counted the same time.
 const EXPLAINED: f64 = 0.5;
-/// The same time is of about as many exchanges; of a tenth of them it is another.
+/// The part by which the numbers of exchanges of two findings may differ if both count the
+/// same time.
 const SAME: f64 = 0.1;
 
 /// Folds each consequence into the first of its causes that was found and mostly explains it.
@@ -46,7 +47,8 @@ fn consequences() -> Vec<Id> {
     ordered
 }
 
-/// Where a consequence and its cause stand, for one service, and whose time it counted.
+/// The places of a consequence and its cause in the list, for one service, and the time that
+/// both count.
 fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTime)> {
     let origins = consequence.cause().follows;
     let consequences = findings.iter().enumerate();
@@ -64,8 +66,8 @@ fn pair(findings: &[Finding], consequence: Id) -> Option<(usize, usize, SharedTi
         })
 }
 
-/// Time that both have counted is of the same exchanges: a cause of one explains little of what
-/// many waited for.
+/// Returns true if `cause` explains most of `consequence`. Time that both have counted is of
+/// the same exchanges: a cause of one explains little of what many waited for.
 fn explains(cause: &Finding, consequence: &Finding, time: SharedTime) -> bool {
     let is_mostly = |cause: u64, consequence: u64| cause as f64 >= consequence as f64 * EXPLAINED;
     time == SharedTime::Besides

@@ -22,7 +22,7 @@ const QUEUE_COUNTERS: [&str; 4] = [
     "TcpExt:TCPReqQFullDoCookies",
 ];
 
-/// What most layers of a capture rest on.
+/// The basis of the verdict on most layers of a capture.
 const SEEN: &str = "seen in the packets";
 /// Attempts to connect of which one may fail without making the layer suspect.
 const MOST_FAILED: u64 = 200;

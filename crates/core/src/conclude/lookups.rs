@@ -18,9 +18,9 @@ use crate::wait::Owner;
 /// A name that is not known yet takes a resolver some round trips to others; what takes
 /// this much longer than the way to it is slow.
 const SLOW: Duration = Duration::from_millis(200);
-/// What is lost by a repetition over TCP matters from here on.
+/// The least time lost by asking again over TCP that matters.
 const STREAMED: Duration = Duration::from_millis(20);
-/// Resolvers that are told of at most.
+/// The most resolvers reported.
 const MAX_TOLD: usize = 8;
 
 /// Adds what lookups without a connection show in a capture on its own.
@@ -50,14 +50,14 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     }
 }
 
-/// Whether there is nothing but lookups in the capture: no request to any other service.
+/// Returns true if the capture holds nothing but lookups: no request to any other service.
 fn is_all(evidence: &Evidence) -> bool {
     let services = evidence.services.iter();
     let mut others = services.filter(|(at, _)| at.port != dns::PORT);
     others.all(|(_, service)| !service.ledger.has_exchanges() && service.outside.is_none())
 }
 
-/// What a finding says, where others come first.
+/// A finding as a remark, where other findings come first.
 fn remark(finding: &Finding) -> Remark {
     Remark {
         id: "lookups-apart".to_owned(),
@@ -236,7 +236,7 @@ fn shown(kind: &ResolvedKind, text: String) -> Option<Shown> {
     })
 }
 
-/// Lookups that the resolver could not do.
+/// Lookups that the resolver failed to do.
 fn failed(resolver: IpAddr, resolved: &Resolved) -> Option<Remark> {
     let failed = &resolved.failed;
     (failed.count() > 0).then(|| Remark {

@@ -1,6 +1,6 @@
-//! What passed outside of exchanges: stretches of data that no request asked for or
-//! that were not answered. The rules on transport weigh them as they do messages, and
-//! what they find is evidence of the same finding, where exchanges show it too.
+//! Transfers outside of exchanges: stretches of data that no request asked for or that were
+//! not answered. The rules on transport weigh them as they do messages, and where exchanges
+//! show the same finding, theirs is further evidence of it.
 
 use core::time::Duration;
 
@@ -64,8 +64,8 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
         .collect()
 }
 
-/// What keeps the transport from being cleared by what passed outside of exchanges: time
-/// for which data stood still, and time of which nobody knows what set the pace.
+/// The reason why transfers outside of exchanges keep the transport from being cleared: time
+/// for which data stood still, or time in which nothing shows what set the pace.
 pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();

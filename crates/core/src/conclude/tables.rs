@@ -365,7 +365,7 @@ pub(super) fn capture_notes(evidence: &Evidence) -> Vec<Remark> {
     notes
 }
 
-/// What of a capture could not be judged, because it could not be decoded.
+/// The remark on the part of a capture that could not be decoded, and so was not judged.
 fn undecoded(summary: &CaptureSummary) -> Option<Remark> {
     let CaptureSummary { name, packets, .. } = summary;
     let links: Vec<String> = summary

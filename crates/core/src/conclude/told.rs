@@ -1,6 +1,7 @@
-//! What ICMP says: hosts that cannot be reached, packets that are too big, and pings.
+//! Findings and notes from ICMP: hosts that cannot be reached, packets that are too big, and
+//! pings.
 //!
-//! A word about what the capture is about is a finding, any other a note.
+//! A message about a host that the capture is about is a finding, any other a note.
 
 use core::net::IpAddr;
 
@@ -14,7 +15,7 @@ use crate::icmp::IcmpKind;
 use crate::report::{Finding, Remark, Unit};
 use crate::told::{Pings, Word};
 
-/// Notes of one kind at most: a traced route or a scan is one story.
+/// The most notes of one kind: a traced route or a scan is one story.
 const MAX_NOTES: usize = 8;
 
 /// Adds what ICMP says of a capture on its own.
@@ -43,8 +44,8 @@ pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>, notes: &mut 
     notes.extend(pings.take(MAX_NOTES).map(ping_remark));
 }
 
-/// Whether the word is that a host cannot be reached which somebody in the capture wants
-/// to reach and which never says anything.
+/// Returns true if the message says that a host cannot be reached, somebody in the capture
+/// tries to reach that host, and the host never sends anything.
 fn is_about(evidence: &Evidence, word: &Word) -> bool {
     let is_v4 = word.target.is_ipv4();
     let is_meant = matches!(word.kind, IcmpKind::Unreachable(_));
@@ -69,7 +70,7 @@ fn is_about(evidence: &Evidence, word: &Word) -> bool {
     })
 }
 
-/// Whether a rule said it already, of an attempt to connect.
+/// Returns true if a rule already reported it for an attempt to connect.
 fn is_known(findings: &[Finding], finding: &Finding, target: IpAddr) -> bool {
     let services = |known: &Finding| {
         known
@@ -105,7 +106,7 @@ fn unreachable(evidence: &Evidence, word: &Word) -> Finding {
     finding
 }
 
-/// What is said, and by whom.
+/// The meaning of the ICMP message, and its senders.
 fn said(word: &Word) -> String {
     let who = reporters(word);
     let what = meaning(word.kind, word.target.is_ipv4());

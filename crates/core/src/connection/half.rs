@@ -114,8 +114,8 @@ pub(crate) struct Pipe {
     pub(crate) has_clock: bool,
     /// Whether any of its data was sent again so far.
     pub(crate) has_repeats: bool,
-    /// Whether any of its data was lost so far, on this side of the point or beyond:
-    /// what was lost before it comes as what fills a gap.
+    /// True if any of its data was lost so far, on this side of the point or beyond. Data
+    /// lost before the point shows as data that fills a gap.
     pub(crate) has_losses: bool,
 }
 
@@ -238,7 +238,7 @@ impl Half {
         }
     }
 
-    /// Its identifications are of a counter that other connections share.
+    /// Notes that its identifications are of a counter that other connections share.
     pub(crate) fn shares_counter(&mut self) {
         self.numbering.share();
     }

@@ -67,7 +67,7 @@ impl Numbering {
         }
     }
 
-    /// Other connections count on the same counter: a gap is theirs.
+    /// Notes that other connections count on the same counter: a gap is theirs.
     pub(crate) fn share(&mut self) {
         self.is_shared = true;
     }

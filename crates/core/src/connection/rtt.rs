@@ -9,7 +9,7 @@ const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// Samples this far above the least are the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
 
-/// Less is no time to name a program's.
+/// The least time that is worth naming as a program's.
 const NOTABLE: Duration = Duration::from_millis(5);
 
 /// An end whose handshake takes so many times as long as the least reply is not the one that
@@ -30,7 +30,7 @@ pub(crate) struct RoundTrip {
     has_handshake: bool,
     /// The least of those in a handshake.
     handshake: Option<Duration>,
-    /// Whether a bare acknowledgement was among them that no timer delayed.
+    /// True if a bare acknowledgement that no timer delayed was among them.
     has_receipt: bool,
 }
 
@@ -52,15 +52,15 @@ impl RoundTrip {
         self.has_handshake
     }
 
-    /// Whether anything at all tells it from a program's time: a kernel's reply, or that it
-    /// is shorter than any program's time worth naming.
+    /// Returns true if anything at all tells it from a program's time: a kernel's reply, or a
+    /// value shorter than any program's time worth naming.
     pub(crate) fn is_told(&self) -> bool {
         let is_short = self.least.is_some_and(|least| least < NOTABLE);
         self.has_handshake || self.has_receipt || is_short
     }
 
-    /// Whether somebody on the way acknowledges for an end that is much farther: the
-    /// handshake went all the way, and what follows does not.
+    /// Returns true if a device on the path acknowledges for an end that is much farther
+    /// away: the handshake went all the way, and later acknowledgements do not.
     pub(crate) fn is_relayed(&self) -> bool {
         let (Some(handshake), Some(least)) = (self.handshake, self.least) else {
             return false;

@@ -102,7 +102,7 @@ pub(crate) struct Aftermath {
     pub(crate) last_answer: Option<Timestamp>,
     /// The server's first segment, and whether it had data.
     pub(crate) spoke: Option<(Timestamp, bool)>,
-    /// What it said unasked, and the packet.
+    /// The server's greeting, sent unasked, and its packet.
     pub(crate) greeting: Option<(Greeting, u64)>,
 }
 
@@ -141,8 +141,9 @@ impl Opening {
 }
 
 impl Setup {
-    /// Whether its first SYN came by beside the server, and no answer to it left: the way
-    /// between the two is short, and that to the client is what the handshake took.
+    /// Returns true if the point next to the server saw the first SYN and no answer to it:
+    /// the path between the two is short, so the handshake's time is that of the path to the
+    /// client.
     pub(crate) fn was_ignored(&self) -> bool {
         let (Some(answered), Some(end)) = (self.answered, self.end) else {
             return false;

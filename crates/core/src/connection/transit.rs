@@ -46,7 +46,7 @@ const MOST_DRIFT: i64 = 430_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
 
-/// Segments that hold less wait in no queue of their own making.
+/// The least payload of a segment that waits in a queue of its own sender's making.
 const SMALL: u32 = 1000;
 /// No clock that ticks in milliseconds is slower by a larger part than this many in a
 /// thousand …

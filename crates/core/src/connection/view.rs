@@ -57,7 +57,8 @@ impl<'a> View<'a> {
         self.trip(self.response)
     }
 
-    /// Within one host there is no way whose length replies would have to tell.
+    /// The round trip to the sender of `half`. Within one host it is none, unless replies
+    /// tell it: there is no path whose length they would show.
     fn trip(self, half: &Half) -> rtt::RoundTrip {
         let is_local = self.flow.is_within_host() && half.to_peer.floor().is_some();
         match is_local && !half.to_peer.is_told() {

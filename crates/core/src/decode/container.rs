@@ -195,9 +195,9 @@ impl Container {
         }
     }
 
-    /// How many packets the capturing program says it lost, from the interface
-    /// statistics and the packets of pcapng and the packets of snoop; `None`
-    /// where the file does not say.
+    /// The number of packets that the capturing program reports as lost, from the interface
+    /// statistics and the packets of pcapng and the packets of snoop; `None` where the file
+    /// does not say.
     pub fn dropped(&self) -> Option<u64> {
         match &self.format {
             Format::Pcapng(pcapng) => pcapng.dropped(),

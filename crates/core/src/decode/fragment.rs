@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: VecDeque<Partial>,
-    /// Whether there were other fragments than first ones: a filter for ports
-    /// lets none of them pass.
+    /// True if there were fragments other than first ones: a filter for ports passes none of
+    /// them.
     has_later: bool,
 }
 
@@ -39,23 +39,23 @@ pub(super) struct Fragments {
 struct Partial {
     key: Key,
     begun: Timestamp,
-    /// What the first fragment says of the packet, and where its payload begins.
+    /// The packet's headers from the first fragment, and the place where its payload begins.
     head: Option<(Datagram<'static>, u32)>,
-    /// Where the packet ends, as the last fragment says.
+    /// The end of the packet, from its last fragment.
     end: Option<u32>,
     pieces: Vec<Piece>,
-    /// What was captured of the payload, each piece in its place.
+    /// The captured payload, each piece in its place.
     bytes: Vec<u8>,
     is_told: bool,
 }
 
-/// What the fragments of one packet share.
+/// The fields that the fragments of one packet share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     point: PointId,
     source: IpAddr,
     destination: IpAddr,
-    /// Of IPv4 only: in IPv6 fragments may differ in it.
+    /// The protocol, of IPv4 only: in IPv6 it may differ between fragments.
     protocol: Option<u8>,
     id: u32,
 }
@@ -68,15 +68,15 @@ struct Piece {
     captured_to: u32,
 }
 
-/// What a fragment leads to.
+/// The result of taking in a fragment.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Others are missing.
+    /// A packet of which other fragments are missing.
     Waiting,
     /// Others are missing, and may always be: the first one, of the packet at
     /// this place, is all there is.
     Alone(usize),
-    /// It was the last one that was missing.
+    /// The whole packet: no fragment is missing any more.
     Whole(Whole),
 }
 
@@ -85,10 +85,9 @@ pub(super) enum Progress {
 pub(super) struct Whole {
     head: Datagram<'static>,
     payload_len: u32,
-    /// What was captured of the payload without a hole.
+    /// The captured payload up to the first hole.
     pub(super) bytes: Vec<u8>,
-    /// How much of the payload the first fragment held, if that one counted by
-    /// itself.
+    /// The length of payload in the first fragment, if that one was counted by itself.
     told: Option<u32>,
 }
 
@@ -97,7 +96,7 @@ impl Whole {
         self.head.with_payload(&self.bytes, self.payload_len)
     }
 
-    /// Where a part of the bytes lies in them.
+    /// The range of a part within the bytes.
     pub(super) fn place(&self, part: &[u8]) -> Range<usize> {
         let begin = part
             .as_ptr()
@@ -110,8 +109,8 @@ impl Whole {
         }
     }
 
-    /// What of the packet did not count with its first fragment already: all of
-    /// it, the rest of a segment, or nothing.
+    /// The part of the packet that was not counted with its first fragment: all of it, the
+    /// rest of a segment, or nothing.
     pub(super) fn untold<'a>(&self, packet: Packet<'a>) -> Option<Packet<'a>> {
         let Some(told) = self.told else {
             return Some(packet);
@@ -219,12 +218,12 @@ impl Piece {
     }
 }
 
-/// What a fragment is to the others of its packet.
+/// The relation of a fragment to the others of its packet.
 enum Added {
     Fits,
-    /// It is there already: seen twice.
+    /// A fragment that is there already: seen twice.
     Again,
-    /// It overlaps another, or lies behind the end.
+    /// A fragment that overlaps another, or lies beyond the end.
     Conflicts,
 }
 
@@ -276,7 +275,7 @@ impl Partial {
         }
     }
 
-    /// Whether the pieces, of which no two overlap, fill the packet.
+    /// Returns true if the pieces, of which no two overlap, fill the packet.
     fn is_whole(&self) -> bool {
         let (Some((_, begin)), Some(end)) = (&self.head, self.end) else {
             return false;

@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
     }))
 }
 
-/// Whether a ping is an answer, its series and its number.
+/// For a ping: true if it is an answer, its series and its number.
 fn ping(protocol: u8, header: &[u8; HEADER]) -> Option<(bool, u16, u16)> {
     let [kind, code, _, _, i0, i1, s0, s1] = *header;
     let is_reply = match (protocol, kind, code) {

@@ -60,7 +60,7 @@ impl Datagram<'_> {
         self.fragment.is_none_or(|fragment| fragment.is_first)
     }
 
-    /// The same packet, whole, with this payload of `payload_len` bytes.
+    /// This packet, whole, with a payload of `payload_len` bytes.
     pub(super) fn with_payload<'b>(&self, payload: &'b [u8], payload_len: u32) -> Datagram<'b> {
         Datagram {
             protocol: self.protocol,

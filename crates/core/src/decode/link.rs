@@ -51,7 +51,7 @@ impl LinkType {
         }
     }
 
-    /// Whether IP packets are looked for in frames of this type.
+    /// Returns true if frames of this type are searched for IP packets.
     pub fn is_read(self) -> bool {
         usual_header(self, &[]).is_some() || wrapped::is_read(self)
     }
@@ -63,7 +63,7 @@ const MAX_VLAN_TAGS: usize = 4;
 const MPLS_LABEL: usize = 4;
 /// Labels beyond these are no real network's.
 const MAX_MPLS_LABELS: usize = 8;
-/// What is not greater is a length, not an EtherType.
+/// The greatest value that is a length and not an EtherType.
 const MAX_802_3: u16 = 1500;
 /// Version, type, code, session, length.
 const PPPOE_HEADER: usize = 6;
@@ -80,8 +80,8 @@ pub(super) fn network<'a>(record: &Record<'a>) -> Option<(&'a [u8], u32)> {
     behind(bytes, header, record.original_len)
 }
 
-/// Where IP begins in a frame of one of the usual types; `None` within it where
-/// it holds none.
+/// The offset of IP in a frame of one of the usual types; the inner `None` means that the
+/// frame holds no IP.
 #[inline]
 fn usual_header(link: LinkType, bytes: &[u8]) -> Option<Option<usize>> {
     Some(match link {
@@ -207,8 +207,8 @@ fn family_header(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether an address family is one of IP: 2 is IPv4 everywhere; IPv6 is 10 on
-/// Linux, 23 on Windows, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+/// Returns true if an address family is one of IP: 2 is IPv4 everywhere; IPv6 is 10 on Linux,
+/// 23 on Windows, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
 #[inline]
 fn is_family(family: u8) -> bool {
     matches!(family, 2 | 10 | 23 | 24 | 28 | 30)

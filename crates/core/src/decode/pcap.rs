@@ -92,24 +92,24 @@ impl Pcap {
         })
     }
 
-    /// Whether the lengths stand in the order of today's version.
+    /// Returns true if the lengths are in the order of today's version.
     pub(super) fn is_current(&self) -> bool {
         self.lengths == Lengths::Usual
     }
 
-    /// What stands next in a file of today's version.
+    /// The next record of a file of today's version.
     #[inline]
     pub(super) fn advance<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
         self.advance_by(bytes, |lengths| lengths)
     }
 
-    /// What stands next in a file of any version.
+    /// The next record of a file of any version.
     pub(super) fn advance_old<'a>(&self, bytes: &'a [u8]) -> Advance<'a> {
         self.advance_by(bytes, |lengths| self.lengths.in_order(lengths))
     }
 
-    /// What stands next, where `in_order` puts the length captured before the
-    /// length on the wire.
+    /// The next record, where `in_order` puts the captured length before the length on the
+    /// wire.
     #[inline(always)]
     fn advance_by<'a>(
         &self,

@@ -6,7 +6,7 @@ use super::{Packet, Record, icmp, neighbour, tcp, tunnel, udp};
 use crate::event::PointId;
 use crate::segment::{Segment, TcpFlags};
 
-/// What a record holds.
+/// The content of a record.
 pub(super) enum Read<'a> {
     Packet(Packet<'a>),
     /// A fragment of an IP packet, within any tunnels.
@@ -66,7 +66,7 @@ pub(super) fn read<'a>(
     transport(record, point, &datagram).map(Read::Packet)
 }
 
-/// What a whole IP packet carries.
+/// The transport packet within a whole IP packet.
 #[inline]
 pub(super) fn transport<'a>(
     record: &Record<'a>,

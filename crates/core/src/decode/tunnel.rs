@@ -58,7 +58,7 @@ pub(super) fn innermost(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| datagram.fragment.is_some())
 }
 
-/// The same for a first fragment that has to do without the others.
+/// The innermost packet of a first fragment that is read without the others.
 pub(super) fn innermost_of_first(datagram: Datagram<'_>) -> Option<Datagram<'_>> {
     for_each_tunnel(datagram, |datagram| !datagram.has_header())
 }
@@ -135,8 +135,8 @@ fn of_kind<'a>(kind: u16, (bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     }
 }
 
-/// What is an IP packet beyond doubt: a header that is whole and says to be no
-/// longer than what holds it. A port alone is no proof of a tunnel.
+/// The bytes of a packet that is IP beyond doubt: its header is whole and states no more than
+/// the length of what holds it. A port alone does not prove a tunnel.
 fn certain((bytes, wire_len): Bytes<'_>) -> Option<Bytes<'_>> {
     let half = |at| ByteOrder::Big.u16(bytes, at).map(u32::from);
     let (least, len) = match bytes.first()? {

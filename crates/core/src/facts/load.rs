@@ -207,12 +207,20 @@ impl Loads {
     /// Requests of a target that the end of an observed run cut, of those on its way: one a
     /// connection at most.
     pub(crate) fn cut(&self, target: TargetId) -> u64 {
-        let observed = self.sums.iter().filter(|((t, _, observed), _)| *t == target && *observed);
+        let observed = self
+            .sums
+            .iter()
+            .filter(|((t, _, observed), _)| *t == target && *observed);
         let cut = observed.map(|((_, phase, _), sum)| {
-            let cut = sum.failures.get(&RequestFailure::Cut).copied().unwrap_or_default();
-            let runs = self.phases.iter().filter(|(_, p, start)| {
-                p == phase && start.target == target && start.is_observed
-            });
+            let cut = sum
+                .failures
+                .get(&RequestFailure::Cut)
+                .copied()
+                .unwrap_or_default();
+            let runs = self
+                .phases
+                .iter()
+                .filter(|(_, p, start)| p == phase && start.target == target && start.is_observed);
             cut.min(runs.map(|(_, _, start)| u64::from(start.connections)).sum())
         });
         cut.sum()

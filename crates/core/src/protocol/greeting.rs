@@ -1,5 +1,5 @@
-//! What servers say first, unasked: the protocols in which a client waits for its
-//! server's greeting before it says anything.
+//! Greetings of servers: the protocols in which a client waits for its server's greeting
+//! before it sends anything.
 
 use super::mysql;
 
@@ -24,7 +24,7 @@ pub(crate) enum Greeting {
     Rsync,
 }
 
-/// How greetings begin.
+/// First bytes of greetings.
 const BEGINNINGS: [(&[u8], Greeting); 10] = [
     (b"220 ", Greeting::Mail),
     (b"220-", Greeting::Mail),

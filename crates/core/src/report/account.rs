@@ -29,7 +29,7 @@ pub struct Account {
 pub struct Booking {
     /// The kind of wait.
     pub kind: WaitKind,
-    /// Whose it is.
+    /// The owner of the wait.
     pub owner: Owner,
     /// The time in all.
     pub booked_ns: u64,
@@ -55,16 +55,16 @@ pub struct Claim {
 /// The place of a finding's time, apart from the reason for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
-    /// The certainty that the time passed with the culprit, whatever the cause.
+    /// The certainty that the time passed at the culprit, whatever the cause.
     pub certainty: Verdict,
     /// The best witness of that.
     pub because: String,
     /// The time in the account that is this finding's alone. Less than its cost where
     /// others claim the same time.
     pub claimed_ns: u64,
-    /// Its part of the time of all services, connections' making included, 0 to 1.
+    /// The share of the time of all services, setup of connections included, 0 to 1.
     pub share: f64,
-    /// The spread of the time over requests; `None` for a cause.
+    /// The distribution of the time over requests; `None` for a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
 }
@@ -74,7 +74,7 @@ pub struct Location {
 pub struct Witness {
     /// The kind of evidence.
     pub kind: EvidenceKind,
-    /// Its statement.
+    /// The statement of that evidence on the finding.
     pub says: Says,
 }
 
@@ -82,32 +82,32 @@ pub struct Witness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
-    /// It shows the finding, or a circumstance that fits.
+    /// Evidence for the finding, or for a circumstance that fits it.
     Supports,
-    /// It shows something else.
+    /// Evidence against the finding.
     Contradicts,
-    /// It was there and shows nothing of it.
+    /// Evidence that was collected and shows nothing of the finding.
     Silent,
-    /// It was not there: not asked for, not allowed, or of another host.
+    /// Evidence that was not collected: not asked for, not permitted, or not of this host.
     NotAvailable,
 }
 
-/// The spread of unexplained time over requests.
+/// The distribution over requests of time that no cause explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// About as much in each request.
+    /// The same time, more or less, in each request.
     Constant,
-    /// Some requests with little of it, others with much.
+    /// Little time in some requests, much in others.
     Spread,
-    /// Nearly all of it in a few requests.
+    /// Nearly all of the time in a few requests.
     Rare,
-    /// More and more as time goes on.
+    /// More and more time as the capture goes on.
     Growing,
-    /// At even distances in time.
+    /// Slow requests at even intervals.
     Periodic,
-    /// Mostly in requests for some of the targets.
+    /// Most of the time in requests for some of the targets.
     ByRequest,
-    /// Mostly on some of the connections.
+    /// Most of the time on some of the connections.
     ByConnection,
 }

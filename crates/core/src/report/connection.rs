@@ -152,8 +152,8 @@ pub struct ConnectionSide {
     pub retransmissions: Option<Retransmissions>,
     /// What it acknowledged; `None` likewise.
     pub acknowledgements: Option<Acknowledgements>,
-    /// What the path marked of what it sent, and what it echoed of its peer's; `None` where
-    /// the ends have not agreed on that (ECN, RFC 3168).
+    /// Congestion marks (ECN, RFC 3168): those that the path set on its packets, and those of
+    /// its peer's that it echoed. `None` where the ends have not agreed on ECN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionMarks>,
     /// What it sent before its first data could have been acknowledged.
@@ -165,9 +165,9 @@ pub struct ConnectionSide {
 /// Marks of congestion on the path (ECN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionMarks {
-    /// Packets of this end that came here marked (CE).
+    /// Packets of this end that arrived marked (CE).
     pub marked: u64,
-    /// Packets by which this end says that some of its peer's were (ECE).
+    /// Packets by which this end echoes marks on its peer's packets (ECE).
     pub echoed: u64,
 }
 

@@ -35,7 +35,7 @@ impl Stretches {
         self.list.iter().filter(is_shared).count() as u64
     }
 
-    /// Whether one of this host, or of any, shares a moment with this one.
+    /// Returns true if a stretch of this host, or of any, shares a moment with this one.
     pub(crate) fn meet(&self, host: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
         let mut list = self.list.iter();
         list.any(|&(from, to, of)| host.is_none_or(|host| host == of) && from < end && to > begin)

@@ -36,7 +36,8 @@ impl Uploads {
         self.queue
     }
 
-    /// Whether one of this client, or of any, was on its way between the two.
+    /// Returns true if an upload of this client, or of any, was on its way between the two
+    /// instants.
     pub(crate) fn meet(&self, client: Option<IpAddr>, begin: Timestamp, end: Timestamp) -> bool {
         self.when.meet(client, begin, end)
     }

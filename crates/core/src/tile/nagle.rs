@@ -11,7 +11,7 @@ use crate::connection::half::Arrival;
 use crate::exchange::{Hold, HoldRelease};
 use crate::mark::{Data, Mark};
 
-/// Stamps on one host stray by this much.
+/// The amount by which stamps of one host stray.
 const JITTER: Duration = Duration::from_micros(100);
 /// A path is quicker than the least round trip seen so far by at most this:
 /// wider, and a server's own timer would meet a delayed ACK more than by chance.
@@ -23,7 +23,7 @@ const QUICKER: Duration = Duration::from_millis(1);
 pub(super) struct Holder {
     /// The end of its bytes.
     end: u64,
-    /// Whether full segments went between the two.
+    /// True if full segments were sent between the two.
     is_behind_full: bool,
 }
 
@@ -92,7 +92,7 @@ fn behind_full(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> O
     None
 }
 
-/// Whether the holder's acknowledgement had not reached its sender when that sent
+/// Returns true if the holder's acknowledgement had not reached its sender when that sent
 /// `before`.
 fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bool {
     let travel = trace.round_trip(before.by).floor().unwrap_or_default();
@@ -103,7 +103,7 @@ fn is_open(trace: &Trace<'_>, holder: Holder, before: &Mark, index: usize) -> bo
         .any(|m| m.by == before.by.peer() && m.ack >= holder.end && m.at <= known)
 }
 
-/// What let the segment of `mark` go.
+/// The event that released the segment of `mark`.
 pub(super) fn hold(
     trace: &Trace<'_>,
     holder: Holder,
@@ -156,8 +156,8 @@ pub(super) fn hold(
     })
 }
 
-/// Whether the peer's program spoke before the segment of `mark` left: what that lets go, as a
-/// window of HTTP/2 does, no acknowledgement did.
+/// Returns true if the peer's program spoke before the segment of `mark` left: data released
+/// by that, as by an HTTP/2 window update, was not released by an acknowledgement.
 fn is_answered(trace: &Trace<'_>, (ack, mark): (&Mark, &Mark), travel: Duration) -> bool {
     let until = mark.at - travel + JITTER;
     let mut words = trace.marks.iter().filter(|other| other.by == ack.by);

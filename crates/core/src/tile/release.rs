@@ -44,17 +44,18 @@ pub(super) fn release<'a>(trace: &Trace<'a>, mark: &Mark, index: usize) -> Optio
         .find(|other| other.by == mark.by.peer() && lets_go(trace, mark.by, other))
 }
 
-/// Whether a segment of the peer's makes room for more of `sender`'s: it acknowledges
-/// something or widens the window, reports what arrived beyond a hole, or, once something was
-/// lost, says the same again (each such word takes a segment out of the pipe: RFC 6675 §4,
+/// Returns true if a segment of the peer's makes room for more of `sender`'s: it acknowledges
+/// something or widens the window, reports data beyond a hole, or, once something was lost,
+/// repeats an acknowledgement (each duplicate takes a segment out of the pipe: RFC 6675 §4,
 /// RFC 5681 §3.2).
 fn lets_go(trace: &Trace<'_>, sender: Side, other: &Mark) -> bool {
     let is_duplicate = other.data.is_none() && trace.pipe(sender).has_losses;
     other.is_news || other.reports_hole || is_duplicate
 }
 
-/// Whether `mark`, behind data that was full, left about a round trip after such a word of
-/// its peer, which is as likely what it waited for on a path that strays as its program.
+/// Returns true if `mark`, sent after a full segment, left about a round trip after such an
+/// acknowledgement. On a path whose delay varies, it may have waited for that as likely as
+/// for its program.
 pub(super) fn is_about_a_trip_later(trace: &Trace<'_>, mark: &Mark, index: usize) -> bool {
     let Some(trip) = trace.round_trip(mark.by).floor() else {
         return false;

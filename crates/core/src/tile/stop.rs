@@ -164,7 +164,7 @@ fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool 
         .any(|other| other.by == mark.by.peer() && other.is_closed)
 }
 
-/// For how long between the two the peer had its window closed, at the point.
+/// The time between the two during which the peer's window was closed, at the point.
 fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Duration {
     let marks = trace.marks.get(..index).unwrap_or_default();
     let from = marks.partition_point(|other| other.at < before.at);
@@ -181,8 +181,8 @@ fn shut_out(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> Dura
     shut + since.map_or(Duration::ZERO, |since| mark.at.since(since))
 }
 
-/// What is left of a message whose receiver shut its window behind the last segment of
-/// `sender`, while that went on probing: until when, and the stop.
+/// The rest of a message whose receiver shut its window behind the last segment of `sender`,
+/// while `sender` kept probing: the end of that time, and the stop.
 pub(crate) fn left_shut(
     trace: &Trace<'_>,
     sender: Side,

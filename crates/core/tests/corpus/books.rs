@@ -8,12 +8,13 @@ use lagtrace_core::wait::{Owner, WaitKind};
 /// must be told.
 const SHARE: f64 = 0.05;
 const MEAN_NS: u64 = 1_000_000;
-/// And the share of the time of all services.
+/// The same limit as a share of the time of all services.
 const OF_ALL: f64 = 0.01;
 /// Findings that a report holds at most.
 const MAX_FINDINGS: usize = 32;
 
-/// How the account of `report` departs from what must hold; `None` if it does not.
+/// The first way in which the account of `report` breaks the rules that must hold; `None` if
+/// it breaks none.
 pub(crate) fn account_fault(report: &Report) -> Option<String> {
     let unbalanced = report.account.iter().find_map(unbalanced);
     unbalanced
@@ -46,7 +47,8 @@ fn unbalanced(account: &Account) -> Option<String> {
     })
 }
 
-/// No finding claims more than it costs, nor all of them more than there is.
+/// A finding that claims more than it costs, or a report whose findings claim more than
+/// there is.
 fn overclaimed(report: &Report) -> Option<String> {
     let claimed = |finding: &lagtrace_core::report::Finding| {
         finding.location.as_ref().map_or(0, |at| at.claimed_ns)
@@ -65,7 +67,7 @@ fn overclaimed(report: &Report) -> Option<String> {
     (shares > 1.0 + 1e-9).then(|| format!("the shares add up to {shares}"))
 }
 
-/// No layer is cleared that unexplained time is in, or may be in.
+/// A layer that is cleared though unexplained time is in it, or may be.
 fn cleared(report: &Report) -> Option<String> {
     report.places().find_map(|place| {
         let own = place.cause.cause().layer.as_str();
@@ -81,7 +83,7 @@ fn cleared(report: &Report) -> Option<String> {
     })
 }
 
-/// Where much of a service's time is nobody's, a finding says where it is.
+/// A service much of whose time no finding claims, if no finding locates that time.
 fn untold(report: &Report) -> Option<String> {
     let all = report.account.iter().flat_map(bookings);
     let whole: u128 = all.map(|booking| u128::from(booking.booked_ns)).sum();

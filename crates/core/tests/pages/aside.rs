@@ -1,5 +1,4 @@
-//! What passes the point besides segments: lookups, searches for hardware
-//! addresses, pings, ICMP errors.
+//! Packets besides segments: lookups, searches for hardware addresses, pings, ICMP errors.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -145,12 +145,7 @@ fn probe(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String> {
     Ok((0..count).map(one).collect())
 }
 
-fn start(
-    at: Timestamp,
-    phase: Phase,
-    experiment: Option<Experiment>,
-    is_observed: bool,
-) -> Event {
+fn start(at: Timestamp, phase: Phase, experiment: Option<Experiment>, is_observed: bool) -> Event {
     let start = PhaseStart {
         target: TargetId::Subject,
         end: at + Duration::from_secs(u64::from(SLICES)),

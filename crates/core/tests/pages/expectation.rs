@@ -24,7 +24,7 @@ struct Expected {
     cause: String,
     culprit: Option<String>,
     verdict: Option<String>,
-    /// How sure the place is.
+    /// The certainty of the place.
     place: Option<String>,
     cost: Option<(Sum, Sum)>,
     affected: Option<u64>,

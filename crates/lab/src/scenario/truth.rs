@@ -1,4 +1,5 @@
-//! What a right diagnosis of a service says, may say, and must not say.
+//! The truth of a service: the findings that a right diagnosis has, may have, and must not
+//! have.
 //!
 //! Causes go by the ids of the registry of causes, which is all that the lab takes from the
 //! analysis: it judges nothing by itself.

@@ -13,8 +13,8 @@ use crate::words;
 
 /// All experiments together take about this long at most.
 const BUDGET: Duration = Duration::from_millis(2_500);
-/// What the whole investigation may take besides the load: experiments that would go on for
-/// longer are not begun.
+/// The time that the whole investigation may take besides the load: experiments that would
+/// take longer are not begun.
 const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_500);
 /// How often control and intervention alternate at least.
 const LEAST_ROUNDS: u32 = 3;
@@ -52,7 +52,7 @@ impl Investigation<'_> {
         }
     }
 
-    /// How much of what the user waits for besides the load is left.
+    /// The time that is left of what the user waits for besides the load.
     fn time_left(&self) -> Duration {
         let load = self.options.load.duration.unwrap_or(DURATION);
         (load + BESIDE_THE_LOAD).saturating_sub(self.begun.elapsed())

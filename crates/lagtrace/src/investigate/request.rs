@@ -17,7 +17,7 @@ use crate::words;
 const STEP: &str = "request";
 /// One fresh request and some more.
 const COUNT: u32 = 8;
-/// How long a slow service is asked for more of them.
+/// The time for which a slow service is asked for more requests.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 impl Investigation<'_> {

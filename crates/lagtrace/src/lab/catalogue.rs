@@ -88,8 +88,8 @@ impl Entry {
     }
 }
 
-/// By cause, the healthy ones last. Within a
-/// group they keep the order in which a person should meet them.
+/// The entries by cause, the healthy ones last. Within a group they keep the order in which a
+/// person should meet them.
 fn groups(entries: Vec<Entry>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in entries {

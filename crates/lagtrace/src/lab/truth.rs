@@ -7,7 +7,7 @@ use lagtrace_lab::{Culprit, Expectation, Side, Truth};
 
 use crate::words;
 
-/// What the report misses or claims wrongly; empty when it is right.
+/// Everything that the report misses or claims wrongly; empty when it is right.
 pub(super) fn misses(truth: &Truth, report: &Report) -> Vec<String> {
     let mut misses = Vec::new();
     let mut rest = report.causes();

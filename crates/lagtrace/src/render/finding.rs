@@ -45,7 +45,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Writes what is known of time that no cause explains, and what would tell more.
+/// Writes the known facts on time that no cause explains, and the next measurement.
 fn unexplained(page: &mut Page, place: &Finding) {
     for piece in &place.evidence {
         page.item(

@@ -171,7 +171,7 @@ fn blame(finding: &Finding) -> String {
     }
 }
 
-/// How sure the place is, where that is surer than the cause.
+/// The certainty of the place, where that is surer than the cause.
 fn whereabouts(finding: &Finding) -> Option<String> {
     let location = finding.location.as_ref()?;
     let because = &location.because;

@@ -22,8 +22,8 @@ pub(super) fn wait(kind: WaitKind) -> &'static str {
     kind.in_words()
 }
 
-/// How sure the place of a finding is that does not say why, as the words that open its
-/// headline.
+/// The certainty of the place, for a finding that does not say why, as the words that open
+/// its headline.
 pub(super) fn place_only(certainty: Verdict) -> (&'static str, Tone) {
     match certainty {
         Verdict::Proven => ("Where is proven, why is open:", Tone::Caution),

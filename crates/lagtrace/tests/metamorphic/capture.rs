@@ -40,9 +40,10 @@ pub(crate) enum Network {
 /// The form that a capture is written in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// In nanoseconds, as a little-endian machine writes it, or a big-endian one.
+    /// Classic pcap with nanoseconds, in the byte order of a little-endian machine or of a
+    /// big-endian one.
     Pcap { is_big_endian: bool },
-    /// In microseconds.
+    /// Classic pcap with microseconds.
     CoarsePcap,
     /// In units of `if_tsresol`, counted from `offset` seconds after 1970.
     Pcapng { resolution: u8, offset: i64 },
@@ -227,7 +228,7 @@ impl Frame {
         (bytes, self.head.len() + len)
     }
 
-    /// Where its head says which network protocol follows; `None` where it does not.
+    /// The bytes of a frame's head that name the network protocol; `None` where it has none.
     pub(crate) fn ethertype_mut(&mut self, link: u16) -> Option<&mut [u8]> {
         let at = match link {
             COOKED_2 => 0,
@@ -237,7 +238,7 @@ impl Frame {
     }
 }
 
-/// How long the head of a frame is.
+/// The length of a frame's head.
 pub(crate) fn head_len(link: u16, bytes: &[u8]) -> usize {
     match link {
         ETHERNET => {

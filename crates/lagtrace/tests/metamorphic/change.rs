@@ -24,7 +24,7 @@ pub(crate) struct Change {
 pub(crate) enum Changed {
     /// One file.
     File(Vec<u8>),
-    /// Several, in the order in which they are given, with a folder that may hold them.
+    /// Several files, in the order in which they are given, with a folder that may hold them.
     Pieces(
         Vec<PathBuf>,
         #[allow(dead_code, reason = "it goes when nobody holds it")] TempDir,
@@ -34,7 +34,7 @@ pub(crate) enum Changed {
 }
 
 impl Changed {
-    /// What is said of it before and after.
+    /// The diagnoses before and after the change.
     pub(crate) fn said(&self, it: &Loaded<'_>) -> (Said, Said) {
         let of_files = |files: &[PathBuf]| Said::of(&analyse_files(files));
         match self {
@@ -48,7 +48,7 @@ impl Changed {
     }
 }
 
-/// All of them, in the order in which they are told.
+/// All changes, in the order in which they are reported.
 pub(crate) const CHANGES: [Change; 19] = [
     change("another format", |it, draw| {
         let forms = [

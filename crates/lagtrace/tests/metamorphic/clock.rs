@@ -9,7 +9,7 @@ use crate::packet::Way;
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 const YEAR: i64 = 31_556_952;
-/// How far a stamp strays.
+/// The most by which a stamp strays.
 const STRAY: i64 = 20_000;
 
 /// All of it at another time: years away, before 1970, or just after it; and the form that
@@ -44,33 +44,31 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
     (capture, form)
 }
 
-/// Each stamp of what comes from one side up to 20 µs off, the packets in their order.
+/// The capture with each stamp of one side's packets up to 20 µs off, and the packets in
+/// their order.
 pub(crate) fn jittered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
     draw: &mut Draw,
 ) -> Capture {
-    let strays_to_client = draw.from(0, 1) == 0;
-    let mut capture = capture.clone();
-    let mut last = i64::MIN;
-    for frame in &mut capture.frames {
-        let from_server = frame
-            .packet()
-            .is_some_and(|packet| services(packet.ports()[0]));
-        if from_server == strays_to_client {
-            frame.at += draw.from(-STRAY, STRAY);
-        }
-        frame.at = frame.at.max(last);
-        last = frame.at;
-    }
-    capture
+    strayed(capture, services, draw, true)
 }
 
-/// The same, where packets of one direction may pass those of the other.
+/// The capture with stamps that stray as in [`jittered`], where packets of one direction may
+/// pass those of the other.
 pub(crate) fn disordered(
     capture: &Capture,
     services: impl Fn(u16) -> bool,
     draw: &mut Draw,
+) -> Capture {
+    strayed(capture, services, draw, false)
+}
+
+fn strayed(
+    capture: &Capture,
+    services: impl Fn(u16) -> bool,
+    draw: &mut Draw,
+    keeps_order: bool,
 ) -> Capture {
     let strays_to_client = draw.from(0, 1) == 0;
     let mut capture = capture.clone();
@@ -79,8 +77,12 @@ pub(crate) fn disordered(
         let from_server = frame
             .packet()
             .is_some_and(|packet| services(packet.ports()[0]));
-        if from_server == strays_to_client {
-            frame.at = (frame.at + draw.from(-STRAY, STRAY)).max(last);
+        let is_straying = from_server == strays_to_client;
+        if is_straying {
+            frame.at += draw.from(-STRAY, STRAY);
+        }
+        if is_straying || keeps_order {
+            frame.at = frame.at.max(last);
             last = frame.at;
         }
     }

@@ -112,7 +112,7 @@ impl Loaded<'_> {
     }
 }
 
-/// What `lagtrace analyze` makes of one capture file.
+/// The report of `lagtrace analyze` on one capture file.
 pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
     let point = PointId(0);
     let file = FileCapture::from_reader("capture".to_owned(), Cursor::new(bytes), point);
@@ -134,7 +134,7 @@ pub(crate) fn analyse(bytes: Vec<u8>) -> Report {
     analyzer.finish()
 }
 
-/// What the command makes of several files.
+/// The report of the command on several files.
 pub(crate) fn analyse_files(files: &[PathBuf]) -> Report {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagtrace"));
     command
@@ -155,7 +155,7 @@ impl Said {
         }))
     }
 
-    /// Whether both name the same first, and accuse the same.
+    /// Returns true if both have the same first finding, with the same culprit.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let named = |said: &Self| said.0.map(|first| (first.cause, first.culprit));
         named(self) == named(other)

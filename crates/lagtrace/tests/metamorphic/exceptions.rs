@@ -1,4 +1,4 @@
-//! Where the diagnosis rests on what a change takes away.
+//! Exceptions: diagnoses that rest on what a change takes away.
 
 use lagtrace_core::cause::Id;
 
@@ -19,7 +19,7 @@ const IN_MESSAGES: &[Id] = &[
     Id::TlsSlowHandshake,
 ];
 
-/// Those that the heads of messages show.
+/// Causes that the heads of messages show.
 const IN_HEADS: &[Id] = &[
     Id::CloseDelimitedBody,
     Id::DnsParallelQueryLoss,
@@ -33,8 +33,8 @@ const IN_HEADS: &[Id] = &[
     Id::RedirectChain,
 ];
 
-/// Whether the first finding, or the recording's truth, can be seen without the rest of
-/// the messages, and without their heads too.
+/// Returns true if the first finding and the recording's truth can be seen without the bodies
+/// of messages.
 pub(crate) fn shows_without_messages(it: &Loaded<'_>) -> bool {
     !is_about(it, IN_MESSAGES)
 }
@@ -135,7 +135,7 @@ const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// Why this outcome may be another than before; `None` if it may not.
+/// The reason why this outcome may differ from the one before; `None` if it may not.
 pub(crate) fn reason(outcome: &Outcome) -> Option<&'static str> {
     let is_one = |list: &[&str], name: &str| list.iter().any(|begin| name.starts_with(begin));
     let fits =

@@ -25,7 +25,7 @@ pub(crate) fn of_host(capture: &Capture, draw: &mut Draw) -> Capture {
     })
 }
 
-/// What became of one connection's identifications.
+/// The new identifications of one connection's packets.
 #[derive(Default)]
 struct Counted {
     last: Option<u16>,
@@ -56,12 +56,12 @@ impl Counted {
     }
 }
 
-/// None, as of packets that are never cut into fragments.
+/// No identifications, as on packets that are never fragmented.
 pub(crate) fn none(capture: &Capture) -> Capture {
     replaced(capture, |_| 0)
 }
 
-/// Drawn for each packet; the copies of a packet keep it in common.
+/// Identifications drawn for each packet; the copies of a packet share theirs.
 pub(crate) fn drawn(capture: &Capture, draw: &mut Draw) -> Capture {
     let mut known = HashMap::new();
     replaced(capture, |packet| {

@@ -29,7 +29,7 @@ use outcome::{Outcome, outcomes, tell};
 
 /// The seed of the sample and its changes, where nobody asks for another.
 const SEED: u64 = 7;
-/// How many captures the tests change.
+/// The number of captures that the tests change.
 const SAMPLE: usize = 24;
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// So many of all, evenly spread, from a place that is drawn.
+/// A number of all captures, evenly spread, from a place that is drawn.
 fn sample(count: usize, seed: u64) -> Vec<usize> {
     let begin = Draw::new(seed, "sample").part();
     let place = |number: usize| ((number as f64 + begin) * count as f64 / SAMPLE as f64) as usize;

@@ -1,4 +1,4 @@
-//! What became of a capture's diagnosis, and all of that in figures.
+//! Outcomes of changes for the diagnosis of captures, and their figures.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::corpus::{Said, Subject};
 use crate::draw::Draw;
 use crate::exceptions;
 
-/// How far a cost may move, as a part of it.
+/// The part of a cost by which it may move.
 const CLOSE: f64 = 0.1;
 
 /// A capture's diagnosis before and after a change.
@@ -17,7 +17,8 @@ pub(crate) struct Outcome {
     pub(crate) subject: String,
     pub(crate) before: Said,
     pub(crate) after: Said,
-    /// What it cost after as a part of before; `None` where that says nothing.
+    /// The cost after the change, as a ratio to the cost before; `None` where that says
+    /// nothing.
     cost: Option<f64>,
 }
 
@@ -70,12 +71,12 @@ impl Outcome {
         self.cost.is_none_or(|cost| (cost - 1.0).abs() <= CLOSE)
     }
 
-    /// Why it may be otherwise.
+    /// The reason why it may differ.
     fn reason(&self) -> Option<&'static str> {
         exceptions::reason(self)
     }
 
-    /// What is wrong with it; `None` if it is as it was, or an exception.
+    /// The description of what is wrong; `None` if nothing changed, or if it is an exception.
     pub(crate) fn fault(&self) -> Option<String> {
         (!self.is_same() && self.reason().is_none()).then(|| self.line())
     }

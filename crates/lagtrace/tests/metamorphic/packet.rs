@@ -134,7 +134,7 @@ impl Packet {
         bytes
     }
 
-    /// Its length on the wire.
+    /// The packet's length on the wire.
     pub(crate) fn len(&self) -> usize {
         let head = if self.source.is_ipv4() { 20 } else { 40 };
         head + self.body.len()
@@ -154,7 +154,7 @@ impl Packet {
         }
     }
 
-    /// Its ports, the sender's first; zeros where it has none.
+    /// The packet's ports, the sender's first; zeros where it has none.
     pub(crate) fn ports(&self) -> [u16; 2] {
         match &self.body {
             Body::Tcp(tcp) => tcp.ports,
@@ -163,7 +163,7 @@ impl Packet {
         }
     }
 
-    /// Who sends it to whom.
+    /// The sender and the receiver.
     pub(crate) fn way(&self) -> Way {
         let [from, to] = self.ports();
         Way((self.source, from), (self.destination, to))
@@ -268,7 +268,7 @@ impl Body {
 }
 
 impl Tcp {
-    /// Where the option of this kind and length begins.
+    /// The offset of the option of this kind and length.
     fn option(&self, kind: u8, len: u8) -> Option<usize> {
         let mut at = 0;
         while let [found, rest @ ..] = self.options.get(at..)? {

@@ -7,8 +7,8 @@ use crate::capture::{Capture, Frame, Network};
 use crate::draw::Draw;
 use crate::packet::{Packet, Tcp};
 
-/// Without its first packets, a hundredth to a tenth of all. `None` unless most connections
-/// begin later: the fault of the others is what it was.
+/// The capture without its first packets, a hundredth to a tenth of all. `None` unless most
+/// connections begin later: the fault of the others is what it was.
 pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Capture> {
     let count = capture.frames.len();
     let gone = (count as f64 * (0.01 + 0.09 * draw.part())).ceil() as usize;
@@ -29,7 +29,7 @@ pub(crate) fn without_begin(capture: &Capture, draw: &mut Draw) -> Option<Captur
     })
 }
 
-/// With another capture in it, of other hosts, that begins while it goes on.
+/// The capture with another one in it, of other hosts, that begins while it goes on.
 pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Option<Capture> {
     let (first, last) = (capture.frames.first()?, capture.frames.last()?);
     let model = capture
@@ -79,7 +79,7 @@ fn elsewhere(address: IpAddr) -> IpAddr {
     }
 }
 
-/// In two to four pieces, one after the other.
+/// The capture in two to four pieces, one after the other.
 pub(crate) fn pieces(capture: &Capture, draw: &mut Draw) -> Vec<Capture> {
     let count = draw.from(2, 4) as usize;
     let len = capture.frames.len().div_ceil(count).max(1);

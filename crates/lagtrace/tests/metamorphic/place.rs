@@ -37,7 +37,8 @@ pub(crate) fn moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     readdressed(capture, &addresses(draw), &port)
 }
 
-/// The same with other ports of servers, which say nothing of the protocol, but for names'.
+/// Other addresses and ports as in [`moved`], and other ports of servers too, except those of
+/// name servers: the new ports say nothing of the protocol.
 pub(crate) fn all_moved(capture: &Capture, known: u16, draw: &mut Draw) -> Capture {
     let client = client_ports(draw);
     let mut taken = HashSet::new();
@@ -183,8 +184,8 @@ fn replace_answers(bytes: &mut [u8], address: &impl Fn(IpAddr) -> IpAddr) {
     }
 }
 
-/// The same over the other version of IP. `None` where both versions are there, or names
-/// are looked up: there the version is part of what happens.
+/// The capture over the other version of IP. `None` where it holds both versions or name
+/// lookups: there the version is part of what happens.
 pub(crate) fn over_other_version(capture: &Capture) -> Option<Capture> {
     let is_neighbours = |packet: &Packet| match &packet.body {
         Body::Icmp(payload) => {

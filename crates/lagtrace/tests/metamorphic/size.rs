@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use crate::capture::{Capture, Frame, Network};
 use crate::packet::{Packet, Payload, Tcp, Way};
 
-/// What a segment holds where no SYN says how much: that of Ethernet, with timestamps.
+/// The payload of a segment where no SYN states a limit: that of Ethernet, with timestamps.
 const USUAL: usize = 1448;
-/// Pieces of one segment lie as far apart, where there is room.
+/// The distance in time between the pieces of one segment, where there is room.
 const BETWEEN: i64 = 1_000;
-/// Segments that come as close on each other are joined,
+/// The distance in time up to which segments are joined, …
 const CLOSE: i64 = 30_000;
-/// up to as many bytes.
+/// … up to this number of bytes.
 const MOST: usize = 64_000;
 
 /// Segments longer than the connection's largest (`TCPOPT_MAXSEG`), cut as a device would.
@@ -139,18 +139,18 @@ pub(crate) fn joined(capture: &Capture) -> Option<Capture> {
     })
 }
 
-/// Whether more may be joined to a segment.
+/// Returns true if another segment may be joined to this one.
 fn may_go_on(tcp: &Tcp) -> bool {
     tcp.payload.len > 0 && tcp.flags & !Tcp::CWR == Tcp::ACK
 }
 
 /// A segment that may be joined with the next.
 struct Held {
-    /// Its place among the frames.
+    /// The segment's place among the frames.
     index: usize,
     /// The length of its first part.
     size: usize,
-    /// When its last part came.
+    /// The time at which its last part came.
     at: i64,
 }
 

@@ -32,7 +32,7 @@ pub enum CaptureError {
     Unsupported {
         /// The file's name.
         name: String,
-        /// What kind that is.
+        /// The reason why it is not read.
         fault: Fault,
     },
     /// The process may not capture.

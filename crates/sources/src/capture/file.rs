@@ -102,7 +102,8 @@ impl FileCapture {
         self.next_segment_and(|_| {})
     }
 
-    /// The same, with the ICMP errors before it handed to `visit`.
+    /// The next TCP segment, as [`Self::next_segment`] gives it; the ICMP errors before it go
+    /// to `visit`.
     pub fn next_segment_and(
         &mut self,
         mut visit: impl FnMut(&IcmpError),
@@ -345,7 +346,7 @@ impl FileCapture {
     }
 }
 
-/// What was read next, a payload by its place.
+/// The last record read, with its payload as a place in the buffer.
 enum Next {
     Segment(Segment, Place),
     Datagram(Datagram, Place),
@@ -362,8 +363,8 @@ enum Place {
     PutTogether,
 }
 
-/// Where in `buffer` a slice of it lies, if it is one; the borrow checker cannot
-/// lend the slice out of a loop that may also refill the buffer.
+/// The place in `buffer` of a slice of it, if it is one; the borrow checker cannot lend the
+/// slice out of a loop that may also refill the buffer.
 #[inline]
 fn place_within(buffer: &[u8], part: &[u8]) -> Place {
     if part.is_empty() {

@@ -118,7 +118,8 @@ fn one_retransmission_in_many_segments_clears_the_transport() {
     }
 }
 
-/// Counts the same where the capture missed the segment at `index`.
+/// Counts whole exchanges and those that were cut, where the capture missed the segment at
+/// `index`.
 fn counts_without(script: &[(bool, usize)], index: usize) -> (u64, u64) {
     let ends =
         [(1, 30_000), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));

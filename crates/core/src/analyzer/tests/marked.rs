@@ -1,9 +1,9 @@
-//! Marks of congestion (ECN): told where the ends have agreed on them.
+//! Congestion marks (ECN), reported where the ends have agreed on them.
 
 use super::*;
 
-/// What the report says of connections whose responses are marked on their way and
-/// whose clients echo that, if the ends agreed on marks.
+/// The report's remark on congestion marks, where responses are marked on the path, the ends
+/// may have agreed on marks, and the clients may echo them.
 fn told(connections: u16, agrees: bool, echoes: bool) -> (Option<String>, Report) {
     let options = Options {
         connections: Wanted {

@@ -79,12 +79,12 @@ impl Open {
         self.resolver
     }
 
-    /// Whether any of its questions was answered.
+    /// Returns true if any of its questions was answered.
     pub(super) fn is_answered(&self) -> bool {
         self.queries().any(|query| query.answered.is_some())
     }
 
-    /// Whether the resolver could not answer one of them.
+    /// Returns true if the resolver failed to answer one of its questions.
     pub(super) fn is_failed(&self) -> bool {
         self.queries().any(|query| query.is_failed)
     }

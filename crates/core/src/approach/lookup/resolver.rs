@@ -16,19 +16,19 @@ const MAX_WAITED: usize = 1024;
 /// Packets shown of each kind.
 const MAX_PACKETS: usize = 6;
 
-/// What lookups at one resolver came to that no connection followed.
+/// The lookups at one resolver that no connection followed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) lookups: u64,
-    /// Of those that were answered, from the first query to the last answer.
+    /// Time from the first query to the last answer, of lookups that were answered.
     pub(crate) took: Distribution,
-    /// Until queries were sent again, in lookups that were answered at last.
+    /// Time until queries were sent again, in lookups that were answered in the end.
     pub(crate) retried: Kind,
-    /// The same of lookups that were never answered.
+    /// Time until queries were sent again, in lookups that were never answered.
     pub(crate) unanswered: Kind,
-    /// From an answer that did not fit to the same over TCP.
+    /// Time from an answer that was truncated to the answer over TCP.
     pub(crate) streamed: Kind,
-    /// Lookups that the resolver could not do (SERVFAIL, REFUSED).
+    /// Lookups that the resolver failed to do (SERVFAIL, REFUSED).
     pub(crate) failed: Kind,
     /// Answers that were waited for, of queries that were sent once: how long, for how many
     /// names one after the other, and the packets.
@@ -67,7 +67,7 @@ impl Resolvers {
         resolved.take(&open.conclude(), unanswered, open.is_failed());
     }
 
-    /// By resolver: at the point that saw most of its lookups.
+    /// The lookups by resolver, at the point that saw most of them.
     pub(super) fn by_address(self, shows_answers: bool) -> BTreeMap<IpAddr, Resolved> {
         let mut list: BTreeMap<IpAddr, Resolved> = BTreeMap::new();
         for ((_, resolver), mut resolved) in self.list {

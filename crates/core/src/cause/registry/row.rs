@@ -51,7 +51,7 @@ pub(crate) struct Origin {
 /// The relation of a consequence's time to its cause's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SharedTime {
-    /// More of the same: a path that loses data segments loses SYNs too.
+    /// More time of the same origin: a path that loses data segments loses SYNs too.
     Besides,
     /// Time that the cause has counted already.
     Within,
@@ -78,19 +78,19 @@ pub(crate) enum SocketOption {
 /// A layer that a cause can lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LayerId {
-    /// Looking names up.
+    /// Name resolution.
     Name,
-    /// Getting packets to the next hop.
+    /// Delivery of packets to the next hop.
     Route,
     /// The time that packets take between the hosts.
     RoundTrip,
     /// Packet filters.
     Firewall,
-    /// Making and keeping connections.
+    /// Setup and reuse of connections.
     Connection,
     /// TLS handshakes.
     Tls,
-    /// Moving bytes on a connection that is there.
+    /// Transfer of bytes on an established connection.
     Transport,
     /// The program that answers, its host, and proxies that answer in its place.
     Server,

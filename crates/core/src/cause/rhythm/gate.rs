@@ -3,6 +3,8 @@
 use core::time::Duration;
 
 use super::{Answers, quantile, sorted};
+use crate::cause::evidence::human;
+use crate::report::{Evidence, EvidenceKind};
 use crate::timeline::Moment;
 
 /// Answers to waiting requests that must be seen.
@@ -40,6 +42,18 @@ impl Gate {
     /// Whether somebody would write its rate into a configuration.
     pub(super) fn is_configured(&self) -> bool {
         is_round(self.turn)
+    }
+
+    /// The even turns as evidence, with the packets that end some of the answers.
+    pub(in crate::cause) fn evidence(&self, packets: &[u64]) -> Evidence {
+        let (even, of) = self.even;
+        let text = format!(
+            "{even} of {of} answers to requests that waited side by side came {} after the one before",
+            human(self.turn)
+        );
+        Evidence::mechanism(EvidenceKind::Wire, text)
+            .count(even as u64)
+            .packets(packets)
     }
 }
 

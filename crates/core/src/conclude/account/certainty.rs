@@ -1,4 +1,4 @@
-//! The certainty of a finding's place, whatever its cause.
+//! The certainty that a finding names the right owner of its time, whatever the cause.
 
 use crate::event::TargetId;
 use crate::facts::Facts;

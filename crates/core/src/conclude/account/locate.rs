@@ -171,7 +171,7 @@ fn summary(
     )
 }
 
-/// The waits that the time of the place consists of.
+/// The waits that make up the time of the place.
 fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     let mut list: Vec<_> = bookings.iter().filter(|b| b.unclaimed_ns > 0).collect();
     list.sort_by_key(|b| (core::cmp::Reverse(b.unclaimed_ns), b.kind));
@@ -190,7 +190,7 @@ fn inside(case: &Case<'_>, bookings: &[&Booking], count: u64) -> Evidence {
     Evidence::circumstance(kind, parts.join(", ")).count(count)
 }
 
-/// The time that other places had.
+/// The most time that each of the other places can have had.
 fn elsewhere(case: &Case<'_>, booked: &Booked<'_>, spot: &Spot) -> Option<Evidence> {
     spot.place?;
     let ledger = &booked.service.ledger;

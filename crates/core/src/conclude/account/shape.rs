@@ -9,19 +9,19 @@ use crate::report::Shape;
 use crate::service::{Ledger, Place};
 use crate::timeline::Moment;
 
-/// Requests below which no shape is told.
+/// The least number of requests of which a shape is told.
 const LEAST: usize = 8;
-/// Times of which the tenth percentile reaches this part of the 90th are constant.
+/// The least ratio of the tenth percentile to the 90th of times that are constant.
 const CONSTANT: f64 = 0.6;
-/// Time that lies to this part in …
+/// The share of the time that must lie in …
 const MOST: f64 = 0.8;
-/// … this part of the requests is rare, or theirs.
+/// … this share of the requests to be rare, or that some requests must have to be theirs.
 const FEW: f64 = 0.2;
-/// Requests whose median grows this much from the first third to the last one.
+/// The least growth of the median from the first third of the requests to the last.
 const GROWTH: f64 = 2.0;
-/// Distances in time that differ by this part from their median at most are even.
+/// The part of their median by which even intervals differ from it at most.
 const EVEN: f64 = 0.15;
-/// Distances that make a period.
+/// The least number of intervals that make a period.
 const PERIODS: usize = 4;
 
 /// The shape of this place's time; `None` for few requests.

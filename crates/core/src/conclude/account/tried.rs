@@ -50,7 +50,7 @@ fn is_explained(outcome: &ExperimentOutcome, causes: &[Finding]) -> bool {
     })
 }
 
-/// What the intervention saves of each request, in nanoseconds.
+/// The time that the intervention saves of each request, in nanoseconds.
 fn gain(outcome: &ExperimentOutcome) -> u64 {
     outcome.difference_ns.min(0).unsigned_abs()
 }

@@ -61,11 +61,11 @@ pub(crate) struct End {
 /// Marks of congestion (ECN, RFC 3168) on one end's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
-    /// Whether its SYN, or its answer to one, says that it would heed them.
+    /// True if its SYN, or its answer to one, says that it supports marks.
     pub(crate) is_able: bool,
     /// Packets that the path marked.
     pub(crate) marked: u32,
-    /// Packets that echo marks of its peer's.
+    /// Packets that echo marks on its peer's packets.
     pub(crate) echoed: u32,
 }
 
@@ -87,8 +87,8 @@ impl Marks {
         self.echoed = self.echoed.saturating_add(u32::from(is_echo));
     }
 
-    /// Whether two ends agreed on marks; where that was not seen, marks that are echoed
-    /// say so: the same bits meant something else once.
+    /// Returns true if two ends agreed on marks. Where the handshake was not seen, echoed
+    /// marks show it; unechoed bits may have their older meaning.
     pub(crate) fn are_meant(ends: [Self; 2]) -> bool {
         let [one, other] = ends;
         let is_echoed = one.marked.max(other.marked) > 0 && one.echoed.max(other.echoed) > 0;

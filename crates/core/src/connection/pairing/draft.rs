@@ -114,7 +114,7 @@ impl Draft {
         self.first_record = None;
     }
 
-    /// What was taken for the response's begin, up to `end`, is none.
+    /// Puts the begin of the response, up to `end`, aside: it belongs to no response.
     pub(super) fn put_begin_aside(&mut self, end: u64) {
         self.put_aside(self.response.start, end, self.end, self.last_number);
     }

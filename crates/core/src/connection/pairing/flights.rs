@@ -66,7 +66,7 @@ impl Flights {
         self.client.as_ref()?.server_name.as_deref()
     }
 
-    /// Whether the server's hello was seen.
+    /// Returns true if the server's hello was seen.
     pub(super) fn is_answered(&self) -> bool {
         self.server.is_some()
     }

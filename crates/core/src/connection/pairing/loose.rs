@@ -27,33 +27,33 @@ const MAX_WAITING: usize = 64;
 /// The bytes of a connection that no exchange holds.
 #[derive(Debug, Default)]
 pub(super) struct Loose {
-    /// Of the client, and of the server.
+    /// The bytes of the client, and of the server.
     ways: [Way; 2],
     /// Transfers to be handed out.
     done: Vec<Exchange>,
     /// Transfers of a request that has no answer yet.
     waiting: Vec<Exchange>,
-    /// No more will come.
+    /// True once no more bytes will come.
     is_over: bool,
 }
 
 /// One side's bytes.
 #[derive(Debug, Default)]
 struct Way {
-    /// Whether a segment came that another may go on from.
+    /// True if a segment came that another may continue.
     has_begun: bool,
-    /// From its second segment on: most messages have but one.
+    /// The transfer, from its second segment on: most messages have only one.
     draft: Option<Box<Draft>>,
     segments: u32,
 }
 
 impl Loose {
-    /// No more will come.
+    /// Notes that no more bytes will come.
     pub(super) fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Whether there is something to hand out.
+    /// Returns true if there is something to hand out.
     pub(super) fn is_due(&self) -> bool {
         !self.done.is_empty() || (self.is_over && (self.is_open() || !self.waiting.is_empty()))
     }
@@ -62,14 +62,14 @@ impl Loose {
         self.ways.iter().any(|way| way.draft.is_some())
     }
 
-    /// Since when marks are needed.
+    /// The earliest time from which marks are needed.
     pub(super) fn begin(&self) -> Option<Timestamp> {
         let drafts = self.ways.iter().filter_map(|way| way.draft.as_ref());
         drafts.map(|draft| draft.begin).min()
     }
 
-    /// It is known what became of a request: if it was answered, its bytes are the
-    /// exchange's; if nobody knows, these are transfers.
+    /// Settles the transfers that waited for the outcome of a request: if it was answered,
+    /// their bytes are the exchange's; if the capture cut it off, they remain transfers.
     pub(super) fn settle(&mut self, exchange: &Exchange) -> Vec<Exchange> {
         let waiting = take(&mut self.waiting);
         if exchange.outcome == Outcome::Cut {
@@ -116,7 +116,7 @@ fn slot(side: Side) -> usize {
 }
 
 impl Pairing {
-    /// Whether bytes are under way that no exchange holds.
+    /// Returns true if bytes are under way that no exchange holds.
     pub(super) fn has_loose(&self) -> bool {
         self.loose.as_ref().is_some_and(|loose| loose.is_open())
     }
@@ -160,7 +160,7 @@ impl Pairing {
         }
     }
 
-    /// Whether no exchange holds these bytes, as far as is known.
+    /// Returns true if no exchange holds these bytes, as far as is known.
     fn may_be_loose(&self, by: Side, span: Span) -> bool {
         let holds =
             |draft: &Draft| draft.response.start <= span.start && draft.response.end >= span.end;
@@ -225,8 +225,8 @@ impl Pairing {
 }
 
 impl Draft {
-    /// What is left of an exchange that was cut: its messages, each by itself; the
-    /// request only if it `is_followed` nowhere else.
+    /// The transfers that remain of an exchange that was cut: its messages, each by itself,
+    /// and the request only if it `is_followed` nowhere else.
     pub(super) fn remains(
         &self,
         around: Around<'_>,

@@ -50,13 +50,13 @@ pub(super) struct Conversation {
     server_records: u8,
     /// The length of the record that may be a ticket.
     ticket: Option<u16>,
-    /// When the client's last record was sent.
+    /// The time at which the client's last record was sent.
     last_request: Timestamp,
     /// The client has sent records that no control fills.
     has_messages: bool,
     /// The request that is open holds no other record than such as may be control.
     is_control: bool,
-    /// Where the last record of the server ends that answers no request.
+    /// The end of the server's last record that answers no request.
     unasked: u64,
 }
 
@@ -328,9 +328,9 @@ impl Pairing {
         }
     }
 
-    /// Whether a record of the server's that may be control comes so long after an answer
-    /// that it is no part of it: a connection at rest is asked whether it lives, or closed.
-    /// Among others, what is as long as an alert may be an empty line.
+    /// Returns true if a server record that may be control comes so long after an answer that
+    /// it is no part of it: an idle connection is tested for life, or closed. A
+    /// record as short as an alert may also be a message, such as an empty line.
     fn is_late_control(&self, record: Record, may_be_alert: bool, mark: &Brief) -> bool {
         let longest = if may_be_alert { LULL } else { PUSHED };
         let answered = self.open.back().filter(|draft| draft.has_response());
@@ -338,8 +338,8 @@ impl Pairing {
         record.length <= MOST_CONTROL && is_late
     }
 
-    /// Whether the open request is but a word of control on a connection that carries
-    /// messages, and what the server says comes too late to be its answer.
+    /// Returns true if the open request is only a control record on a connection that carries
+    /// messages, and the server's data comes too late to be its answer.
     fn is_unanswered_control(&self, tls: &Conversation, mark: &Brief, view: &View<'_>) -> bool {
         let is_open = self.open.back().is_some_and(|draft| !draft.has_response());
         let travel = view.to_server().floor().unwrap_or_default();

@@ -154,10 +154,9 @@ impl Pairing {
         }
     }
 
-    /// Whether the server sent this before it had heard of the request that is open: it
-    /// is no answer to that, for an answer acknowledges what it answers. Seen once more
-    /// than a server's first words on a connection, it shows that both sides speak when
-    /// they like.
+    /// Returns true if the server sent this before it had received the open request: an
+    /// answer acknowledges what it answers, so this is none. Seen more often than for a
+    /// server's first words on a connection, it shows that both sides send when they like.
     pub(super) fn crosses(&mut self, mark: &Brief) -> bool {
         let last = self.open.back_mut().filter(|draft| draft.is_awaited());
         let Some(draft) = last.filter(|draft| !draft.has_response()) else {
@@ -172,7 +171,7 @@ impl Pairing {
         crosses
     }
 
-    /// Whether the client sent this before it had heard the whole answer before it.
+    /// Returns true if the client sent this before it had received the whole previous answer.
     pub(super) fn is_early(&self, mark: &Brief) -> bool {
         let before = self.open.back();
         before.is_some_and(|draft| draft.has_response() && mark.ack < draft.response.end)

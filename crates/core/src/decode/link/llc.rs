@@ -15,7 +15,7 @@ const OF_BRIDGES: [u8; 3] = [0x00, 0x80, 0xc2];
 /// An Ethernet frame with its frame check sequence, and one without.
 const BRIDGED_ETHERNET: [[u8; 2]; 2] = [[0, 1], [0, 7]];
 
-/// Where IP begins in what begins with logical link control at `at`.
+/// The offset of IP behind the logical link control header at `at`.
 pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     let (control, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *control {
@@ -27,8 +27,8 @@ pub(super) fn header(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where IP begins in what begins with SNAP's organization code at `at`, as
-/// RFC 2427 has it: without the rest of logical link control.
+/// The offset of IP behind SNAP's organization code at `at`, which RFC 2427 uses without the
+/// rest of logical link control.
 pub(super) fn snap(bytes: &[u8], at: usize) -> Option<usize> {
     let (organization, rest) = bytes.get(at..)?.split_first_chunk::<3>()?;
     match *organization {

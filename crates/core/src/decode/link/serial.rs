@@ -2,7 +2,7 @@
 
 use super::{ethertype_header, llc, mpls_header};
 
-/// How RFC 2427 names what a Frame Relay frame carries (ISO/IEC TR 9577).
+/// Numbers by which RFC 2427 names the protocol in a Frame Relay frame (ISO/IEC TR 9577).
 mod nlpid {
     pub(super) const IPV4: u8 = 0xcc;
     pub(super) const IPV6: u8 = 0x8e;
@@ -15,7 +15,7 @@ const UNNUMBERED: u8 = 0x03;
 /// Q.922 addresses are no longer than this.
 const MAX_ADDRESS: usize = 4;
 
-/// Where IP begins in a PPP frame that stands at `at`.
+/// The offset of IP in a PPP frame that begins at `at`.
 pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     if bytes.get(at..)?.starts_with(&[0xff, UNNUMBERED]) {
         at += 2;
@@ -29,7 +29,7 @@ pub(super) fn ppp(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The same where the direction stands in place of the address.
+/// The offset of IP in a PPP frame that has the direction in place of the address.
 pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [0 | 1, UNNUMBERED, ..] => ppp(bytes, 2),
@@ -38,7 +38,7 @@ pub(super) fn ppp_with_direction(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where IP begins in a Frame Relay frame at `at`.
+/// The offset of IP in a Frame Relay frame that begins at `at`.
 pub(super) fn frame_relay(bytes: &[u8], at: usize) -> Option<usize> {
     let frame = bytes.get(at..)?;
     // The last byte of the address has its lowest bit set; the first has not.

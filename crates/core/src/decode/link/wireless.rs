@@ -30,12 +30,12 @@ const ORDER: u8 = 0x80;
 /// The bit of QoS control that says that frames were put together.
 const IS_AGGREGATE: u8 = 0x80;
 
-/// Where IP begins in a frame at `at`.
+/// The offset of IP in an 802.11 frame that begins at `at`.
 pub(super) fn frame(bytes: &[u8], at: usize) -> Option<usize> {
     padded_frame(bytes, at, false)
 }
 
-/// The same where the header may be padded to a whole number of words.
+/// The offset of IP in an 802.11 frame whose header may be padded to a whole number of words.
 fn padded_frame(bytes: &[u8], at: usize, is_padded: bool) -> Option<usize> {
     let header: &[u8; HEADER] = bytes.get(at..)?.first_chunk()?;
     let [control, flags, ..] = *header;
@@ -80,7 +80,7 @@ mod radiotap {
     pub(super) const IS_PADDED: u8 = 0x20;
 }
 
-/// Where IP begins in a frame behind a radiotap header.
+/// The offset of IP in a frame behind a radiotap header.
 pub(super) fn with_radiotap(bytes: &[u8]) -> Option<usize> {
     let len = usize::from(ByteOrder::Little.u16(bytes, 2)?);
     let header = bytes.get(..len)?;
@@ -109,10 +109,10 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
     header.get(at).copied()
 }
 
-/// How the header of AVS begins: a cookie and a version.
+/// The begin of an AVS header: a cookie and a version.
 const AVS: u32 = 0x8021_1000;
 
-/// Where IP begins in a frame behind a header of AVS.
+/// The offset of IP in a frame behind an AVS header.
 pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     if ByteOrder::Big.u32(bytes, 0)? & 0xffff_f000 != AVS {
         return None;
@@ -121,7 +121,7 @@ pub(super) fn with_avs(bytes: &[u8]) -> Option<usize> {
     frame(bytes, within(bytes, len)?)
 }
 
-/// Where IP begins in a frame behind a header of Prism's drivers, or of AVS: some
+/// The offset of IP in a frame behind a header of Prism's drivers, or an AVS header: some
 /// drivers write either.
 pub(super) fn with_prism(bytes: &[u8]) -> Option<usize> {
     with_avs(bytes).or_else(|| {

@@ -1,4 +1,5 @@
-//! Link types that few captures have: apart, so that the others are told at once.
+//! Link types that few captures have, kept apart so that the usual ones are recognized at
+//! once.
 
 use super::{
     LinkType, ethertype_header, family_header, is_family, llc, mpls_header, serial, wireless,
@@ -33,7 +34,7 @@ mod number {
     pub(super) const PKTAP: u16 = 258;
 }
 
-/// Where IP begins in a frame of one of these types.
+/// The offset of IP in a frame of one of these types.
 #[cold]
 pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
@@ -43,7 +44,7 @@ pub(super) fn header(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The same for types that name no other within.
+/// The offset of IP in a frame of a type that wraps no other link type.
 fn unnested(link: LinkType, bytes: &[u8]) -> Option<usize> {
     match link.0 {
         number::IEEE802_11 => wireless::frame(bytes, 0),
@@ -73,7 +74,7 @@ fn unnested(link: LinkType, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether frames of this type are read here.
+/// Returns true if this module reads frames of this type.
 pub(super) fn is_read(link: LinkType) -> bool {
     use number::*;
     matches!(
@@ -108,8 +109,8 @@ fn ppi(bytes: &[u8]) -> Option<usize> {
     inner(LinkType(link), bytes, len)
 }
 
-/// What macOS writes of several interfaces: its own length, what follows, and
-/// the link type of that.
+/// The offset of IP behind the header that macOS writes for captures of several interfaces:
+/// its own length, the kind of the next header, and the link type of the frame within.
 fn pktap(bytes: &[u8]) -> Option<usize> {
     const IS_PACKET: u32 = 1;
     let word = |at| ByteOrder::Little.u32(bytes, at);
@@ -120,7 +121,7 @@ fn pktap(bytes: &[u8]) -> Option<usize> {
     inner(LinkType::from_dlt(link), bytes, len)
 }
 
-/// Where IP begins in a frame of type `link` behind a header of `len` bytes.
+/// The offset of IP in a frame of type `link` behind a header of `len` bytes.
 fn inner(link: LinkType, bytes: &[u8], len: usize) -> Option<usize> {
     let frame = bytes.get(len..)?;
     let at = super::usual_header(link, frame).unwrap_or_else(|| unnested(link, frame))?;
@@ -159,8 +160,8 @@ fn nflog_payload(bytes: &[u8], order: ByteOrder) -> Option<usize> {
     None
 }
 
-/// What OpenBSD's packet filter logs: the header's length, without padding to a
-/// whole number of words, and the family.
+/// The offset of IP in a log record of OpenBSD's packet filter, whose header holds its own
+/// length, without padding to a whole number of words, and the address family.
 fn pflog(bytes: &[u8]) -> Option<usize> {
     let [len, family] = *bytes.first_chunk()?;
     is_family(family).then(|| usize::from(len).next_multiple_of(4))

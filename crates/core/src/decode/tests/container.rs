@@ -254,8 +254,8 @@ fn of_version(order: Order, major: u16, minor: u16) -> Vec<u8> {
 }
 
 proptest! {
-    /// Which length comes first depends on the version; in 2.3 the smaller one
-    /// is what was captured.
+    /// The order of the two lengths depends on the version; in 2.3 the smaller one is the
+    /// captured length.
     #[test]
     fn old_pcaps_have_their_lengths_in_another_order(
         captured in 0_usize..2_000,

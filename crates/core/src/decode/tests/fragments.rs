@@ -7,7 +7,8 @@ use super::record;
 use super::writing::{ethernet, ipv4, ipv6, tcp};
 use crate::segment::TcpFlags;
 
-/// How a packet's fragments are made: where, whether more follow, of what.
+/// A way to make a packet's fragments, from the offset, whether more follow, the protocol and
+/// the payload.
 type Cut = fn(u16, usize, bool, u8, &[u8]) -> Vec<u8>;
 
 fn v4_part(id: u16, offset: usize, more: bool, protocol: u8, body: &[u8]) -> Vec<u8> {
@@ -38,7 +39,7 @@ fn pieces(cut: Cut, id: u16, protocol: u8, whole: &[u8], size: usize) -> Vec<Vec
         .collect()
 }
 
-/// What is told of a packet: sequence number, flags, length, captured payload.
+/// The facts read from a packet: sequence number, flags, length, captured payload.
 type Seen = Option<(u32, TcpFlags, u32, Vec<u8>)>;
 
 /// A decoder that knows that later fragments are captured too.
@@ -299,7 +300,7 @@ fn a_fragmented_extension_header_moves_the_payload() {
     assert_eq!(told[2], Some((1, TcpFlags(0x19), 40, drawn(40))));
 }
 
-/// What a tunnel carries is put together with it, also where both were cut.
+/// The packet in a tunnel is reassembled along with it, even where both were fragmented.
 #[test]
 fn tunnels_in_fragments() {
     let inner = ipv4(&[], &tcp(0x19, &[], &drawn(90)));

@@ -251,7 +251,7 @@ fn a_mirrored_port_within_an_overlay() {
 }
 
 proptest! {
-    /// What a tunnel carries is told with its own length, however it is carried.
+    /// The packet in a tunnel keeps its own length in every kind of tunnel.
     #[test]
     fn drawn_lengths_survive_each_tunnel(len in 0_usize..1_400, kept in 0_usize..1_400) {
         let inner = ipv4(&[], &tcp(0x18, &[], &vec![b'x'; len]));

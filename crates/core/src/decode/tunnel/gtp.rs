@@ -41,8 +41,8 @@ pub(super) fn inner<'a>((bytes, wire_len): Bytes<'a>) -> Option<Bytes<'a>> {
     certain(behind(bytes, header, len + HEADER as u32)?)
 }
 
-/// Where the extension headers end of which the first begins at `at`. Each one
-/// says its length in words, and ends with the type of the next.
+/// The end of the extension headers, the first of which begins at `at`. Each one gives its
+/// length in words, and ends with the type of the next.
 fn pass_extensions(bytes: &[u8], mut at: usize) -> Option<usize> {
     for _ in 0..=MAX_EXTENSIONS {
         if *bytes.get(at - 1)? == 0 {

@@ -62,7 +62,7 @@ pub(crate) struct Totals {
     pub(crate) first_right: usize,
     /// Of them, those whose culprit is right too.
     pub(crate) culprit_right: usize,
-    /// Of all these faults, those that were accused of something else besides or instead.
+    /// Faults for which something else was accused, besides or instead.
     pub(crate) known_accused: usize,
     /// Faults that this end's packets do not show.
     pub(crate) hidden: usize,

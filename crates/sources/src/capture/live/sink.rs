@@ -23,7 +23,7 @@ pub(super) struct Sink {
     packets: u64,
 }
 
-/// What goes to the consumer, in batches.
+/// The packets on their way to the consumer, in batches.
 struct Outbox {
     full: SyncSender<Packets>,
     recycled: Receiver<Packets>,
