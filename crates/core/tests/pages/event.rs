@@ -302,7 +302,7 @@ fn experiment(words: &mut Words<'_>, at: Timestamp) -> Result<Vec<Event>, String
     for (phase, body) in phases.into_iter().zip(bodies) {
         let body = body.ok_or("an experiment has both sides")?;
         let latency = body + Duration::from_micros(300);
-        events.push(start(at, phase, Some(experiment)));
+        events.push(start(at, phase, Some(experiment), false));
         events.extend(clusters(at, phase, count, [Some(latency), Some(body)], 200));
     }
     Ok(events)
