@@ -309,9 +309,15 @@ fn secrets(captures: &[(PointId, CaptureSummary)]) -> Option<(&'static str, Stri
     let names: Vec<&str> = holding.map(|(_, each)| each.name.as_str()).collect();
     (!names.is_empty()).then(|| {
         let names = names.join(", ");
-        ("decryption-secrets", format!(
-            "{names}: holds decryption secrets (such as the keys of TLS sessions), with which anybody who has the file can read what was encrypted. They are not used here: encrypted traffic is read by its records' sizes and times. A copy made with --annotate has them too; `editcap --discard-all-secrets` removes them."
-        ))
+        (
+            "decryption-secrets",
+            format!(
+                "{names}: holds decryption secrets (such as the keys of TLS sessions), with which \
+             anybody who has the file can read what was encrypted. They are not used here: \
+             encrypted traffic is read by its records' sizes and times. A copy made with \
+             --annotate has them too; `editcap --discard-all-secrets` removes them."
+            ),
+        )
     })
 }
 
@@ -330,22 +336,34 @@ fn remarks(tallied: &Tallied, segments: u64, max: usize) -> Vec<(&'static str, S
     let mut list = Vec::new();
     if evicted > 0 {
         list.push(("connections-given-up", format!(
-            "{evicted} of {connections} connections were closed early, those idle longest first, because more than {max} were open at a time: what came later on them counts as another connection's."
+            "{evicted} of {connections} connections were closed early, those idle longest first, \
+             because more than {max} were open at a time: what came later on them counts as \
+             another connection's."
         )));
     }
     if copies > 0 {
-        list.push((Id::DuplicatePackets.as_str(), format!(
-            "{copies} of {segments} TCP packets are copies of others: the capture saw them on several devices (`any`, a bridge, a mirror port), or those of both ends were merged into one file. Only the first copy of each counts. Merged captures are better analysed as two files."
-        )));
+        list.push((
+            Id::DuplicatePackets.as_str(),
+            format!(
+                "{copies} of {segments} TCP packets are copies of others: the capture saw them on \
+             several devices (`any`, a bridge, a mirror port), or those of both ends were merged \
+             into one file. Only the first copy of each counts. Merged captures are better \
+             analysed as two files."
+            ),
+        ));
     }
     if congested > 0 {
         list.push(("congestion-marks", format!(
-            "{marked} packets of {congested} of {connections} connections came marked by the path (ECN's CE) and {echoed} echo such marks (ECE): queues on the way grew, and senders were told to slow down before anything was dropped."
+            "{congested} of {connections} connections had packets that the path marked (ECN's CE: {marked}) \
+                or that echo such marks (ECE: {echoed}): queues on the path grew, and senders were \
+                told to slow down before anything was dropped."
         )));
     }
     if one_sided > 0 {
         list.push(("one-direction", format!(
-            "{one_sided} of {connections} connections were seen in one direction only: what their other end did, and so what its time went to, is not in the capture. Capture where both directions pass."
+            "{one_sided} of {connections} connections were seen in one direction only: what their \
+             other end did, and so what its time went to, is not in the capture. Capture where \
+             both directions pass."
         )));
     }
     list

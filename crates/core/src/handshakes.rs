@@ -142,7 +142,17 @@ impl Handshakes {
 
     /// Why SYNs are sent again, if any are.
     pub(crate) fn why(&self, ledger: &Ledger) -> Why {
-        let tries = earliest(&self.tries);
+        // Sorting many is worth while only where some were ignored.
+        let ignored = self
+            .tries
+            .iter()
+            .filter(|each| each.until.is_none())
+            .count();
+        let tries = if ignored < IGNORED {
+            Vec::new()
+        } else {
+            earliest(&self.tries)
+        };
         let (unfinished, rate) = self.unfinished();
         // What an open connection loses is lost by the path, or by a host that is late.
         let losses = ledger.recoveries.of(Side::Server).max(ledger.later_losses);
@@ -163,6 +173,9 @@ impl Handshakes {
     /// Whether SYNs are ignored only while the server stands still, and answered
     /// at other times: connections wait to be accepted then, until no more fit.
     fn follows_standstill(&self, tries: &[Try], ledger: &Ledger) -> bool {
+        if tries.is_empty() {
+            return false;
+        }
         let median = ledger.latency.quantile(0.5).unwrap_or_default();
         let long = STANDS.max(median * STANDS_RATIO);
         let mut stands = earliest(&self.late);

@@ -100,7 +100,10 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out(Id::PacketLoss, "only what opens connections is repeated"),
+            ruled_out(
+                Id::PacketLoss,
+                "only packets that open connections are retransmitted",
+            ),
             ruled_out(
                 Id::SynLoss,
                 "SYN/ACKs came, and requests on open connections were ignored as well",
@@ -112,11 +115,13 @@ impl Rule {
         finding.fix = vec![
             fix(
                 "server",
-                "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or blocked loop, too few workers",
+                "find why the program accepts so slowly (`ss -ltn`: Recv-Q at Send-Q): a busy or \
+                 blocked loop, too few workers",
             ),
             fix(
                 "server",
-                "a longer queue: listen(backlog), nginx `listen … backlog=`, and net.core.somaxconn at least as large",
+                "a longer queue: listen(backlog), nginx `listen … backlog=`, and \
+                 net.core.somaxconn at least as large",
             ),
             fix(
                 "client",

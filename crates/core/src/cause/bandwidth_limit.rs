@@ -34,9 +34,9 @@ impl Kind for Bottleneck {
         let rate = bits(worst.rate.unwrap_or(even));
         let seen = match queued {
             Some(queued) => format!(
-                "{} bytes went through at {rate}, a receiver's window ({}) of them on the way at \
-                 a time: each was acknowledged {} after it was sent, on a path of {}, so it \
-                 waited in a queue",
+                "{} bytes went through at {rate}, with a full receiver's window ({}) in flight: \
+                 each byte was acknowledged {} after it was sent, on a path with a round trip of \
+                 {}, so it waited in a queue",
                 worst.bytes,
                 bytes(worst.windows[0]),
                 human(queued),
@@ -51,7 +51,8 @@ impl Kind for Bottleneck {
         let mut finding = found(Id::BandwidthLimit, sender, case, messages, worst, seen);
         finding.culprit = Owner::Path;
         finding.summary = format!(
-            "The path carries {rate}: a {} of {} takes its bytes by that rate, whatever the ends do. \
+            "The path carries {rate}: a {} of {} takes its bytes by that rate, whatever the ends \
+             do. \
              Beyond slow start that is {}.",
             message(case, sender),
             bytes(worst.bytes),
@@ -69,7 +70,8 @@ impl Kind for Bottleneck {
             .ruled_out
             .push(ruled_out(Id::ReceiveWindow, because));
         finding.overturned_by =
-            "a faster transfer over the same path at the same time of day, or a shaper on the sender's own device"
+            "a faster transfer over the same path at the same time of day, or a shaper on the \
+             sender's own device"
                 .to_owned();
         finding.fix = vec![
             fix(

@@ -56,10 +56,10 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
     };
     let asked = match case.upstream {
         Some(upstream) => format!(
-            "what it asked of {} meanwhile does not account for the time; others may",
+            "its own requests to {} meanwhile do not account for the time; others may",
             upstream.endpoint
         ),
-        None => "no request of its own was found in this capture that goes with these".to_owned(),
+        None => "this capture holds no request of the server's own that goes with these".to_owned(),
     };
     list.push(candidate(
         Id::DownstreamWait,
@@ -174,13 +174,17 @@ fn before_the_program(clear: &[Moment]) -> Vec<Candidate> {
     let processor = candidate(
         Id::CpuIdleWakeup,
         because,
-        "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its threads",
+        "steal time in /proc/stat (`st` in vmstat) on the server, `perf sched timehist` of its \
+         threads",
     );
     vec![softirq, processor]
 }
 
 /// Requests that meet many others take longer than those that meet few.
 fn grown(clear: &[Moment]) -> Option<Candidate> {
+    if clear.len() < LEAST_LATE * 2 {
+        return None;
+    }
     let mut asked: Vec<Timestamp> = clear.iter().map(|moment| moment.asked).collect();
     let mut answered: Vec<Timestamp> = clear.iter().map(|moment| moment.answered).collect();
     asked.sort_unstable();
@@ -200,7 +204,7 @@ fn grown(clear: &[Moment]) -> Option<Candidate> {
         |half: &[(usize, Duration)]| quantile(&sorted(half.iter().map(|&(_, think)| think)), 0.5);
     let (alone, together) = (typical(few), typical(many));
     let is_grown = together.as_secs_f64() >= alone.as_secs_f64() * GROWN && together >= NOTABLE;
-    (clear.len() >= LEAST_LATE * 2 && is_wider && is_grown).then(|| {
+    (is_wider && is_grown).then(|| {
         candidate(
             Id::WorkerSaturation,
             format!(
@@ -251,8 +255,12 @@ fn alike(clear: &[Moment]) -> Option<Candidate> {
     (middle >= NOTABLE && clear.len() >= LEAST_LATE && spread <= ALIKE).then(|| {
         candidate(
             UNREAD,
-            format!("the waits differ by {} from the 10th to the 90th percentile", percent(spread)),
-            "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the request",
+            format!(
+                "the waits differ by {} from the 10th to the 90th percentile",
+                percent(spread)
+            ),
+            "`Recv-Q` in `ss -tn` on the server: above zero while it waits, if it has not read the \
+             request",
         )
     })
 }

@@ -101,7 +101,7 @@ fn configured(case: &Case<'_>) -> Option<Finding> {
     let behind = &line.value;
     finding.summary = format!(
         "The server hands these requests on to {behind} and takes {} (median) until its answer \
-         begins, {} of all request time: it is late because what is behind it is, or the way \
+         begins, {} of all request time: it is late because the server behind it is, or the path \
          there.",
         median(&tally.saved),
         percent(finding.share),

@@ -50,7 +50,7 @@ impl Greetings {
         (finding.unit, finding.affected.of) = (Unit::Connections, self.kinds.sum());
         let text = format!(
             "{} of {} connections were made and then waited {} (median; {} at most) for the \
-             server's greeting ({name}), without which the client may say nothing",
+             server's greeting ({name}), which the client has to wait for",
             self.late.count(),
             self.kinds.sum(),
             self.late.median(),
@@ -60,7 +60,7 @@ impl Greetings {
         finding.verdict = evidence::judge(&finding.evidence, self.late.count(), false);
         finding.summary = format!(
             "The server speaks first in {name}, and takes {} (median) before it does: its kernel \
-             has made the connection, its program greets late.",
+             accepted the connection at once, and its program greets late.",
             self.late.median(),
         );
         finding.ruled_out.push(ruled_out(

@@ -90,7 +90,7 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
     finding.verdict = evidence::judge(&finding.evidence, word.count, false);
     finding.summary = match id {
         Id::FirewallDrop => format!(
-            "A packet filter turns down what is sent to {}, and says so by ICMP.",
+            "A packet filter rejects packets to {}, and says so by ICMP.",
             word.target
         ),
         _ => format!(
@@ -109,7 +109,8 @@ pub(crate) fn told(case: &Case<'_>, id: Id, word: &Word, said: &str, asked: u64)
         ),
         fix(
             "path",
-            "ask the one that says so why: its route, its filter, its neighbours",
+            "find out why at the sender of the ICMP message: its routes, its filter, its \
+             neighbours",
         ),
     ];
     finding

@@ -58,7 +58,7 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
     let text = format!(
         "{} requests were answered {} (median) late while an upload to the same server was under \
          way, and the others were not; the acknowledgement of such an upload's last byte came {} \
-         later than the way takes",
+         later than the round trip takes",
         late.affected,
         median(&late.saved),
         human(case.uploads.queue()),
@@ -69,8 +69,8 @@ fn behind_upload(case: &Case<'_>, late: &Tally) -> Finding {
             .median(&late.saved),
     );
     finding.summary = format!(
-        "Requests stand in a queue on the way to the server behind what the client sends there \
-         meanwhile: {} (median) each, {} of all request time.",
+        "Requests wait in a queue on the path to the server, behind data that the client uploads \
+         there: {} (median) each, {} of all request time.",
         median(&late.saved),
         percent(finding.share),
     );
@@ -107,7 +107,8 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
         ),
         false => (
             "server's kernel acknowledged the request",
-            "the server's kernel answers before its program does, and it was its answers that came late",
+            "the server's kernel answers before its program does, and it was its answers that came \
+             late",
         ),
     };
     let text = format!(
@@ -142,7 +143,8 @@ fn finding(case: &Case<'_>, probed: Option<Evidence>) -> Finding {
     finding.fix = vec![
         fix(
             "path",
-            "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its rate",
+            "find the hop whose delay grows with load; fq_codel or CAKE there, shaped below its \
+             rate",
         ),
         fix("server", "pace what it sends (fq, BBR)"),
     ];

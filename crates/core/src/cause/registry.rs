@@ -250,7 +250,7 @@ registry! {
         says_only_where: true,
     }
     ExpectContinue: "expect-continue" by expect_continue {
-        title: "The client waits for leave to send its request's body",
+        title: "The client waits for permission to send its request's body",
         layer: Client,
         waits: [RequestPause],
     }
@@ -302,7 +302,7 @@ registry! {
         route: Delay,
     }
     SocketMemoryPressure: "socket-memory-pressure" by socket_memory_pressure {
-        title: "The receiver's kernel drops what its socket has no memory for",
+        title: "The receiver's kernel drops data that its socket has no memory for",
         layer: Server,
         waits: [Recovery, WindowFull, ServerThink],
     }
@@ -324,7 +324,7 @@ registry! {
         route: Loss,
     }
     Policer: "policer" by policer {
-        title: "Something on the path drops what exceeds an allowance",
+        title: "Something on the path drops traffic above an allowance",
         layer: RoundTrip,
         waits: [Recovery],
         route: Delay,
@@ -340,7 +340,7 @@ registry! {
         route: Loss,
     }
     MtuBlackHole: "mtu-black-hole" by mtu_black_hole {
-        title: "A link on the path takes no full packets and nobody says so",
+        title: "A link on the path drops full-size packets and nobody says so",
         layer: Transport,
         waits: [Recovery],
     }
@@ -372,7 +372,7 @@ registry! {
         waits: [ResponseTransfer, Recovery],
     }
     SpuriousRetransmission: "spurious-retransmission" by spurious_retransmission {
-        title: "Segments are sent again that had arrived",
+        title: "Segments that had arrived are retransmitted",
         layer: Transport,
         waits: [Recovery],
         follows: [Within SocketMemoryPressure],
@@ -393,7 +393,7 @@ registry! {
         route: Loss,
     }
     LostRetransmission: "lost-retransmission" by lost_retransmission {
-        title: "Lost segments are lost again when they are repeated",
+        title: "Retransmitted segments are lost again",
         layer: Transport,
         waits: [Recovery],
         follows: [
@@ -432,7 +432,7 @@ registry! {
         waits: [CongestionWindow],
     }
     SlowStartAfterIdle: "slow-start-after-idle" by slow_start_after_idle {
-        title: "A connection that rested begins slow start anew",
+        title: "A connection that was idle begins slow start again",
         layer: Transport,
         waits: [CongestionWindow],
     }
@@ -505,7 +505,7 @@ registry! {
         particular_to: [ConnectionNotReused, SlowStart],
     }
     TlsRevocationFetch: "tls-revocation-fetch" by tls_revocation_fetch {
-        title: "The client asks for revocation in the midst of the TLS handshake",
+        title: "The client checks for revocation in the middle of the TLS handshake",
         layer: Tls,
         waits: [],
         particular_to: [ConnectionNotReused],
@@ -530,18 +530,18 @@ registry! {
         particular_to: [SlowStart],
     }
     DownstreamWait: "downstream-wait" by downstream_wait {
-        title: "The server waits for another that it asks",
+        title: "The server waits for another server that it asks",
         layer: Server,
         waits: [ServerThink],
         may_be_work: true,
     }
     ProxyBuffering: "proxy-buffering" by proxy_buffering {
-        title: "A proxy holds back what it could pass on",
+        title: "A proxy holds back data that it could pass on",
         layer: Server,
         waits: [RequestPause, ServerThink],
     }
     UpstreamConnectionChurn: "upstream-connection-churn" by upstream_connection_churn {
-        title: "A proxy connects to its upstream anew for each request",
+        title: "A proxy opens a new connection to its upstream for each request",
         layer: Server,
         waits: [ServerThink],
     }
@@ -594,7 +594,7 @@ registry! {
         waits: [],
     }
     DnsTcpFallback: "dns-tcp-fallback" by dns_tcp_fallback {
-        title: "Lookups are done again over TCP",
+        title: "Lookups are repeated over TCP",
         layer: Name,
         waits: [],
     }
@@ -604,7 +604,7 @@ registry! {
         waits: [],
     }
     NeighbourResolution: "neighbour-resolution" by neighbour_resolution {
-        title: "The next hop's hardware address takes long to find",
+        title: "It takes long to find the next hop's hardware address",
         layer: Route,
         waits: [],
     }
@@ -624,7 +624,7 @@ registry! {
         waits: [],
     }
     TimeWaitClash: "time-wait-clash" by time_wait_clash {
-        title: "New connections meet the memory of old ones",
+        title: "New connections clash with old ones in TIME-WAIT",
         layer: Connection,
         waits: [],
     }
@@ -635,7 +635,7 @@ registry! {
         is_blocking: true,
     }
     DeferAccept: "defer-accept" by defer_accept {
-        title: "The server hears of its connections late",
+        title: "The server is told of its connections late",
         layer: Connection,
         waits: [],
     }
@@ -678,12 +678,12 @@ registry! {
         waits: [],
     }
     NotHttp: "not-http" by not_http {
-        title: "The answer is no HTTP",
+        title: "The answer is not HTTP",
         layer: Server,
         waits: [],
     }
     TlsFailed: "tls-failed" by tls_failed {
-        title: "No TLS connection comes about",
+        title: "No TLS connection is established",
         layer: Tls,
         waits: [],
     }
@@ -723,7 +723,7 @@ registry! {
         is_place: true,
     }
     TimeUnknown: "time-unknown" {
-        title: "Time whose place could not be told",
+        title: "Time that could not be located",
         layer: Transport,
         waits: [],
         is_place: true,

@@ -34,8 +34,8 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::SpuriousRetransmission, Owner::Path, case, tally);
         let text = format!(
-            "{resent} segments were sent again although they had arrived; of {left} others that \
-             does not show"
+            "{resent} segments were retransmitted although they had arrived; for {left} others \
+             that cannot be told"
         );
         finding.evidence.push(
             Evidence::mechanism(EvidenceKind::Wire, text)
@@ -62,7 +62,8 @@ impl super::Rule for Rule {
             ),
             fix(
                 "sender",
-                "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, tcp_dsack=1): with them the sender takes its slowing down back",
+                "keep RACK, timestamps and D-SACK on (net.ipv4.tcp_recovery=1, tcp_timestamps=1, \
+                 tcp_dsack=1): with them the sender takes its slowing down back",
             ),
         ];
         Conclusion::Finding(Box::new(finding))

@@ -121,8 +121,7 @@ impl Starved {
         finding.verdict = evidence::judge(&finding.evidence, left as u64, false);
         finding.summary = format!(
             "{left} connections are never served while others are, again and again: each worker \
-             stays with the connection that it has, as long as that is kept alive, and takes up \
-             no other."
+             serves one connection as long as that is kept alive, and takes no other."
         );
         finding.ruled_out.push(ruled_out(
             Id::NoResponse,

@@ -121,8 +121,8 @@ impl Rule {
         let share = percent(self.repeated as f64 / self.established.max(1) as f64);
         match culprit {
             Owner::Server => format!(
-                "The server's host ignores connection attempts: of {share} of the connections the \
-                 first SYN came to it and was not answered, so that they started {late} (median) \
+                "The server's host ignores connection attempts: on {share} of the connections the \
+                 first SYN reached it and was not answered, so that they started {late} (median) \
                  late.",
             ),
             _ => format!(
@@ -208,8 +208,8 @@ impl Rule {
 
     fn unanswered(&self) -> Evidence {
         let text = format!(
-            "of {} first SYNs that had to be repeated, {} came by beside the server, and no \
-             SYN/ACK to them left it",
+            "of {} first SYNs that had to be repeated, {} were seen next to the server, and it \
+             sent no SYN/ACK to them",
             self.repeated, self.ignored
         );
         Evidence::circumstance(EvidenceKind::Wire, text).count(self.ignored)

@@ -83,7 +83,11 @@ impl Rule {
             case.endpoint,
         );
         finding.ruled_out = vec![
-            ruled_out(Id::SynQueueFull, "few of those who connect go on with it"),
+            ruled_out(
+                Id::SynQueueFull,
+                "few of the clients that send a SYN complete the \
+                                         handshake",
+            ),
             ruled_out(Id::SynLoss, "SYNs are ignored while the table is full"),
         ];
         finding.overturned_by = "senders of the SYNs that turn out to be clients of this service, \
@@ -92,7 +96,8 @@ impl Rule {
         finding.fix = vec![
             fix(
                 "path",
-                "filter the flood before it arrives (the provider, a scrubbing service, XDP drop by source)",
+                "filter the flood before it arrives (the provider, a scrubbing service, XDP drop \
+                 by source)",
             ),
             fix(
                 "server",

@@ -259,7 +259,8 @@ fn backlog(facts: &Facts) -> Layer {
         );
     };
     let line = format!(
-        "at most {} of {} connections waited to be accepted on {}, {} half open; {overflows} overflows",
+        "at most {} of {} connections waited to be accepted on {}, {} half open; {overflows} \
+         overflows",
         listener.queued, listener.limit, listener.local, listener.embryonic
     );
     let is_full = overflows > 0 || listener.queued > listener.limit;
@@ -430,7 +431,7 @@ fn server(ledger: &Ledger) -> Layer {
         );
     }
     if ledger.unread * 2 > ledger.count {
-        let line = "its protocol is not read: who waits for whom is not known".to_owned();
+        let line = "its protocol is not decoded, so who waits for whom is not known".to_owned();
         return layer("server", LayerState::NotMeasured, line, SEEN);
     }
     let line = format!("its own waits took {}", at_most(ledger, &SERVERS));

@@ -27,12 +27,14 @@ fn packet(bytes: &[u8]) -> Option<(usize, u8, u8)> {
     Some((u32::from_le_bytes([a, b, c, 0]) as usize, number, first))
 }
 
-/// Whether a server greets a client so.
+/// Returns true if a server greets a client so.
 pub(super) fn is_greeting(bytes: &[u8]) -> bool {
+    if !matches!(packet(bytes), Some((20..=1024, 0, GREETING))) {
+        return false;
+    }
     let version = bytes.get(HEADER + 1..).unwrap_or_default();
-    let has_version = version.iter().take(64).any(|&byte| byte == 0)
-        && version.first().is_some_and(u8::is_ascii_digit);
-    matches!(packet(bytes), Some((20..=1024, 0, GREETING))) && has_version
+    version.first().is_some_and(u8::is_ascii_digit)
+        && version.iter().take(64).any(|&byte| byte == 0)
 }
 
 /// What a client's first bytes ask; `None`: nothing that is answered.

@@ -41,12 +41,11 @@ fn marks_and_their_echoes_are_counted_by_connection() {
     for connections in [1, 7, 40] {
         let (text, report) = told(connections, true, true);
         let text = text.expect("a note");
-        let begins = format!(
-            "{connections} packets of {connections} of {connections} connections came marked"
-        );
+        let begins = format!("{connections} of {connections} connections had packets");
         assert!(text.starts_with(&begins), "{text}");
-        let echoes = format!("{} echo such marks", 3 * connections);
-        assert!(text.contains(&echoes), "{text}");
+        let [marked, echoed] = [connections, 3 * connections];
+        let counts = [format!("(ECN's CE: {marked})"), format!("(ECE: {echoed})")];
+        assert!(counts.iter().all(|count| text.contains(count)), "{text}");
         let listed = report.connections.expect("asked for").list;
         let [client, server] = [&listed[0].client_side, &listed[0].server_side];
         let marks = |side: &crate::report::ConnectionSide| {

@@ -56,8 +56,8 @@ pub(crate) fn resolution(case: &Case<'_>) -> Option<Finding> {
     let slow = resolutions.find(|one| one.failure.is_none() && one.took >= LONG_LOOKUP)?;
     let mut finding = evidence::bare_finding(Id::TimeInResolver, Owner::Resolver, case);
     finding.summary = format!(
-        "{} took {} to resolve, by this host's own resolver. Whoever has not got it in a cache \
-         waits as long before the first request.",
+        "{} took {} to resolve, by this host's own resolver. Clients without it in a cache wait as \
+         long before their first request.",
         slow.name,
         human(slow.took)
     );
@@ -98,7 +98,7 @@ fn finding(spot: &Spot, case: &Case<'_>, booked: &Booked<'_>, whole: u128) -> Fi
     finding.affected = affected(spot, booked, count);
     finding.location = Some(Location {
         certainty: Verdict::Possible,
-        because: "no witness tells the place".to_owned(),
+        because: "no evidence shows the place".to_owned(),
         claimed_ns: unclaimed,
         share,
         shape,
@@ -232,15 +232,22 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
     match (spot.place, spot.culprit) {
         (Some(Place::Server), _) if case.facts.turns.tally.is_some() => vec![command(
             "server",
-            "`perf record -g -p PID`, the program's own trace, its log of queries and upstream calls"
+            "`perf record -g -p PID`, the program's own trace, its log of queries and upstream \
+             calls"
                 .to_owned(),
         )],
         (Some(Place::Server), _) => {
-            vec![command("server", format!("`sudo lagtrace watch -p {port} -d 30s`"))]
+            vec![command(
+                "server",
+                format!("`sudo lagtrace watch -p {port} -d 30s`"),
+            )]
         }
         (Some(Place::Client), _) => vec![command(
             "client",
-            format!("`sudo lagtrace capture -i any -d 30s tcp port {port}` and a trace of the program's calls"),
+            format!(
+                "`sudo lagtrace capture -i any -d 30s tcp port {port}` and a trace of the \
+                     program's calls"
+            ),
         )],
         (Some(Place::Path), _) => vec![command(
             "client",
@@ -250,10 +257,16 @@ fn next(spot: &Spot, case: &Case<'_>) -> Vec<Fix> {
             "client",
             "`dig +stats NAME @RESOLVER`, repeated; the resolver's own log".to_owned(),
         )],
-        (None, _) => vec![command("client", format!("`sudo lagtrace probe {address} -c 100`"))],
+        (None, _) => vec![command(
+            "client",
+            format!("`sudo lagtrace probe {address} -c 100`"),
+        )],
         (Some(Place::Unknown), _) => vec![command(
             "both ends",
-            format!("`sudo lagtrace capture -i any -w END.pcap tcp port {port}` at each end, then `lagtrace analyze client.pcap server.pcap`"),
+            format!(
+                "`sudo lagtrace capture -i any -w END.pcap tcp port {port}` at each end, then \
+                     `lagtrace analyze client.pcap server.pcap`"
+            ),
         )],
     }
 }

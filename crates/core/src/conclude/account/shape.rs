@@ -1,7 +1,6 @@
 //! The shape of time that no cause explains: how it is spread over requests.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use crate::cause::Case;
 use crate::histogram::Distribution;
@@ -144,18 +143,26 @@ fn is_periodic(seen: &[(&Moment, Duration)]) -> bool {
     gaps.len() >= PERIODS && gaps.iter().filter(is_near).count() * 10 >= gaps.len() * 9
 }
 
-/// Returns true if most of the time is with a few of what `key` tells apart.
-fn is_of_few<K: Ord>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
-    let mut by: BTreeMap<K, (usize, f64)> = BTreeMap::new();
-    for (moment, time) in seen {
-        let of = by.entry(key(moment)).or_default();
-        of.0 += 1;
-        of.1 += time.as_secs_f64();
+/// Returns true if most of the time is with a few of what `key` tells apart. What only one
+/// request has is no kind of request.
+fn is_of_few<K: Ord + Copy>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -> bool {
+    let all: f64 = seen.iter().map(|(_, time)| time.as_secs_f64()).sum();
+    let mut keyed: Vec<(K, Duration)> = seen
+        .iter()
+        .map(|(moment, time)| (key(moment), *time))
+        .collect();
+    keyed.sort_unstable_by_key(|(key, _)| *key);
+    let mut kinds = 0;
+    let mut each: Vec<(usize, f64)> = Vec::new();
+    for kind in keyed.chunk_by(|a, b| a.0 == b.0) {
+        kinds += 1;
+        if kind.len() > 1 {
+            let time = kind.iter().map(|(_, time)| time.as_secs_f64()).sum();
+            each.push((kind.len(), time));
+        }
     }
-    let all: f64 = by.values().map(|(_, time)| time).sum();
-    let mut each: Vec<(usize, f64)> = by.into_values().collect();
     let rate = |(count, time): &(usize, f64)| time / (*count).max(1) as f64;
-    each.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    each.sort_unstable_by(|a, b| rate(b).total_cmp(&rate(a)));
     let (mut count, mut time) = (0, 0.0);
     for of in &each {
         if count + of.0 > (seen.len() as f64 * FEW) as usize {
@@ -164,6 +171,5 @@ fn is_of_few<K: Ord>(seen: &[(&Moment, Duration)], key: impl Fn(&Moment) -> K) -
         count += of.0;
         time += of.1;
     }
-    // One request alone is no kind of request.
-    count >= 3 && each.len() >= 3 && time >= all * MOST
+    kinds >= 3 && time >= all * MOST
 }
