@@ -39,11 +39,12 @@ impl super::Rule for Rule {
             Some((Nature::Admits(gate), tally)) => {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
-            Some(_) => self.bytes.conclude(case),
-            None => match configured(case) {
+            Some((Nature::Queues(gate), _)) if gate.has_met_idle => self.bytes.conclude(case),
+            Some((Nature::Queues(_), _)) | None => match configured(case) {
                 Some(found) => Conclusion::Finding(Box::new(found)),
                 None => self.bytes.conclude(case),
             },
+            Some(_) => self.bytes.conclude(case),
         }
     }
 }

@@ -224,6 +224,9 @@ fn nature(answers: &Answers) -> Option<Nature> {
             false => Some(Nature::Queues(gate)),
         };
     }
+    if let Some(gate) = gate::open(answers, gate::STRAY) {
+        return Some(Nature::Queues(gate));
+    }
     let stalls = stall::stalls(answers);
     match stalls.as_slice() {
         [] => None,

@@ -6,7 +6,7 @@ use super::starved::Starved;
 use super::tally::Tally;
 use super::{Case, Conclusion, Id, capacity, downstream_wait, rate_limit};
 use crate::exchange::Exchange;
-use crate::report::{Evidence, EvidenceKind, Finding};
+use crate::report::{Candidate, Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
 
 /// Requests on several connections are answered one at a time, each one turn
@@ -32,9 +32,13 @@ impl super::Rule for Rule {
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
         match case.rhythm.claim(case) {
-            Some((Nature::Queues(gate), tally)) => {
+            Some((Nature::Queues(gate), tally)) if gate.has_met_idle => {
                 Conclusion::Finding(Box::new(finding(case, gate, tally)))
             }
+            Some((Nature::Queues(_), _)) if is_of_others(case) => Conclusion::Nothing,
+            Some((Nature::Queues(gate), tally)) => several(case)
+                .or_else(|| Some(in_turns(case, gate, tally)))
+                .into(),
             Some(_) => Conclusion::Nothing,
             None => several(case).or_else(|| self.starved.finding(case)).into(),
         }
@@ -48,11 +52,14 @@ pub(super) fn has_limit(case: &Case<'_>) -> bool {
     capacity::of(case).is_some_and(|capacity| capacity.tally(case).is_some() && is_own())
 }
 
+/// Returns true if a limit of requests, or the server behind a proxy, makes requests wait.
+fn is_of_others(case: &Case<'_>) -> bool {
+    rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some()
+}
+
 /// A server that serves so many at a time, whatever the turns look like.
 fn several(case: &Case<'_>) -> Option<Finding> {
-    let is_others =
-        || rate_limit::is_configured(case) || downstream_wait::passes_on(case).is_some();
-    let capacity = capacity::of(case).filter(|_| !is_others())?;
+    let capacity = capacity::of(case).filter(|_| !is_of_others(case))?;
     let tally = capacity.tally(case)?;
     let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, &tally);
     finding.exemplars = case.ledger.slowest.exemplars();
@@ -110,11 +117,31 @@ fn several(case: &Case<'_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// Requests that wait for each other: whether for work or for a limit does not show, for
+/// none of them met the server idle.
+fn in_turns(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+    let mut finding = of_gate(case, gate, tally);
+    finding.verdict = Verdict::Possible;
+    finding.summary = format!(
+        "The server answers one request at a time, {} after the one before; the others wait in \
+         line, {} (median), {} of all request time. It is work that takes a turn for each, or a \
+         limit on the rate: no request met the server idle, which would tell.",
+        human(gate.turn),
+        median(&tally.saved),
+        percent(finding.share),
+    );
+    finding.candidates.push(Candidate {
+        cause: Id::RateLimit,
+        because: format!("{:.1} requests a second may be a limit", gate.rate()),
+        decided_by: "one request to the idle server: at once behind a limit, a turn long where \
+                     it is work"
+            .to_owned(),
+    });
+    finding
+}
+
 fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
-    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
-    finding.exemplars = case.ledger.slowest.exemplars();
-    let answers = evidence::answers(&finding.exemplars);
-    finding.evidence.push(gate.evidence(&answers));
+    let mut finding = of_gate(case, gate, tally);
     let text = format!(
         "a request that met an idle server took {} as well",
         human(gate.quickest)
@@ -138,6 +165,15 @@ fn finding(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
             human(gate.quickest)
         ),
     ));
+    finding
+}
+
+/// A finding with the turns as evidence, and with what to change whatever makes them.
+fn of_gate(case: &Case<'_>, gate: &Gate, tally: &Tally) -> Finding {
+    let mut finding = evidence::finding(Id::WorkerSaturation, Owner::Server, case, tally);
+    finding.exemplars = case.ledger.slowest.exemplars();
+    let answers = evidence::answers(&finding.exemplars);
+    finding.evidence.push(gate.evidence(&answers));
     finding.overturned_by =
         "requests that are answered side by side, or a limit in the server's configuration that \
          lets one through at a time (then raise it)"

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{Answers, quantile, sorted};
 use crate::cause::evidence::human;
 use crate::report::{Evidence, EvidenceKind};
-use crate::timeline::Moment;
+use crate::timeline::{Moment, in_order};
 
 /// Answers to waiting requests that must be seen.
 const LEAST_TURNS: usize = 10;
@@ -24,6 +24,10 @@ const LEAST_TURN: Duration = Duration::from_millis(2);
 const QUICK: f64 = 0.5;
 /// How far a measured rate may be off a round one.
 const ROUND: f64 = 0.015;
+/// Clients whose requests must wait for each other …
+const LEAST_CLIENTS: usize = 3;
+/// … and the part of a round of all of them by which it may differ from a turn for each.
+const CLOSED: f64 = 0.1;
 /// Share of all answers that keep their distance behind a limit, quick ones too.
 const DISTANT: f64 = 0.95;
 
@@ -36,12 +40,19 @@ pub(in crate::cause) struct Gate {
     pub(in crate::cause) even: (usize, usize),
     /// The shortest wait that was seen.
     pub(in crate::cause) quickest: Duration,
+    /// True if a request met the server idle: only that tells work from a limit.
+    pub(in crate::cause) has_met_idle: bool,
 }
 
 impl Gate {
     /// Whether somebody would write its rate into a configuration.
     pub(super) fn is_configured(&self) -> bool {
         is_round(self.turn)
+    }
+
+    /// Answers a second.
+    pub(in crate::cause) fn rate(&self) -> f64 {
+        1.0 / self.turn.as_secs_f64()
     }
 
     /// The even turns as evidence, with the packets that end some of the answers.
@@ -60,7 +71,8 @@ impl Gate {
 /// Whether requests that wait side by side are answered in even turns, and
 /// whether the server could answer sooner than in a turn: then it is a limit
 /// that makes them wait (`true`), else its work. `None` too where a request
-/// that met an idle server was never seen, for that alone tells the two apart.
+/// that met an idle server was never seen, for that alone tells the two apart
+/// ([`open`]).
 pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
     let gate = even(all, stray)?;
     let answers = &all.by_answer;
@@ -71,14 +83,56 @@ pub(super) fn gate(all: &Answers, stray: f64) -> Option<(Gate, bool)> {
         let is_limit = distant.count() as f64 >= (answers.len() - 1) as f64 * DISTANT;
         return is_limit.then_some((gate, true));
     }
-    let met_idle = answers.first().into_iter().chain(
-        pairs()
-            .filter(|(before, next)| next.asked >= before.answered)
-            .map(|(_, next)| next),
-    );
-    let mut alone = met_idle.map(Moment::think);
+    let first = answers.first().into_iter();
+    let mut alone = first.chain(after_idle(answers)).map(Moment::think);
     let is_seen = alone.any(|think| (1.0 - stray..=1.0 + 2.0 * stray).contains(&part(think)));
     is_seen.then_some((gate, false))
+}
+
+/// Even turns of requests none of which met the server idle, as in a capture that begins in
+/// the midst of a load: they wait for each other, whether it is for work or for a limit.
+///
+/// Answers are as even where requests come evenly and each takes the same time. So each
+/// client must ask as soon as it is answered, which leaves the pace to the server, and a
+/// round of all of them must take a turn for each: clients that started at even distances
+/// keep those, but their round is as long as the server's time.
+pub(super) fn open(all: &Answers, stray: f64) -> Option<Gate> {
+    let gate = even(all, stray)?;
+    let is_always_busy = after_idle(&all.by_answer).next().is_none();
+    let is_quick = gate.quickest.as_secs_f64() <= gate.turn.as_secs_f64() * (1.0 + 2.0 * stray);
+    let is_queue = is_always_busy && !is_quick && is_round_of_turns(&all.moments, gate.turn);
+    is_queue.then_some(Gate {
+        has_met_idle: false,
+        ..gate
+    })
+}
+
+/// Returns true if clients ask at once after each answer, and a round of all of them takes a
+/// turn for each.
+fn is_round_of_turns(moments: &[Moment], turn: Duration) -> bool {
+    let by_client = in_order(moments, |moment| moment.client);
+    let clients = by_client.chunk_by(|a, b| a.client == b.client).count();
+    let rounds = by_client.iter().zip(by_client.iter().skip(1));
+    let rounds: Vec<(Duration, Duration)> = rounds
+        .filter(|(last, next)| last.client == next.client)
+        .map(|(last, next)| (next.begin.since(last.end), next.asked.since(last.asked)))
+        .collect();
+    let at_once = turn.mul_f64(QUICK);
+    let eager = rounds.iter().filter(|(idle, _)| *idle <= at_once).count();
+    let round = quantile(&sorted(rounds.iter().map(|(_, round)| *round)), 0.5);
+    let in_turns = turn.as_secs_f64() * clients as f64;
+    clients >= LEAST_CLIENTS
+        && rounds.len() >= clients
+        && eager as f64 >= rounds.len() as f64 * DISTANT
+        && (in_turns / round.as_secs_f64().max(f64::MIN_POSITIVE) - 1.0).abs() <= CLOSED
+}
+
+/// The answers to requests that came when the one before them was answered.
+fn after_idle(answers: &[Moment]) -> impl Iterator<Item = &Moment> {
+    let pairs = answers.iter().zip(answers.iter().skip(1));
+    pairs
+        .filter(|(before, next)| next.asked >= before.answered)
+        .map(|(_, next)| next)
 }
 
 /// The even turns in which requests that wait side by side are answered, for whatever reason.
@@ -104,6 +158,7 @@ pub(super) fn even(all: &Answers, stray: f64) -> Option<Gate> {
         turn,
         even: (even, turns.len()),
         quickest,
+        has_met_idle: true,
     })
 }
 
