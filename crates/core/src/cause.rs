@@ -126,6 +126,7 @@ mod worker_saturation;
 mod zero_window;
 
 use core::fmt;
+use core::time::Duration;
 
 use crate::connection::Setup;
 use crate::event::TargetId;
@@ -188,6 +189,12 @@ impl Case<'_> {
     /// Scales a sum over the ledger's exchanges to all requests.
     pub(crate) fn weigh(&self, sum: u64) -> u64 {
         (sum as f64 * self.weight).round() as u64
+    }
+
+    /// The least round trip between the ends: of a handshake, or of an exchange where the
+    /// capture begins later.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.ledger.round_trip.or(self.gathered.trips.least)
     }
 }
 

@@ -152,7 +152,7 @@ fn least_timer(trip: Duration) -> Duration {
 
 impl Rule {
     fn is_timeout(&self, case: &Case<'_>) -> bool {
-        let trip = case.ledger.round_trip.unwrap_or_default();
+        let trip = case.round_trip().unwrap_or_default();
         let band = least_timer(trip).saturating_sub(ERROR)..=trip + UNTIL;
         [0.1, 0.9].into_iter().all(|part| {
             self.timers

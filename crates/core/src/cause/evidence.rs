@@ -156,7 +156,7 @@ pub(crate) fn prediction(case: &Case<'_>, id: Id, after: &Distribution) -> Optio
 /// The least that a request can take: the round trip, and where the time is the server's
 /// the latency of a single request to the idle server.
 fn floor(case: &Case<'_>, cause: &Cause) -> Duration {
-    let trip = case.ledger.round_trip.unwrap_or_default();
+    let trip = case.round_trip().unwrap_or_default();
     let target = case
         .target
         .filter(|_| cause.waits.contains(&WaitKind::ServerThink));

@@ -180,7 +180,7 @@ impl Losses {
         finding.evidence.push(self.wire(case));
         finding.evidence.extend(self.before());
         if self.requests.count() > 0 {
-            let least = case.ledger.round_trip.unwrap_or_default();
+            let least = case.round_trip().unwrap_or_default();
             finding.share = share_outside(case, &self.tally, least);
         }
         finding.evidence.extend(retransmission_counter(case));

@@ -93,7 +93,7 @@ impl LostRequests {
 
     /// Whether they matter to who asks: beside the server none of that is seen.
     pub(super) fn is_material(&self, case: &Case<'_>) -> bool {
-        let least = case.ledger.round_trip.unwrap_or_default();
+        let least = case.round_trip().unwrap_or_default();
         self.count() > 0 && matters_outside(case, &self.own(), least)
     }
 

@@ -33,8 +33,7 @@ impl super::Rule for Rule {
 /// On a path without distance an ACK comes back at once: what leaves with it
 /// may as well have been written just then.
 fn has_round_trip(case: &Case<'_>) -> bool {
-    case.ledger
-        .round_trip
+    case.round_trip()
         .is_some_and(|trip| trip >= nagle_delayed_ack::LEAST_DROP)
 }
 

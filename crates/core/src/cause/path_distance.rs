@@ -20,7 +20,7 @@ impl super::Rule for Rule {
     fn merge(&mut self, _other: Self) {}
 
     fn conclude(&self, case: &Case<'_>) -> Conclusion {
-        let Some(trip) = case.ledger.round_trip.filter(|&trip| trip >= NOTABLE) else {
+        let Some(trip) = case.round_trip().filter(|&trip| trip >= NOTABLE) else {
             return Conclusion::Nothing;
         };
         let travelling = case.ledger.waits.of(WaitKind::RoundTrip);

@@ -18,7 +18,7 @@ pub(super) fn sequences<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a [Moment
 
 /// The whole round trip between the ends, as far as it is known.
 pub(super) fn round_trip(case: &Case<'_>) -> Duration {
-    case.ledger.round_trip.unwrap_or_default()
+    case.round_trip().unwrap_or_default()
 }
 
 /// From the response's arrival at the client to its next request.

@@ -127,7 +127,7 @@ impl Rule {
         let mut finding = evidence::finding(Id::StaleKeepAlive, culprit, case, &self.tally);
         // Each has to be asked again on a connection of its own. A reset, seen
         // where it was made, still has its way to the client before it.
-        let trip = case.ledger.round_trip.unwrap_or_default();
+        let trip = case.round_trip().unwrap_or_default();
         let seen = self.tally.saved.quantile(0.5).unwrap_or_default();
         let unseen = match self.reset > 0 {
             true => trip.saturating_sub(seen) * times(self.reset),

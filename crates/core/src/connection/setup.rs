@@ -96,6 +96,8 @@ pub(crate) struct Aftermath {
     /// The last time it was sent.
     pub(crate) last_request: Timestamp,
     pub(crate) request_repeats: u32,
+    /// Another SYN/ACK came, however soon after the one before.
+    is_answered_again: bool,
     /// SYN/ACKs repeated after the client's ACK.
     pub(crate) answer_repeats: u32,
     /// The last of them, or of those before it; `None` while there was one SYN/ACK only.
@@ -153,6 +155,12 @@ impl Setup {
         self.retransmissions > 0 && !self.is_blurred && is_beside
     }
 
+    /// Returns true if the server sent its SYN/ACK more than once: then it may begin with a
+    /// congestion window of one segment.
+    pub(crate) fn is_answer_repeated(&self) -> bool {
+        self.answer_retransmissions > 0 || self.aftermath.is_answered_again
+    }
+
     /// The lookup that came before it.
     pub(crate) fn lookup(&self) -> Option<&Lookup> {
         self.approach.as_ref()?.lookup.as_ref()
@@ -197,6 +205,7 @@ impl Setup {
                 && options.timestamps.is_none();
             return;
         };
+        self.aftermath.is_answered_again = true;
         let last = self.aftermath.last_answer.unwrap_or(before);
         if answer.at.since(last.max(before)) < SOONEST_REPEAT {
             return;

@@ -164,7 +164,7 @@ impl Draft {
         };
         let marks = around.marks_from(self.begin);
         self.extend_by_repeats(view, marks);
-        let trace = self.trace(&around, marks, setup.answer_retransmissions > 0);
+        let trace = self.trace(&around, marks, setup.is_answer_repeated());
         let mut thought = None;
         let mut tiling = match outcome {
             Outcome::Cut if self.is_broken_off => {
