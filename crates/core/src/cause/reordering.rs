@@ -1,6 +1,6 @@
 //! `reordering`: a hole was filled by a segment that its sender had sent
-//! before those that arrived first (an older IP identification or TSval), and
-//! the sender repeated such segments or what had arrived waited for them. A
+//! before those that arrived first (an older IP identification or TSval, or too
+//! soon for a repetition), and the sender repeated such segments or what had arrived waited for them. A
 //! retransmission carries newer numbers than what it follows.
 
 use super::evidence::{self, fix, human, ruled_out};
@@ -27,8 +27,9 @@ impl super::Rule for Rule {
         }
         let mut finding = evidence::finding(Id::Reordering, Owner::Path, case, &seen.tally);
         let text = format!(
-            "{} segments arrived behind others that their sender had sent later, by its IP \
-             identifications and timestamps; {} were sent again in vain",
+            "{} segments arrived behind others that their sender had sent later: its numbers (IP \
+             identification, TSval) say so, or they came sooner than a repetition can; {} were \
+             sent again in vain",
             seen.overtaken, seen.resent
         );
         finding.evidence.push(
@@ -47,7 +48,8 @@ impl super::Rule for Rule {
         finding.ruled_out = vec![
             ruled_out(
                 Id::PacketLoss,
-                "what filled the holes carries older numbers than what came before it: it had been sent first",
+                "what filled the holes carries older numbers than what came before it, or came \
+                 sooner than its sender can have heard of the hole: it had been sent first",
             ),
             ruled_out(Id::FastRetransmit, "repetitions carry newer numbers"),
         ];

@@ -70,7 +70,11 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
     let is_overtaken = match data.order {
         Order::Older => true,
         Order::Newer => false,
-        Order::Untold => late < REORDERING.max(travel / 4),
+        Order::Untold => {
+            late < REORDERING.max(travel / 4)
+                || (late < travel * 7 / 8 && !may_be_by_timer(trace, mark, data))
+                || is_repeated_behind(trace, mark, data)
+        }
     };
     if is_overtaken {
         let took = late.min(mark.at.since(before.at));
@@ -87,6 +91,35 @@ pub(super) fn filled(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) 
         return Gap::named(WaitKind::Unknown, Owner::Unknown);
     }
     recovered(trace, mark, late, late, noticed.is_some())
+}
+
+/// Returns true if a timer or a probe can have sent what filled a hole. Else the receiver's
+/// word of the hole must have reached the sender before, which takes the travel there and
+/// back: what comes sooner had been sent before.
+fn may_be_by_timer(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
+    let ends_at_hole = |m: &&Mark| {
+        m.by == mark.by && m.at < mark.at && m.data.is_some_and(|d| d.span.end == data.span.start)
+    };
+    let sent = trace.marks.iter().rev().find(ends_at_hole);
+    let probe = trace.whole_trip() * 2 * 7 / 8;
+    sent.is_none_or(|sent| mark.at.since(sent.at) >= probe.min(LEAST_TIMEOUT))
+}
+
+/// Returns true if the bytes that filled a hole came once more within the time that the
+/// sender needs to hear that they are there: it had repeated what was only late.
+fn is_repeated_behind(trace: &Trace<'_>, mark: &Mark, data: Data) -> bool {
+    let until = mark.at + trace.round_trip(mark.by).floor().unwrap_or_default();
+    let mut behind = trace
+        .marks
+        .iter()
+        .filter(|m| m.by == mark.by && m.number != mark.number && m.at >= mark.at && m.at <= until);
+    behind.any(|m| {
+        m.data.is_some_and(|d| {
+            d.arrival == Arrival::Repeat
+                && d.span.start < data.span.end
+                && d.span.end > data.span.start
+        })
+    })
 }
 
 /// `mark` brought what was lost, `since_copy` after the copy before was sent,
