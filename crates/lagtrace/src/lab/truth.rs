@@ -91,11 +91,13 @@ pub(super) fn describe(truth: &Truth) -> Vec<String> {
 
 /// Whether this is what was expected, and of whom.
 pub(super) fn fulfils(finding: &Finding, expectation: &Expectation) -> bool {
-    expectation.cause.contains(&finding.cause)
-        && expectation
-            .culprit
-            .iter()
-            .any(|&culprit| owner(culprit) == finding.culprit)
+    expectation.cause.contains(&finding.cause) && is_of(finding, expectation)
+}
+
+/// Returns true if the finding names an owner that was expected, whatever its cause.
+pub(super) fn is_of(finding: &Finding, expectation: &Expectation) -> bool {
+    let mut expected = expectation.culprit.iter();
+    expected.any(|&culprit| owner(culprit) == finding.culprit)
 }
 
 fn expected(expectation: &Expectation) -> String {

@@ -3,7 +3,7 @@
 use lagtrace_core::cause::Id;
 
 use crate::lab::score::case::{Case, Kind, Verdict};
-use crate::lab::score::sum::{Score, Totals};
+use crate::lab::score::sum::{Score, Together, Totals};
 
 use super::page::{Page, Tone};
 use super::quantity;
@@ -23,6 +23,7 @@ pub(super) fn write(page: &mut Page, score: &Score) {
         matrix::write(page, &score.confusion);
         page.heading("Totals");
         page.table(2, &totals(&score.totals));
+        page.paragraph(2, Tone::Plain, &together(&score.together));
         score.totals.iter().for_each(|totals| worst(page, totals));
         wrong(page, &score.cases);
     }
@@ -162,6 +163,18 @@ fn totals(totals: &[Totals]) -> Table {
         table.row(row);
     }
     table
+}
+
+/// What is asked of all together, in a sentence.
+fn together(all: &Together) -> String {
+    format!(
+        "Together: the right cause first in {}, the right owner in {}, nothing said in {}; healthy \
+         ones accused with a strong or proven verdict {}.",
+        of(all.first_right, all.known),
+        of(all.owner_right, all.known),
+        all.silent,
+        of(all.firmly_accused, all.healthy),
+    )
 }
 
 /// One end's totals by name.

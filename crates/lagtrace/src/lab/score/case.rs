@@ -78,6 +78,12 @@ pub(crate) struct Case {
     pub(crate) misses: Vec<String>,
     /// The causes that were named and are not true.
     pub(crate) accused: Vec<Id>,
+    /// The owner of the time that is named first, whether with a cause or not; `None` for a
+    /// recording without a fault that its packets show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) named: Option<Named>,
+    /// True if a cause that is not true was named with a strong or proven verdict.
+    pub(crate) is_firmly_accused: bool,
     /// The place of the fault among the candidates of the first finding, where that only shows what
     /// a fault does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +93,18 @@ pub(crate) struct Case {
     pub(crate) unknown_share: Option<f64>,
     /// The cost of the expected findings; `None` where none was found or the fault added nothing.
     pub(crate) cost: Option<Cost>,
+}
+
+/// The owner that a report names first, held against the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Named {
+    /// The fault's.
+    Right,
+    /// Another, or an unknown one.
+    Other,
+    /// The report says nothing at all.
+    Nobody,
 }
 
 /// The place of the fault among the candidates of a finding.
@@ -172,7 +190,11 @@ impl Case {
                 accused.push(cause);
             }
         }
+        let is_firm = |finding: &Finding| finding.verdict >= Sureness::Strong;
+        let mut firm = report.causes().filter(|finding| is_firm(finding));
         Self {
+            named: named(kind, truth, report),
+            is_firmly_accused: firm.any(|finding| accused.contains(&finding.cause)),
             recording: recording.to_owned(),
             scenario: label.scenario.clone(),
             drawn: label.drawn.is_some().then(|| label.describe()),
@@ -237,6 +259,15 @@ fn verdict(kind: Kind, truth: &Truth, report: &Report, is_accused: bool) -> Verd
         }
         (Some(_), Some(_)) => Verdict::OtherFirst,
     }
+}
+
+fn named(kind: Kind, truth: &Truth, report: &Report) -> Option<Named> {
+    let expected = truth.expected.first().filter(|_| kind == Kind::Known)?;
+    Some(match report.findings.first() {
+        None => Named::Nobody,
+        Some(finding) if truth::is_of(finding, expected) => Named::Right,
+        Some(_) => Named::Other,
+    })
 }
 
 fn unknown_share(report: &Report) -> Option<f64> {

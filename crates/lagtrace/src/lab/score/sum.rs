@@ -8,7 +8,7 @@ use lagtrace_core::cause::Id;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::case::{Candidacy, Case, End, Kind, Verdict, rounded};
+use super::case::{Candidacy, Case, End, Kind, Named, Verdict, rounded};
 use super::fresh::{Fresh, Refused};
 
 /// The version of the score's form.
@@ -27,6 +27,8 @@ pub(crate) struct Score {
     pub(crate) confusion: Vec<Confused>,
     /// The totals of each end.
     pub(crate) totals: Vec<Totals>,
+    /// All ends together.
+    pub(crate) together: Together,
     /// The seed of the parameters of recordings made for it; `None` for the corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
@@ -50,6 +52,23 @@ pub(crate) struct Confused {
     /// The cause that was found first; `None` for none.
     pub(crate) found: Option<Id>,
     pub(crate) count: usize,
+}
+
+/// What is asked of all diagnoses together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Together {
+    /// Faults that the packets show.
+    pub(crate) known: usize,
+    /// Of them, those whose cause was found first.
+    pub(crate) first_right: usize,
+    /// Of them, those whose owner was named first, with a cause or without.
+    pub(crate) owner_right: usize,
+    /// Of them, those of which nothing at all was said.
+    pub(crate) silent: usize,
+    /// Recordings without a fault.
+    pub(crate) healthy: usize,
+    /// Of them, those with a cause that is strong or proven, and not true.
+    pub(crate) firmly_accused: usize,
 }
 
 /// One end's totals.
@@ -123,6 +142,7 @@ impl Score {
             schema: SCHEMA,
             totals: End::ALL.into_iter().filter_map(of_end).collect(),
             confusion: confusion(&cases),
+            together: Together::of(&cases),
             cases,
             seed: None,
             refused: Vec::new(),
@@ -181,6 +201,7 @@ impl Score {
         let refused = self.refused.iter().map(|one| ("refused", value(one)));
         let redrawn = self.redrawn.iter().map(|one| ("redrawn", value(one)));
         let all = cases.chain(confusion).chain(totals);
+        let all = all.chain([("together", value(&self.together))]);
         for (kind, mut line) in all.chain(refused).chain(redrawn) {
             line["type"] = json!(kind);
             writeln!(text, "{line}").ok();
@@ -230,6 +251,24 @@ impl Totals {
             healthy_accused: accused(Kind::Healthy),
             unknown_share: Unknown::of(cases),
             cost_error: CostError::of(cases),
+        }
+    }
+}
+
+impl Together {
+    fn of(cases: &[Case]) -> Self {
+        let count =
+            |is_wanted: &dyn Fn(&Case) -> bool| cases.iter().filter(|case| is_wanted(case)).count();
+        let of = |kind: Kind| count(&|case| case.kind == kind);
+        let named = |named: Named| count(&|case| case.named == Some(named));
+        let is_accused = |case: &Case| case.kind == Kind::Healthy && case.is_firmly_accused;
+        Self {
+            known: of(Kind::Known),
+            first_right: count(&Case::is_first_right),
+            owner_right: named(Named::Right),
+            silent: named(Named::Nobody),
+            healthy: of(Kind::Healthy),
+            firmly_accused: count(&is_accused),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::case::{Candidacy, Case, End, Kind, Verdict};
 use super::fresh::Refused;
-use super::sum::Score;
+use super::sum::{Score, Together};
 use crate::render;
 
 fn label(expected: &Value, without: &Value) -> Label {
@@ -169,7 +169,7 @@ fn what_was_drawn_is_told_where_it_is_wrong() {
     ] {
         assert!(letter.contains(said), "{said} in\n{letter}");
     }
-    assert_eq!(score.ndjson().lines().count(), 1 + 1 + 1 + 3);
+    assert_eq!(score.ndjson().lines().count(), 1 + 1 + 1 + 1 + 3);
 }
 
 #[test]
@@ -247,7 +247,16 @@ fn all_together_are_counted() {
     );
     assert_eq!((totals.healthy, totals.healthy_accused), (2, 1));
     assert_eq!((totals.hidden, totals.hidden_accused), (2, 1));
+    let together = Together {
+        known: 3,
+        first_right: 1,
+        owner_right: 1,
+        silent: 1,
+        healthy: 2,
+        firmly_accused: 1,
+    };
+    assert_eq!(score.together, together);
     let error = totals.cost_error.as_ref().expect("costs");
     assert_eq!((error.of, error.close), (2, 2));
-    assert_eq!(score.ndjson().lines().count(), 7 + 7 + 1);
+    assert_eq!(score.ndjson().lines().count(), 7 + 7 + 1 + 1);
 }
