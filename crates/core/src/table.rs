@@ -111,6 +111,7 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     /// The connection that a segment begins.
+    #[inline]
     fn begin(&self, segment: &Segment) -> Connection {
         let mut connection = Connection::begin(segment, self.stream);
         if let Some(client) = self.client {

@@ -35,25 +35,10 @@ const UNREAD: Id = Id::SocketQueueDwell;
 
 /// Candidates for the time of a server before or within its answers.
 pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
-    let clear: Vec<Moment> = case
-        .rhythm
-        .moments
-        .iter()
-        .filter(|moment| moment.is_clear)
-        .copied()
-        .collect();
-    if clear.is_empty() {
+    let Some(fitting) = case.rhythm.fitting(fitting) else {
         return Vec::new();
-    }
-    let mut list: Vec<Candidate> = match alike(&clear) {
-        // What is the same each time is no shortage that comes and goes.
-        Some(alike) => compressed(&clear).into_iter().chain([alike]).collect(),
-        None => {
-            let fitting = [on_quota_grid, released_together, grown, compressed];
-            let fitting = fitting.iter().filter_map(|fits| fits(&clear));
-            fitting.chain(before_the_program(&clear)).collect()
-        }
     };
+    let mut list = fitting.to_vec();
     let asked = match case.upstream {
         Some(upstream) => format!(
             "its own requests to {} meanwhile do not account for the time; others may",
@@ -76,6 +61,23 @@ pub(crate) fn of_server(case: &Case<'_>) -> Vec<Candidate> {
         list.retain(|candidate| may_be.contains(&candidate.cause));
     }
     list
+}
+
+/// The candidates that the instants of the server's answers fit; `None` where none of them is
+/// clear.
+fn fitting(clear: &[Moment]) -> Option<Vec<Candidate>> {
+    if clear.is_empty() {
+        return None;
+    }
+    Some(match alike(clear) {
+        // What is the same each time is no shortage that comes and goes.
+        Some(alike) => compressed(clear).into_iter().chain([alike]).collect(),
+        None => {
+            let fitting = [on_quota_grid, released_together, grown, compressed];
+            let fitting = fitting.iter().filter_map(|fits| fits(clear));
+            fitting.chain(before_the_program(clear)).collect()
+        }
+    })
 }
 
 /// Candidates for the pauses of a client between its requests, which end at

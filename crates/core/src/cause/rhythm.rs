@@ -20,6 +20,7 @@ use core::time::Duration;
 
 use super::tally::{Tally, nanos};
 use super::{Case, evidence};
+use crate::report::Candidate;
 use crate::service::Service;
 use crate::timeline::{Moment, in_order};
 
@@ -42,6 +43,8 @@ pub(crate) struct Rhythm {
     by_client: OnceCell<Vec<Moment>>,
     /// What [`Rhythm::claim`] found, which several rules ask for.
     claimed: OnceCell<Option<Tally>>,
+    /// The candidates for the server's time, which several findings name.
+    fitting: OnceCell<Option<Vec<Candidate>>>,
 }
 
 /// Ways in which a server makes its requests wait.
@@ -78,6 +81,7 @@ impl Rhythm {
             ordinary,
             by_client: OnceCell::new(),
             claimed: OnceCell::new(),
+            fitting: OnceCell::new(),
         }
     }
 
@@ -98,14 +102,24 @@ impl Rhythm {
         gate::even(&self.clear_answers(), gate::LOOSE)
     }
 
-    /// The answers whose times are the server's and the path's own.
+    /// The candidates for the server's time that `find` makes of the clear moments, the first
+    /// time that it is asked.
+    pub(super) fn fitting(
+        &self,
+        find: impl FnOnce(&[Moment]) -> Option<Vec<Candidate>>,
+    ) -> Option<&[Candidate]> {
+        let found = self.fitting.get_or_init(|| find(&self.clear_moments()));
+        found.as_deref()
+    }
+
+    /// The moments whose times are the server's and the path's own.
+    fn clear_moments(&self) -> Vec<Moment> {
+        let clear = self.moments.iter().filter(|m| m.is_clear);
+        clear.copied().collect()
+    }
+
     fn clear_answers(&self) -> Answers {
-        let clear: Vec<Moment> = self
-            .moments
-            .iter()
-            .filter(|m| m.is_clear)
-            .copied()
-            .collect();
+        let clear = self.clear_moments();
         let thinks = thinks(&clear);
         Answers::new(clear, thinks)
     }

@@ -396,7 +396,7 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
         );
         return layer("transport", LayerState::NotMeasured, line, SEEN);
     }
-    if let Some((state, line)) = super::outside::doubt(evidence) {
+    if let Some((state, line)) = super::outside::doubt(evidence, ledger) {
         return layer("transport", state, line, SEEN);
     }
     if ledger.count == 0 && sum(ledger, &TRANSPORTS) > 0 {

@@ -8,7 +8,6 @@ use super::Evidence;
 use super::blank::Blank;
 use crate::cause::evidence::{MATERIAL_SHARE, Measures, human};
 use crate::cause::{Case, Conclusion, Id};
-use crate::event::TargetId;
 use crate::flow::Endpoint;
 use crate::report::{Finding, LayerState};
 use crate::service::{Ledger, Outside, Service};
@@ -65,14 +64,14 @@ fn found(evidence: &Evidence, endpoint: Endpoint, outside: &Outside) -> Vec<Find
 }
 
 /// The reason why transfers outside of exchanges keep the transport from being cleared: time
-/// for which data stood still, or time in which nothing shows what set the pace.
-pub(super) fn doubt(evidence: &Evidence) -> Option<(LayerState, String)> {
+/// for which data stood still, or time in which nothing shows what set the pace. `within`:
+/// the figures of the exchanges.
+pub(super) fn doubt(evidence: &Evidence, within: &Ledger) -> Option<(LayerState, String)> {
     let mut sum = Ledger::default();
     let services = evidence.services.values();
     for outside in services.filter_map(|service| service.outside.as_ref()) {
         sum.merge(outside.ledger.clone());
     }
-    let within = super::ledger(evidence, TargetId::Subject);
     let all = sum.total().saturating_add(within.total()) as f64;
     let is_much = |time: u64| time > 0 && time as f64 >= all * MATERIAL_SHARE;
     let human = |time: u64| human(Duration::from_nanos(time));

@@ -102,7 +102,9 @@ fn special(seen: &[(&Moment, Duration)]) -> Option<Shape> {
     if is_of_few(seen, |moment| moment.target) {
         return Some(Shape::ByRequest);
     }
-    is_of_few(seen, |moment| moment.client).then_some(Shape::ByConnection)
+    // Most of what is captured are connections with one request each.
+    let has_more = seen.iter().any(|(moment, _)| moment.ordinal > 0);
+    (has_more && is_of_few(seen, |moment| moment.client)).then_some(Shape::ByConnection)
 }
 
 fn median(times: impl Iterator<Item = Duration>) -> Duration {
