@@ -399,16 +399,36 @@ fn transport(evidence: &Evidence, ledger: &Ledger) -> Layer {
     if let Some((state, line)) = super::outside::doubt(evidence, ledger) {
         return layer("transport", state, line, SEEN);
     }
-    if ledger.count == 0 && sum(ledger, &TRANSPORTS) > 0 {
-        let at_most = at_most(ledger, &TRANSPORTS);
-        let line = format!("no whole response was seen: it has {at_most}");
-        return layer("transport", LayerState::NotMeasured, line, SEEN);
+    if ledger.count == 0 {
+        return transport_of_data(evidence, ledger);
     }
     let line = format!(
         "{repaired} losses repaired within {} exchanges; windows, acknowledgements and \
          retransmissions took {}",
         ledger.count,
         at_most(ledger, &TRANSPORTS)
+    );
+    layer("transport", LayerState::Cleared, line, "packets")
+}
+
+/// Without a whole exchange: what the data tells that no exchange holds.
+fn transport_of_data(evidence: &Evidence, ledger: &Ledger) -> Layer {
+    let mut services = evidence.services.values();
+    let has_transfers = services.any(|service| {
+        let outside = service.outside.as_ref();
+        outside.is_some_and(|outside| outside.ledger.total() > 0)
+    });
+    if sum(ledger, &TRANSPORTS) > 0 || !has_transfers {
+        let line = format!(
+            "no whole response was seen: windows, acknowledgements and retransmissions have {}",
+            at_most(ledger, &TRANSPORTS)
+        );
+        return layer("transport", LayerState::NotMeasured, line, SEEN);
+    }
+    let tallied = evidence.tallied;
+    let line = format!(
+        "{} of {} data segments retransmitted or filling a gap",
+        tallied.repaired, tallied.data_segments
     );
     layer("transport", LayerState::Cleared, line, "packets")
 }

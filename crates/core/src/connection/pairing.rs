@@ -14,6 +14,7 @@ mod messages;
 mod tls;
 mod turns;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use draft::Draft;
@@ -34,6 +35,8 @@ use crate::time::Timestamp;
 
 /// Exchanges open at once on one connection at most (pipelining).
 const MAX_OPEN: usize = 1024;
+/// A client that ends its connection so soon after its last words does not wait for an answer.
+const FAREWELL: Duration = Duration::from_millis(10);
 /// A protocol that is read shows in so many bytes; fewer may be all that a capture kept
 /// of one.
 const LEAST_READ: usize = 8;
@@ -370,12 +373,33 @@ impl Pairing {
             Some((Some(Side::Client), _, true)) => ending,
             _ => left.or(ending),
         };
+        self.drop_last_word(ending);
         let is_reset = ending.is_some_and(|(_, _, is_reset)| is_reset);
         for draft in self.open.iter_mut().filter(|draft| draft.is_awaited()) {
             // Nobody knows that it wanted an answer.
             draft.give_up(ending.filter(|_| is_reset || !self.is_unread));
         }
         self.response_acked = u64::MAX;
+    }
+
+    /// Drops what a client sends right before it ends the connection, where nothing reads it
+    /// as a request: a farewell, which wants no answer.
+    fn drop_last_word(&mut self, ending: Option<Ending>) {
+        let Some((Some(Side::Client), at, _)) = ending else {
+            return;
+        };
+        let marks = self.marks.as_slice().iter().rev();
+        let mut said = marks.filter(|mark| mark.by == Side::Client && mark.data.is_some());
+        let is_right_before = said.next().is_some_and(|mark| at.since(mark.at) < FAREWELL);
+        let is_farewell = |draft: &Draft| draft.is_awaited() && !draft.has_response();
+        let is_read = self.spoken == Some(Protocol::Http);
+        if matches!(self.mode, Mode::Tls | Mode::Turns)
+            && !is_read
+            && is_right_before
+            && self.open.back().is_some_and(is_farewell)
+        {
+            self.open.pop_back();
+        }
     }
 
     /// Whether no exchange is open.

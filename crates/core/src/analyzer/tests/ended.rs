@@ -143,3 +143,45 @@ fn a_hole_within_an_answer_hides_no_request() {
     // So may a question, and whose answer then came is not known.
     assert_eq!(counts_without(&script, 6), (0, 1));
 }
+
+/// Counts whole exchanges, and those that the client gave up, of a MySQL client that says
+/// something and ends the connection so long after that.
+fn given_up(after: Duration) -> (u64, u64) {
+    const GREETING: &[u8] = b"\x4a\0\0\0\x0a8.0.36\0 and whatever follows in a greeting that long";
+    const LOGIN: &[u8] = b"\x20\0\0\x01\x85\xa6\xff\x19";
+    const DONE: &[u8] = b"\x07\0\0\x02\0\0\0\x02\0\0\0";
+    const QUIT: &[u8] = b"\x17\x03\x03\0\x1d a word that nobody can read";
+    let ends =
+        [(1, 30_000), (2, 3306)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port));
+    let script = [
+        (false, GREETING),
+        (true, LOGIN),
+        (false, DONE),
+        (true, QUIT),
+    ];
+    let lengths = script.map(|(by_client, payload)| (by_client, payload.len()));
+    let mut analyzer = Analyzer::new(Options::default());
+    let mut last = None;
+    for (segment, (_, payload)) in conversation(ends, lengths).zip(script) {
+        analyzer.segment(&segment, payload);
+        last = Some(segment);
+    }
+    let last = last.expect("some were sent");
+    let fin = Segment {
+        at: last.at + after,
+        number: last.number + 1,
+        seq: last.seq.wrapping_add(last.payload_len),
+        flags: FIN,
+        payload_len: 0,
+        ..last
+    };
+    analyzer.segment(&fin, b"");
+    let exchanges = analyzer.finish().exchanges;
+    (exchanges.count, exchanges.timeouts)
+}
+
+#[test]
+fn a_farewell_is_no_request_and_one_that_waits_for_its_answer_is() {
+    assert_eq!(given_up(Duration::from_micros(50)), (1, 0));
+    assert_eq!(given_up(Duration::from_millis(400)), (1, 1));
+}
