@@ -17,6 +17,7 @@ mod queueing;
 mod quic;
 mod secured;
 pub(crate) mod served;
+mod silences;
 mod sweep;
 mod tables;
 mod told;
@@ -91,6 +92,7 @@ pub(crate) fn conclude(mut evidence: Evidence) -> Report {
     let (mut findings, mut notes) = weigh_all(&scene);
     findings.extend(silent(&evidence));
     outside::add(&evidence, &mut findings);
+    silences::add(&evidence, &mut findings);
     told::add(&evidence, &mut findings, &mut notes);
     lookups::add(&evidence, &mut findings, &mut notes);
     consequence::fold(&mut findings);

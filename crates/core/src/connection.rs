@@ -16,6 +16,7 @@ mod pairing;
 pub(crate) mod repeats;
 pub(crate) mod rtt;
 mod setup;
+pub(crate) mod silence;
 mod stream;
 pub(crate) mod transit;
 mod view;

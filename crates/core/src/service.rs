@@ -10,6 +10,7 @@ use core::time::Duration;
 use crate::cause::Rules;
 use crate::cause::example::Worst;
 use crate::cause::tally::nanos;
+use crate::connection::silence::Silence;
 use crate::connection::{Setup, SetupOutcome};
 use crate::delivery::Limit;
 use crate::exchange::{Exchange, Outcome, Side};
@@ -44,6 +45,37 @@ pub(crate) struct Service {
 pub(crate) struct Outside {
     pub(crate) ledger: Ledger,
     pub(crate) rules: Rules,
+    pub(crate) silences: Silences,
+}
+
+/// The ends of a service's connections on which one side never acknowledged what the other
+/// repeated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silences {
+    /// The time for which it was repeated.
+    pub(crate) lasted: Distribution,
+    /// The sides that repeated.
+    pub(crate) senders: Counts<Side>,
+    /// The most repetitions on one connection.
+    pub(crate) repeats: u32,
+    /// The packets of the longest.
+    pub(crate) longest: Option<(Duration, [u64; 2])>,
+}
+
+impl Silences {
+    fn take(&mut self, silence: &Silence) {
+        self.lasted.record(silence.lasted);
+        self.senders.add(silence.sender, 1);
+        self.repeats = self.repeats.max(silence.repeats);
+        self.longest = self.longest.max(Some((silence.lasted, silence.packets)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.lasted.absorb(other.lasted);
+        self.senders.merge(&other.senders);
+        self.repeats = self.repeats.max(other.repeats);
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 impl Outside {
@@ -56,6 +88,7 @@ impl Outside {
     fn merge(&mut self, other: Self) {
         self.ledger.merge(other.ledger);
         self.rules.merge(other.rules);
+        self.silences.merge(other.silences);
     }
 }
 
@@ -82,6 +115,11 @@ impl Service {
     /// Counts a stretch of data outside of exchanges.
     pub(crate) fn take_transfer(&mut self, transfer: &Exchange) {
         self.outside.get_or_insert_default().take(transfer);
+    }
+
+    /// Counts the end of a connection on which one side fell silent.
+    pub(crate) fn take_silence(&mut self, silence: &Silence) {
+        self.outside.get_or_insert_default().silences.take(silence);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

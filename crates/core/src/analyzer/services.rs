@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use crate::connection::Setup;
+use crate::connection::silence::Silence;
 use crate::exchange::Exchange;
 use crate::flow::Endpoint;
 use crate::served::Served;
@@ -79,6 +80,14 @@ impl Services {
         let place = self.place(transfer.server);
         if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
             service.take_transfer(transfer);
+        }
+    }
+
+    /// Counts the end of a connection of its server on which one side fell silent.
+    pub(super) fn take_silence(&mut self, silence: &Silence) {
+        let place = self.place(silence.server);
+        if let Some((_, service)) = place.and_then(|place| self.list.get_mut(place)) {
+            service.take_silence(silence);
         }
     }
 

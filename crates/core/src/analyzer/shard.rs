@@ -360,6 +360,11 @@ impl Shard {
                 self.services.take_transfer(transfer);
             }
         }
+        for silence in &self.closed.silences {
+            if common.targets.is_empty() {
+                self.services.take_silence(silence);
+            }
+        }
     }
 
     fn fold_setups(&mut self, common: &Common) {

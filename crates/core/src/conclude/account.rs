@@ -15,7 +15,7 @@ mod tried;
 mod witnesses;
 
 use crate::flow::Endpoint;
-use crate::report::{Account, Booking, Claim, Finding, Location};
+use crate::report::{Account, Booking, Claim, Finding, Location, Unit};
 use crate::service::{Place, Service, Shares};
 use crate::wait::{Owner, WaitKind};
 
@@ -70,7 +70,8 @@ impl<'a> Booked<'a> {
     fn allocate(&mut self, findings: &[Finding]) -> Vec<u64> {
         let name = self.account.service.clone();
         let claims = findings.iter().map(|finding| {
-            if finding.service == name {
+            // What passed outside of exchanges is not booked here.
+            if finding.service == name && finding.unit != Unit::Transfers {
                 self.claim(finding)
             } else {
                 0

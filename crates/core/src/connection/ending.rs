@@ -13,6 +13,9 @@ impl Connection {
             // It resets what the server remembers; its SYN comes again.
             return;
         }
+        if self.end.is_none() {
+            self.note_silence(closed);
+        }
         self.end = Some(End::Reset);
         if let Some(facts) = &mut self.facts {
             facts.reset(segment);
@@ -47,6 +50,9 @@ impl Connection {
     pub(crate) fn give_up(&mut self, parting: Parting, closed: &mut Closed) {
         if self.setup.is_open() {
             closed.setups.extend(self.setup.conclude(self.endpoints()));
+        }
+        if self.end.is_none() {
+            self.note_silence(closed);
         }
         closed.connections.push((self.point, self.vantage()));
         if let (Some(client), true) = (self.client, self.server_ttl > 0) {

@@ -65,7 +65,38 @@ struct Repeat {
     need: Need,
 }
 
+/// The repetitions of some bytes that nothing has answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) count: u32,
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+    /// The first and the last packet.
+    pub(crate) packets: [u64; 2],
+}
+
 impl Repeats {
+    /// The repetitions of the bytes beyond `acked` that were repeated most often.
+    pub(crate) fn longest_unanswered(&self, acked: u64) -> Option<Run> {
+        let mut open: Vec<&Repeat> = self
+            .list
+            .iter()
+            .filter(|repeat| repeat.need == Need::Pending && repeat.span.end > acked)
+            .collect();
+        open.sort_by_key(|repeat| (repeat.span.start, repeat.at));
+        let runs = open.chunk_by(|a, b| a.span.start == b.span.start);
+        let runs = runs.filter_map(|run| {
+            let (first, last) = (run.first()?, run.last()?);
+            Some(Run {
+                count: u32::try_from(run.len()).unwrap_or(u32::MAX),
+                first: first.at,
+                last: last.at,
+                packets: [first.number, last.number],
+            })
+        });
+        runs.max_by_key(|run| run.count)
+    }
+
     /// Whether there is nothing that an answer could tell of.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -1,0 +1,117 @@
+//! Connections that end in silence: one side repeats its data until it gives up, or the
+//! capture ends, and nobody acknowledges it.
+
+use core::time::Duration;
+
+use super::Evidence;
+use super::blank::Blank;
+use crate::cause::Id;
+use crate::cause::evidence::{self, MATERIAL_SHARE, fix, human, ruled_out};
+use crate::exchange::Side;
+use crate::flow::Endpoint;
+use crate::report::{Evidence as Shown, EvidenceKind, Finding, Unit, Verdict};
+use crate::service::{Service, Silences};
+use crate::wait::Owner;
+
+/// Findings that tell of the same silence, and more of it.
+const TOLD: [Id; 4] = [
+    Id::StaleKeepAlive,
+    Id::MtuBlackHole,
+    Id::FirewallDrop,
+    Id::HostUnreachable,
+];
+
+/// Adds a finding for each service whose connections ended so, unless another tells it.
+pub(super) fn add(evidence: &Evidence, findings: &mut Vec<Finding>) {
+    for (&endpoint, service) in &evidence.services {
+        let Some(outside) = &service.outside else {
+            continue;
+        };
+        let name = endpoint.to_string();
+        let is_told = findings
+            .iter()
+            .any(|finding| finding.service == name && TOLD.contains(&finding.cause));
+        if !is_told {
+            findings.extend(finding(evidence, endpoint, service, &outside.silences));
+        }
+    }
+}
+
+fn finding(
+    evidence: &Evidence,
+    endpoint: Endpoint,
+    service: &Service,
+    silences: &Silences,
+) -> Option<Finding> {
+    let (longest, packets) = silences.longest?;
+    let cost = u64::try_from(silences.lasted.sum_ns()).unwrap_or(u64::MAX);
+    let all = service.ledger.total().saturating_add(cost);
+    let share = cost as f64 / all.max(1) as f64;
+    if share < MATERIAL_SHARE {
+        return None;
+    }
+    let blank = Blank::default();
+    let case = blank.case(endpoint, &evidence.facts);
+    let mut finding = evidence::bare_finding(Id::RetransmissionTimeout, Owner::Unknown, &case);
+    let count = silences.lasted.count();
+    finding.unit = Unit::Transfers;
+    finding.affected.exchanges = count;
+    finding.affected.of = count.max(service.ledger.setups.count);
+    (finding.cost_ns, finding.cost_high_ns, finding.share) = (cost, cost, share);
+    let times = if count == 1 {
+        "connection"
+    } else {
+        "connections"
+    };
+    let text = format!(
+        "on {count} {times} the same bytes were repeated up to {} times, for {} at most, and \
+         never acknowledged: {}",
+        silences.repeats,
+        human(longest),
+        senders(silences),
+    );
+    finding.evidence.push(
+        Shown::mechanism(EvidenceKind::Wire, text)
+            .count(count)
+            .packets(&packets),
+    );
+    finding.verdict = Verdict::Possible;
+    finding.summary = format!(
+        "{count} {times} to {endpoint} ended in silence: data was repeated by timers for {} in \
+         all, and no acknowledgement came. The other end is gone, or the path to it has stopped \
+         passing these packets.",
+        human(Duration::from_nanos(cost)),
+    );
+    finding.ruled_out.push(ruled_out(
+        Id::ZeroWindow,
+        "the silent side had not closed its window, nor ended the connection",
+    ));
+    finding.overturned_by =
+        "a capture at the silent end that shows its acknowledgements leaving".to_owned();
+    finding.fix = vec![
+        fix(
+            "path",
+            "look for a device that forgot the connection (conntrack and NAT timeouts), or that \
+             drops packets of this size",
+        ),
+        fix(
+            "server",
+            "check whether the host, its address and its process were there all the time",
+        ),
+        fix(
+            "client",
+            "bound the wait: `TCP_USER_TIMEOUT`, and keep-alive probes on connections that rest",
+        ),
+    ];
+    Some(finding)
+}
+
+/// The sides that repeated, in words.
+fn senders(silences: &Silences) -> String {
+    let [client, server] = [Side::Client, Side::Server].map(|side| silences.senders.of(side));
+    match (client, server) {
+        (0, _) => "the client was silent".to_owned(),
+        (_, 0) => "the server was silent".to_owned(),
+        _ => format!("the server was silent {client} times, the client {server} times"),
+    }
+}

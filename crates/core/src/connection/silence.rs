@@ -1,0 +1,58 @@
+//! Data that its receiver never acknowledged, however often it was repeated.
+
+use core::time::Duration;
+
+use super::{Closed, Connection};
+use crate::exchange::Side;
+use crate::flow::{Direction, Endpoint};
+
+/// The least number of repetitions of the same bytes: the first may be a probe, and a
+/// capture may end in the midst of the second.
+const LEAST_REPEATS: u32 = 3;
+/// The least time from the first repetition to the last: what repeats sooner is no timer.
+const LEAST_TIME: Duration = Duration::from_secs(1);
+
+/// The end of a connection on which one side fell silent while the other repeated its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    /// The service.
+    pub(crate) server: Endpoint,
+    /// The side that repeated.
+    pub(crate) sender: Side,
+    /// The repetitions of the bytes that were repeated most often.
+    pub(crate) repeats: u32,
+    /// The time from the first to the last of them.
+    pub(crate) lasted: Duration,
+    /// Their packets, the first and the last.
+    pub(crate) packets: [u64; 2],
+}
+
+impl Connection {
+    /// Notes the silence in which the connection ends. Who has said that no more comes, or
+    /// has no room, is not waited for.
+    pub(super) fn note_silence(&self, closed: &mut Closed) {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (half, peer) = (self.half(direction), self.half(direction.reverse()));
+            if !half.has_repeats || peer.fin.is_some() || peer.has_no_window {
+                continue;
+            }
+            let Some(sender) = self.side(direction) else {
+                continue;
+            };
+            let Some(run) = half.repeats.longest_unanswered(half.acked) else {
+                continue;
+            };
+            let lasted = run.last.since(run.first);
+            if run.count >= LEAST_REPEATS && lasted >= LEAST_TIME {
+                let (_, server) = self.endpoints();
+                closed.silences.push(Silence {
+                    server,
+                    sender,
+                    repeats: run.count,
+                    lasted,
+                    packets: run.packets,
+                });
+            }
+        }
+    }
+}
