@@ -6,6 +6,7 @@
 //! them. How many shards there are and what is whose rests on neither the
 //! threads nor the hash's seed.
 
+mod clocks;
 mod counters;
 mod entrance;
 mod points;

@@ -141,6 +141,33 @@ impl Connection {
         }
     }
 
+    /// Returns true if a segment answers what was not seen yet: it acknowledges or echoes it,
+    /// or takes up a SYN.
+    #[inline]
+    pub(crate) fn is_early(&self, segment: &Segment) -> bool {
+        let (own, peer) = (
+            self.half(segment.direction),
+            self.half(segment.direction.reverse()),
+        );
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        if !segment.flags.contains(TcpFlags::ACK) {
+            false
+        } else if peer.base().is_none() {
+            is_syn || own.has_start
+        } else {
+            // One that was never heard of may speak of an earlier connection.
+            let is_known = !is_syn && own.base().is_some();
+            is_known && (peer.is_beyond(segment.ack) || peer.is_echoed_early(segment))
+        }
+    }
+
+    /// Notes that this segment, come after others, was the first.
+    pub(crate) fn begins_with(&mut self, first: &Segment) {
+        if let Some(facts) = &mut self.facts {
+            facts.begins_with(first);
+        }
+    }
+
     /// Both directions.
     pub(crate) fn halves(&self) -> [&Half; 2] {
         [&self.forward, &self.backward]
@@ -272,6 +299,12 @@ impl Connection {
     /// identifications.
     pub(crate) fn shares_counter(&mut self, direction: Direction) {
         self.half_mut(direction).shares_counter();
+    }
+
+    /// The clock of the host that sends in this direction is known to tick so slowly on other
+    /// connections.
+    pub(crate) fn may_tick(&mut self, direction: Direction, tick_ns: i64) {
+        self.half_mut(direction).transit.may_tick(tick_ns);
     }
 
     /// Takes in what a router says about one of its packets.

@@ -6,7 +6,9 @@
 //! not grow with the number of connections.
 
 mod copies;
+mod early;
 mod grave;
+mod open;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +25,10 @@ use crate::connection::{Closed, Connection, Parting};
 use crate::event::PointId;
 use crate::flow::{Direction, FlowKey};
 use crate::icmp::IcmpError;
-use crate::segment::{Segment, TcpFlags};
+use crate::segment::Segment;
 use crate::time::Timestamp;
-use copies::Copies;
 use grave::Grave;
+pub(crate) use open::Open;
 
 /// Connections followed at a time unless the caller says otherwise: about
 /// 1.5 KiB each.
@@ -107,6 +109,8 @@ pub(crate) struct Arrived {
     pub(crate) client: Option<Direction>,
     /// True if all its sender's connections are numbered by one counter.
     pub(crate) shares_counter: bool,
+    /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
+    pub(crate) tick_ns: Option<i64>,
 }
 
 impl Arrived {
@@ -164,47 +168,6 @@ pub(crate) fn hasher(seed: u64) -> SeedableRandomState {
     SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed())
 }
 
-/// A connection and what finds it again.
-#[derive(Debug)]
-pub(crate) struct Open {
-    id: u64,
-    hash: u64,
-    is_due: bool,
-    copies: Copies,
-    /// Segments without SYN by direction.
-    seen: [u32; 2],
-    connection: Connection,
-}
-
-impl Open {
-    fn new(id: u64, hash: u64, connection: Connection) -> Self {
-        Self {
-            id,
-            hash,
-            is_due: false,
-            copies: Copies::default(),
-            seen: [0; 2],
-            connection,
-        }
-    }
-
-    /// Takes in a segment; whether it was a copy.
-    #[inline]
-    fn take(&mut self, segment: &Segment, payload: &[u8], closed: &mut Closed) -> bool {
-        if self.copies.is_copy(segment) {
-            self.connection.doubled(segment);
-            return true;
-        }
-        let slot = usize::from(segment.direction == Direction::Backward);
-        if let Some(count) = self.seen.get_mut(slot) {
-            let counts = !segment.flags.contains(TcpFlags::SYN);
-            *count = count.saturating_add(u32::from(counts));
-        }
-        self.connection.take(segment, payload, closed);
-        false
-    }
-}
-
 /// A place that is to be looked at some time after `at`.
 #[derive(Clone, Copy, Debug)]
 struct Due {
@@ -249,13 +212,16 @@ impl Table {
             return self.begin(segment, payload, arrived, hash, closed);
         };
         if open.connection.is_succeeded_by(segment) {
-            open.connection.give_up(Parting::Succeeded, closed);
+            open.give_up(Parting::Succeeded, closed);
             self.tallied.closed(open);
             let connection = arrived.begin(segment);
             **open = Open::new(arrived.id, hash, connection);
         }
         if arrived.shares_counter {
             open.connection.shares_counter(segment.direction);
+        }
+        if let Some(tick_ns) = arrived.tick_ns {
+            open.connection.may_tick(segment.direction, tick_ns);
         }
         if open.take(segment, payload, closed) {
             self.tallied.copies += 1;
@@ -298,8 +264,8 @@ impl Table {
 
     /// Closes what was taken out because the capture ended; its id.
     pub(crate) fn close(&mut self, mut open: Box<Open>, closed: &mut Closed) -> u64 {
+        open.give_up(Parting::CaptureEnded, closed);
         self.tallied.closed(&open);
-        open.connection.give_up(Parting::CaptureEnded, closed);
         open.id
     }
 
@@ -402,7 +368,7 @@ impl Table {
             self.ended.push_back(Due { at, ..due });
             return;
         }
-        open.connection.give_up(Parting::Idle, closed);
+        open.give_up(Parting::Idle, closed);
         self.tallied.closed(open);
         let grave = Grave::new(due.id, due.hash, &open.connection);
         entry.remove();
@@ -460,7 +426,7 @@ impl Table {
         for due in dues {
             if let Ok(entry) = self.open.find_entry(due.hash, |open| open.id == due.id) {
                 let (mut open, _) = entry.remove();
-                open.connection.give_up(parting, closed);
+                open.give_up(parting, closed);
                 self.tallied.closed(&open);
             }
         }

@@ -136,7 +136,9 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn take(&mut self, exchange: &Exchange) {
-        if !matches!(exchange.outcome, Outcome::Complete(_)) || exchange.waits.is_empty() {
+        // One that took no longer than a tick of the capture's clock has no waits.
+        let is_tiled = !exchange.waits.is_empty() || exchange.begin == exchange.end;
+        if !matches!(exchange.outcome, Outcome::Complete(_)) || !is_tiled {
             return;
         }
         self.count += 1;

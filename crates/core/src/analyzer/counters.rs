@@ -80,7 +80,7 @@ impl Counters {
 
 /// A place for each address, which nothing but the address decides.
 #[inline]
-fn place_of(address: IpAddr) -> usize {
+pub(super) fn place_of(address: IpAddr) -> usize {
     let bits = match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits() as u64,

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Sink;
+use super::clocks::Clocks;
 use super::counters::Counters;
 use super::points::{Points, Vantages};
 use super::shard::{self, News, Tidings};
@@ -23,6 +24,7 @@ pub struct Entrance {
     packets: u64,
     points: Points,
     counters: Counters,
+    clocks: Clocks,
     /// What connections followed; the only place where flows meet.
     approaches: Approaches,
     /// Pings, and the ICMP errors about packets.
@@ -47,6 +49,8 @@ pub struct Admission {
     pub(super) approach: Option<Box<Approach>>,
     /// True if all its sender's connections are numbered by one counter.
     pub(super) shares_counter: bool,
+    /// Its sender's tick in nanoseconds, if it is known to be longer than a millisecond.
+    pub(super) tick_ns: Option<i64>,
 }
 
 impl Admission {
@@ -73,6 +77,7 @@ impl Entrance {
             packets: 0,
             points: Points::default(),
             counters: Counters::default(),
+            clocks: Clocks::default(),
             approaches: Approaches::default(),
             words: Words::default(),
             collected,
@@ -110,6 +115,7 @@ impl Entrance {
             stream,
             approach,
             shares_counter: self.counters.take(segment),
+            tick_ns: self.clocks.take(segment),
         }
     }
 

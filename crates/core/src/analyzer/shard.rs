@@ -253,6 +253,7 @@ impl Shard {
             stream: self.is_collecting.then_some(admission.stream),
             approach: admission.approach,
             shares_counter: admission.shares_counter,
+            tick_ns: admission.tick_ns,
             client: common.client_of(segment),
         };
         self.connections

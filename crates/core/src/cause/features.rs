@@ -47,6 +47,8 @@ impl Features {
 
     /// An account of what was dropped of it.
     pub(crate) const DROPS: Self = Self(1 << 16);
+    /// A part of its way lies on the far side of the point.
+    pub(crate) const BEYOND: Self = Self(1 << 17);
 
     /// A wait of this kind.
     pub(crate) const fn wait(kind: WaitKind) -> Self {
@@ -81,6 +83,7 @@ impl Features {
             Self::DELIVERIES.only_if(!exchange.deliveries.is_empty()),
             Self::NARROW.only_if(exchange.narrow.is_some()),
             Self::DROPS.only_if(exchange.drops.is_some()),
+            Self::BEYOND.only_if(!exchange.travel.beyond.is_zero()),
             Self::FIRST.only_if(exchange.ordinal == 0),
             Self::SETUP.only_if(exchange.setup.is_some()),
             Self::HANDSHAKE.only_if(exchange.handshake.is_some()),

@@ -165,6 +165,11 @@ impl Facts {
         }
     }
 
+    /// Notes that this segment, come after others, was the first.
+    pub(crate) fn begins_with(&mut self, first: &Segment) {
+        (self.first, self.first_packet) = (first.at, first.number);
+    }
+
     /// What the sender of `direction` is and did.
     pub(crate) fn end(&self, direction: Direction) -> &End {
         let [forward, backward] = &self.ends;

@@ -112,6 +112,8 @@ pub(crate) struct Pipe {
     /// Whether its stamps are known to count milliseconds, so that a queue
     /// before the point would show.
     pub(crate) has_clock: bool,
+    /// True if it numbers its segments so that one lost before the point shows.
+    pub(crate) is_numbered: bool,
     /// Whether any of its data was sent again so far.
     pub(crate) has_repeats: bool,
     /// True if any of its data was lost so far, on this side of the point or beyond. Data
@@ -194,6 +196,26 @@ impl Half {
         self.base
     }
 
+    /// Returns true if an acknowledgement covers what was not seen of this side.
+    #[inline]
+    pub(crate) fn is_beyond(&self, ack: u32) -> bool {
+        let end = self.next + u64::from(self.fin.is_some());
+        let seen = self.holes.first().map_or(end, |hole| hole.start);
+        let seen = self.base.map(|base| base.wrapping_add(seen as u32));
+        seen.is_some_and(|seen| ack.wrapping_sub(seen) as i32 > 0)
+    }
+
+    /// Returns true if the peer's segment echoes a stamp of this side's that is newer than
+    /// its last.
+    #[inline]
+    pub(crate) fn is_echoed_early(&self, segment: &Segment) -> bool {
+        let echoed = segment.options.timestamps.map(|(_, echo)| echo);
+        let last = self.transit.last_stamp();
+        echoed
+            .zip(last)
+            .is_some_and(|(echo, last)| echo.wrapping_sub(last) as i32 > 0)
+    }
+
     /// Whether this is the number of the last byte seen: probes bear it.
     pub(crate) fn is_before_next(&self, seq: u32) -> bool {
         let last = self
@@ -233,6 +255,7 @@ impl Half {
             mss: self.mss(peer),
             has_start: self.has_start,
             has_clock: self.transit.has_clock(),
+            is_numbered: self.numbering.tells_losses(),
             has_repeats: self.has_repeats,
             has_losses: self.repaired > 0,
         }

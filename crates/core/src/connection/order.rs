@@ -119,6 +119,12 @@ impl Numbering {
         }
     }
 
+    /// Returns true if segments are numbered, by a counter of the connection's own: gaps are
+    /// losses, and where there is none nothing was lost.
+    pub(crate) fn tells_losses(&self) -> bool {
+        self.expected.is_some() && self.is_own_counter()
+    }
+
     fn is_own_counter(&self) -> bool {
         let (least, a_repair) = match self.is_linux {
             true => (REGULAR, 1),

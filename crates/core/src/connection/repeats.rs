@@ -9,6 +9,7 @@
 use core::time::Duration;
 
 use super::half::Span;
+use super::rtt::LEAST_ERROR;
 use crate::time::Timestamp;
 
 /// Repetitions watched at a time; more at once are one story.
@@ -193,10 +194,10 @@ impl Answer<'_> {
     }
 
     /// Whether it may answer what passed here at `sent`: paths get a little
-    /// quicker than the least round trip seen.
+    /// quicker than the least round trip seen, and stamps stray.
     fn may_be_for(&self, sent: Timestamp) -> bool {
         let floor = self.floor.unwrap_or_default();
-        self.at.since(sent) >= floor * 7 / 8
+        self.at.since(sent) + LEAST_ERROR >= floor * 7 / 8
     }
 }
 
@@ -291,5 +292,20 @@ mod tests {
             ..answer(21, 0)
         };
         assert_eq!(told(&[selective]), [Need::Needed]);
+    }
+
+    #[test]
+    fn on_a_short_path_an_answer_is_not_too_soon_by_what_stamps_stray() {
+        let soon = |micros: i64| Answer {
+            at: Timestamp::from_nanos(micros * 1_000),
+            floor: Some(Duration::from_micros(40)),
+            ..answer(0, 100)
+        };
+        assert_eq!(told(&[soon(5)]), [Need::Needed]);
+        let farther = Answer {
+            floor: Some(Duration::from_millis(2)),
+            ..soon(1_500)
+        };
+        assert_eq!(told(&[farther]), [Need::Spurious]);
     }
 }

@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use crate::tile::LEAST_DELAYED_ACK;
 
-/// Error assumed of a round trip that was seen once or never varied.
-const LEAST_ERROR: Duration = Duration::from_micros(50);
+/// Error assumed of a round trip that was seen once or never varied: stamps of the two
+/// directions stray by as much.
+pub(crate) const LEAST_ERROR: Duration = Duration::from_micros(50);
 /// Samples this far above the least are the peer's delay, not the path's.
 const QUICK_FACTOR: u32 = 2;
 

@@ -9,13 +9,24 @@
 //! tells: it was on its way for no longer than since what it acknowledges passed
 //! here. A lag beyond that is the clock's.
 
+mod coarse;
+mod line;
+
 use core::time::Duration;
+
+pub(crate) use coarse::Coarse;
+use line::Line;
 
 use crate::segment::Segment;
 use crate::time::Timestamp;
 
 /// Linux counts TSval in milliseconds (`TCP_TS_HZ` in `include/net/tcp.h`).
 const TICK_NS: i64 = 1_000_000;
+/// Kernels that count in coarser ticks miss so many while their processors sleep, and count
+/// them later.
+const MISSED: i64 = 2;
+/// A tick of up to this length shows the queues that a sender builds.
+const SHOWS_QUEUES_NS: i64 = 10_000_000;
 /// The sender's tick is checked over stretches of this length …
 const STRETCH_NS: i64 = 500_000_000;
 /// … or, for what needs no more than the order of magnitude, this.
@@ -24,93 +35,17 @@ const SHORT_STRETCH: Duration = Duration::from_millis(150);
 /// meanwhile included.
 const ALIKE: core::ops::RangeInclusive<f64> = 0.7..=1.4;
 
+/// So many ticks that take as long as milliseconds are those of no slower clock.
+const LEAST_MILLISECONDS: i64 = 20;
 /// So many stretches in a row that do not fit retract a tick.
 const MISFITS: u8 = 3;
 /// No queue drains so fast: the clock ticks faster (microseconds are 1,000).
 const FASTEST: f64 = 5.0;
-/// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
-/// of some others.
-const COARSE_NS: [i64; 6] = [
-    3_333_333,
-    4_000_000,
-    10_000_000,
-    20_000_000,
-    100_000_000,
-    500_000_000,
-];
-/// Tick of which one alone would explain any queue.
-const LONG_TICK_NS: i64 = 500_000_000;
 const SECOND_NS: i128 = 1_000_000_000;
 /// A clock that falls behind by more in a second counts in another unit ([`ALIKE`]).
 const MOST_DRIFT: i64 = 430_000_000;
 /// Replies stray by less; a clock that is further off after this long drifts.
 const DRIFT_AFTER: Duration = Duration::from_millis(150);
-
-/// The least payload of a segment that waits in a queue of its own sender's making.
-const SMALL: u32 = 1000;
-/// No clock that ticks in milliseconds is slower by a larger part than this many in a
-/// thousand …
-const MOST_SLOW: f64 = 0.08;
-/// … and one that is slower by less makes no queue.
-const LEAST_SLOW: f64 = 0.002;
-/// A lag that grows along a line for so long and so many segments is the clock's.
-const LINE: Duration = Duration::from_millis(300);
-const LINE_SEGMENTS: u32 = 6;
-/// Ticks and the way let a lag stray from the line by this.
-const STRAY_NS: f64 = 1_500_000.0;
-/// Lags are looked at once in this time: a clock's tick is no shorter.
-const MOMENT_NS: u64 = 1_000_000;
-
-/// The lines along which the lag of small segments may have grown since the first of
-/// them: a queue comes and goes, a slow clock falls behind evenly.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// The time and the lag of the first.
-    begin: Option<(Timestamp, i64)>,
-    /// The least and the most that the lag grows in a nanosecond.
-    slopes: Option<(f64, f64)>,
-    segments: u32,
-    /// The last segment's time.
-    last: Timestamp,
-    /// True if no line holds them all.
-    is_broken: bool,
-}
-
-impl Line {
-    /// Takes in a small segment's lag. Segments that follow each other within a moment
-    /// show no more than the first of them.
-    #[inline]
-    fn take(&mut self, at: Timestamp, lag_ns: i64) {
-        let Some((begin, first)) = self.begin else {
-            (self.begin, self.last) = (Some((at, lag_ns)), at);
-            return;
-        };
-        if self.is_broken || at.nanos_since(self.last) < MOMENT_NS {
-            return;
-        }
-        let since = at.nanos_since(begin) as f64;
-        if since < STRAY_NS {
-            return;
-        }
-        let grew = lag_ns.saturating_sub(first) as f64;
-        let (least, most) = self.slopes.unwrap_or((0.0, MOST_SLOW));
-        let least = least.max((grew - STRAY_NS) / since);
-        let most = most.min((grew + STRAY_NS) / since);
-        self.is_broken = least > most;
-        self.slopes = Some((least, most));
-        self.segments = self.segments.saturating_add(1);
-        self.last = at;
-    }
-
-    /// The rate at which the clock falls behind, in nanoseconds a second, if the lag has
-    /// grown long enough as only a clock's does.
-    fn drift(&self) -> Option<i64> {
-        let (begin, _) = self.begin?;
-        let (least, most) = self.slopes.filter(|_| !self.is_broken)?;
-        let is_long = self.last.since(begin) >= LINE && self.segments >= LINE_SEGMENTS;
-        (is_long && least >= LEAST_SLOW).then_some(((least + most) / 2.0 * 1e9) as i64)
-    }
-}
 
 /// The lag of one sender's segments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,6 +66,9 @@ pub(crate) struct Transit {
     hint: i64,
     line: Line,
     tick: Tick,
+    coarse: Coarse,
+    /// The tick that other connections of the host have shown.
+    known_ns: Option<i64>,
     /// Stretches in a row over which a tick that had been told did not fit, by
     /// the sign: a path that holds everything back for a moment has the clock
     /// seem slow in one and fast in the next.
@@ -157,29 +95,39 @@ enum Tick {
     #[default]
     Unchecked,
     Millisecond,
+    /// One of [`COARSE_NS`].
+    Coarse(i64),
     Other,
+}
+
+impl Tick {
+    fn nanos(self) -> i64 {
+        match self {
+            Self::Coarse(nanos) => nanos,
+            _ => TICK_NS,
+        }
+    }
 }
 
 /// Time in queues, off by a tick of the sender's. Small, because every mark
 /// has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
-    nanos: u64,
-    /// Whether the sender's tick is known.
-    is_known: bool,
+    possible_ns: u64,
+    known_ns: u64,
 }
 
 impl Queued {
     /// For certain; zero where the sender's tick is not known yet.
     #[inline]
     pub(crate) fn known(self) -> Duration {
-        Duration::from_nanos(if self.is_known { self.nanos } else { 0 })
+        Duration::from_nanos(self.known_ns)
     }
 
-    /// If the sender's tick is a millisecond, as nearly all are.
+    /// If the sender's tick is a millisecond, as nearly all are, and misses none.
     #[inline]
     pub(crate) fn possible(self) -> Duration {
-        Duration::from_nanos(self.nanos)
+        Duration::from_nanos(self.possible_ns)
     }
 }
 
@@ -191,12 +139,25 @@ impl Transit {
         };
         match self.tick {
             Tick::Millisecond => true,
+            Tick::Coarse(tick_ns) => tick_ns <= SHOWS_QUEUES_NS,
             Tick::Unchecked => self
                 .first
                 .zip(self.last)
                 .is_some_and(|(first, last)| alike(first, last)),
             Tick::Other => false,
         }
+    }
+
+    /// The last segment's stamp.
+    #[inline]
+    pub(crate) fn last_stamp(&self) -> Option<u32> {
+        self.last.map(|(_, tsval)| tsval)
+    }
+
+    /// Takes in that the host's clock ticks so slowly on other connections.
+    #[inline]
+    pub(crate) fn may_tick(&mut self, tick_ns: i64) {
+        self.known_ns = Some(tick_ns);
     }
 
     /// How much longer than the quickest one this segment was on its way.
@@ -213,23 +174,66 @@ impl Transit {
         if self.is_tick_due(segment.at) {
             self.check_tick(segment.at, tsval);
         }
-        let sent_ns = i64::from(tsval.wrapping_sub(base) as i32) * TICK_NS;
-        let lag_ns = segment.at.signed_since(begin).saturating_sub(sent_ns);
-        if segment.payload_len < SMALL {
-            self.line.take(segment.at, lag_ns);
+        let passed_ns = segment.at.signed_since(begin);
+        let ticks = i64::from(tsval.wrapping_sub(base) as i32);
+        if self.tick == Tick::Unchecked {
+            self.look_for_coarse(passed_ns, ticks, reply);
+        }
+        let tick_ns = self.tick.nanos();
+        let lag_ns = passed_ns.saturating_sub(ticks * tick_ns);
+        let is_small = segment.payload_len < line::SMALL;
+        let is_on_line = self.line.take(segment.at, lag_ns, is_small, tick_ns);
+        if let Some(drift) = self.line.drift().filter(|_| is_on_line) {
+            self.drift = drift;
+            self.set_least_lag(lag_ns, segment.at);
         }
         let least_lag_ns = self.least_lag(segment.at, lag_ns, reply);
-        let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(TICK_NS);
+        let beyond = lag_ns.saturating_sub(least_lag_ns).saturating_sub(tick_ns);
+        let beyond = beyond.saturating_sub(self.may_be_slow_by(segment.at));
         if beyond <= 0 {
             return Queued::default();
         }
-        let nanos = beyond.unsigned_abs();
-        let is_known = match self.tick {
-            Tick::Unchecked => !is_of_coarse_clock(segment.at.signed_since(begin), sent_ns),
-            Tick::Millisecond => true,
+        let known = match self.tick {
+            Tick::Unchecked if coarse::is_possible(passed_ns, ticks) => 0,
+            Tick::Unchecked | Tick::Millisecond => beyond,
+            Tick::Coarse(tick_ns) => beyond.saturating_sub(tick_ns * MISSED).max(0),
             Tick::Other => return Queued::default(),
         };
-        Queued { nanos, is_known }
+        Queued {
+            possible_ns: beyond.unsigned_abs(),
+            known_ns: known.unsigned_abs(),
+        }
+    }
+
+    /// The lag that a slow clock may have by now: all of it, as long as every segment so far
+    /// came along one line.
+    #[inline]
+    fn may_be_slow_by(&self, at: Timestamp) -> i64 {
+        match self.drift {
+            0 => self.line.most_slow_by(at),
+            _ => 0,
+        }
+    }
+
+    /// Takes a coarser tick for the sender's where all segments so far fit it, and enough of
+    /// them, or one contradicts that it is a millisecond: its lag is longer than since what
+    /// it acknowledges passed here.
+    fn look_for_coarse(&mut self, passed_ns: i64, ticks: i64, reply: Option<Reply>) {
+        let lag_ns = passed_ns.saturating_sub(ticks * TICK_NS);
+        let beyond_ns = lag_ns.saturating_sub(self.least_lag_ns);
+        let is_denied = reply.is_some_and(|reply| {
+            let took_ns = i64::try_from(reply.took.as_nanos()).unwrap_or(i64::MAX);
+            beyond_ns > took_ns.saturating_add(2 * TICK_NS)
+        });
+        let goes_on = ticks > self.coarse.ticks();
+        self.coarse.take(passed_ns, ticks, goes_on);
+        let known_ns = self.known_ns.filter(|&tick_ns| self.coarse.may_be(tick_ns));
+        if let Some(tick_ns) = known_ns.or_else(|| self.coarse.tick(is_denied)) {
+            self.tick = Tick::Coarse(tick_ns);
+            (self.least_lag_ns, self.least_lag_at) = (0, None);
+            (self.drift, self.hint, self.misfits) = (0, 0, 0);
+            self.line = Line::default();
+        }
     }
 
     /// The lag that a segment would have now that did not queue.
@@ -241,11 +245,6 @@ impl Transit {
             drift => at_rate(drift, since_ns),
         };
         let expected = self.least_lag_ns.saturating_add(drifted_ns);
-        if let Some(drift) = self.line.drift() {
-            self.drift = drift;
-            self.set_least_lag(lag_ns, at);
-            return lag_ns;
-        }
         if lag_ns <= expected {
             self.set_least_lag(lag_ns, at);
             return lag_ns;
@@ -255,7 +254,9 @@ impl Transit {
         };
         let beyond = |most: Duration| {
             let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
-            lag_ns.saturating_sub(most_ns).saturating_sub(TICK_NS)
+            lag_ns
+                .saturating_sub(most_ns)
+                .saturating_sub(self.tick.nanos())
         };
         // The least reply may have queued itself, but of a clock that drifts nothing
         // else is known.
@@ -282,7 +283,7 @@ impl Transit {
     #[cold]
     fn learn_drift(&mut self, grew_ns: i64, since_ns: i64) {
         let is_long = Duration::from_nanos(since_ns.max(0).unsigned_abs()) >= DRIFT_AFTER;
-        if !is_long || grew_ns <= 2 * TICK_NS {
+        if !is_long || grew_ns <= 2 * self.tick.nanos() {
             return;
         }
         let seen = i128::from(grew_ns) * SECOND_NS / i128::from(since_ns);
@@ -307,7 +308,7 @@ impl Transit {
     }
 
     fn weigh_tick(&mut self, passed: Duration, ticks: u32) {
-        let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
+        let ticked = i64::from(ticks as i32) as f64 * self.tick.nanos() as f64;
         let pace = ticked / passed.as_nanos() as f64;
         let sign = if pace < *ALIKE.start() { -1 } else { 1 };
         self.misfits = match ALIKE.contains(&pace) {
@@ -316,6 +317,7 @@ impl Transit {
             false => sign,
         };
         self.tick = match self.misfits.unsigned_abs() {
+            0 if matches!(self.tick, Tick::Coarse(_)) => self.tick,
             0 => Tick::Millisecond,
             1..MISFITS if pace < FASTEST => self.tick,
             _ => Tick::Other,
@@ -323,24 +325,16 @@ impl Transit {
     }
 }
 
+/// Returns true if so many ticks, and enough of them, are about as many milliseconds.
+pub(crate) fn are_milliseconds(passed_ns: i64, ticks: i64) -> bool {
+    let pace = ticks as f64 * TICK_NS as f64 / passed_ns.max(1) as f64;
+    ticks >= LEAST_MILLISECONDS && ALIKE.contains(&pace)
+}
+
 /// Whether `ticks` milliseconds are about as long.
 fn is_alike(passed: Duration, ticks: u32) -> bool {
     let ticked = i64::from(ticks as i32) as f64 * TICK_NS as f64;
     ALIKE.contains(&(ticked / passed.as_nanos() as f64))
-}
-
-/// Whether a clock of a coarser tick explains why `sent_ns`, as if it ticked in
-/// milliseconds, is not the time that passed here; only then a queue is in
-/// doubt.
-fn is_of_coarse_clock(passed_ns: i64, sent_ns: i64) -> bool {
-    COARSE_NS.iter().any(|&tick_ns| {
-        if tick_ns >= LONG_TICK_NS && sent_ns < 2 * TICK_NS {
-            return false;
-        }
-        let off = passed_ns.saturating_sub((sent_ns / TICK_NS).saturating_mul(tick_ns));
-        let slack = tick_ns * 3 / 2 + passed_ns / 20;
-        off.saturating_abs() <= slack
-    })
 }
 
 #[cfg(test)]
@@ -449,5 +443,35 @@ mod tests {
             queued(&[(0, u32::MAX - 99), (600, 500), (700, 600)]),
             [0, 0, 0]
         );
+    }
+
+    #[test]
+    fn a_clock_of_a_hundred_hertz_is_told_and_queues_behind_it_show() {
+        // Answers after 200 ms each, the first of them in doubt; then one that queued.
+        let mut script: Vec<_> = (0..6).map(|n| (n * 200, 7 + n as u32 * 20)).collect();
+        script.push((1_350, 7 + 120));
+        let queued = queued(&script);
+        assert_eq!(queued[..6], [0; 6]);
+        assert!((110..=130).contains(&queued[6]), "{queued:?}");
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_no_coarse_clock() {
+        // Sent within 10 ms, and let out one every 40 ms.
+        let burst = (0..10).map(|n| (n * 40, 7 + n as u32));
+        let script: Vec<_> = burst.chain([(700, 707), (800, 807)]).collect();
+        let queued = queued(&script);
+        assert!(queued[9] >= 300, "{queued:?}");
+        assert_eq!(queued[11], 0);
+    }
+
+    #[test]
+    fn a_lag_that_a_slow_clock_explains_is_no_queue() {
+        // 940 Hz: nothing else was seen yet.
+        let slow: Vec<_> = (0..3).map(|n| (n * 100, 7 + n as u32 * 94)).collect();
+        assert_eq!(queued(&slow), [0; 3]);
+        // As late at once, behind segments that were not.
+        let late = [(0, 7), (50, 57), (100, 107), (112, 107)];
+        assert_eq!(queued(&late)[3], 11);
     }
 }

@@ -1,8 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::connection::SetupOutcome;
+use crate::exchange::Exchange;
 use crate::flow::{Endpoint, Transport};
-use crate::segment::{IpFacts, TcpOptions};
+use crate::segment::{IpFacts, TcpFlags, TcpOptions};
 
 /// A segment of one of a few clients: which, whether the server's, its flags,
 /// and so many milliseconds after the one before it.
@@ -69,6 +71,7 @@ fn followed(segments: &[Segment], max: usize, is_restless: bool) -> Vec<String> 
             stream: None,
             approach: None,
             shares_counter: false,
+            tick_ns: None,
         };
         table.take(segment, &[], arrived, &mut closed);
         let mut open: Vec<u64> = table.open.iter().map(|open| open.id).collect();
@@ -87,4 +90,109 @@ proptest! {
         let restless = followed(&segments, max, true);
         prop_assert_eq!(followed(&segments, max, false), restless);
     }
+}
+
+const ASKED: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const ANSWERED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+/// Where the bytes of a request and of a response end.
+const REQUEST: u32 = 101 + ASKED.len() as u32;
+const RESPONSE: u32 = 201 + ANSWERED.len() as u32;
+
+/// A segment at so many microseconds: by the server or not, its flags, numbers and payload.
+type Passed = (i64, bool, TcpFlags, [u32; 2], &'static [u8]);
+
+/// What closed of a connection with these segments, in their order.
+fn closed_of(passed: &[Passed]) -> Closed {
+    let (client, server) = (Endpoint::new([10, 0, 0, 1].into(), 40_000), [10, 0, 0, 2]);
+    let server = Endpoint::new(server.into(), 80);
+    let mut table = Table::new(hasher(1), 4);
+    let mut closed = Closed::default();
+    for (number, &(micros, by_server, flags, [seq, ack], payload)) in (1..).zip(passed) {
+        let (source, destination) = match by_server {
+            true => (server, client),
+            false => (client, server),
+        };
+        let (flow, direction) = FlowKey::new(Transport::Tcp, source, destination);
+        let segment = Segment {
+            at: Timestamp::from_nanos(micros * 1_000),
+            number,
+            point: PointId(0),
+            flow,
+            direction,
+            seq,
+            ack,
+            flags,
+            window: 60_000,
+            payload_len: payload.len() as u32,
+            options: TcpOptions::default(),
+            ip: IpFacts::default(),
+        };
+        let arrived = Arrived {
+            client: None,
+            id: number,
+            stream: None,
+            approach: None,
+            shares_counter: false,
+            tick_ns: None,
+        };
+        table.take(&segment, payload, arrived, &mut closed);
+    }
+    for open in table.drain() {
+        table.close(open, &mut closed);
+    }
+    closed
+}
+
+const PUSH: TcpFlags = TcpFlags::ACK.with(TcpFlags::PSH);
+const ACCEPT: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
+
+/// A connection with one request that is answered after 30 ms, each of the server's segments
+/// stamped this many microseconds before what it answers.
+fn exchange(before: i64) -> Vec<Passed> {
+    let mut all: Vec<Passed> = vec![
+        (0, false, TcpFlags::SYN, [100, 0], b""),
+        (-before, true, ACCEPT, [200, 101], b""),
+        (100, false, TcpFlags::ACK, [101, 201], b""),
+        (200, false, PUSH, [101, 201], ASKED),
+        (200 - before, true, TcpFlags::ACK, [201, REQUEST], b""),
+        (30_000, true, PUSH, [201, REQUEST], ANSWERED),
+        (30_100, false, TcpFlags::ACK, [REQUEST, RESPONSE], b""),
+    ];
+    all.sort_by_key(|&(at, ..)| at);
+    all
+}
+
+#[test]
+fn what_is_stamped_before_what_it_answers_comes_after_it() {
+    for before in [-15, 15, 900] {
+        let closed = closed_of(&exchange(before));
+        let latency: Vec<_> = closed.exchanges.iter().map(Exchange::latency).collect();
+        assert_eq!(latency, [Duration::from_micros(29_800)], "{before}");
+        let exchange = closed.exchanges.first().expect("one");
+        assert!(
+            !exchange.waits.is_empty(),
+            "{before}: the capture missed none of it"
+        );
+        let setup = closed.setups.first().and_then(|setup| setup.outcome);
+        assert_eq!(setup, Some(SetupOutcome::Established), "{before}");
+    }
+}
+
+#[test]
+fn what_the_capture_missed_is_waited_for_a_moment_only() {
+    // The request is not there: its acknowledgement and what follows stay in their order.
+    let mut passed = exchange(-15);
+    passed.retain(|&(.., payload)| payload != ASKED);
+    let closed = closed_of(&passed);
+    assert!(
+        closed
+            .exchanges
+            .iter()
+            .all(|exchange| exchange.waits.is_empty()),
+        "{:?}",
+        closed.exchanges
+    );
+    // What the capture has of it was stamped at the time at which it was taken in.
+    let setup = closed.setups.first().expect("one");
+    assert_eq!(setup.end, Some(Timestamp::from_nanos(100_000)));
 }

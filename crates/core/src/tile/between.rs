@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{LEAST_DELAYED_ACK, LEAST_TIMEOUT, REORDERING, Tiler, gap, repair};
 use crate::connection::half::Arrival;
 use crate::connection::repeats::Need;
+use crate::connection::rtt::LEAST_ERROR;
 use crate::exchange::Side;
 use crate::mark::Mark;
 use crate::time::Timestamp;
@@ -94,7 +95,8 @@ impl Tiler<'_> {
         });
         // An answer sooner than the path allows was to the first copy.
         let travel = trace.to_server.floor().unwrap_or_default() * 7 / 8 + first.queued.possible();
-        let Some(repeat) = repeat.filter(|repeat| first.at.since(repeat.at) >= travel) else {
+        let is_answered = |repeat: &&Mark| first.at.since(repeat.at) + LEAST_ERROR >= travel;
+        let Some(repeat) = repeat.filter(is_answered) else {
             return Some(request_end);
         };
         if repeat.data.is_none_or(|data| data.need != Need::Needed) {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::flow::Flow;
 use super::nagle;
-use super::repair::{filled, recovered, repeated};
+use super::repair::{filled, recovered, repeated, resumed};
 use super::stop::{self, Stop};
 use super::{LEAST_TIMEOUT, Trace};
 use crate::connection::half::Arrival;
@@ -18,6 +18,10 @@ const FLOW: Duration = Duration::from_micros(500);
 /// A segment that was lost on its way here shows by a gap in its sender's
 /// identifications; what repairs it takes longer than this.
 const LEAST_RECOVERY: Duration = Duration::from_millis(2);
+
+/// On a path of this round trip a retransmission timeout is told from timers of the same
+/// length that nothing is added to.
+const LEAST_APART: Duration = Duration::from_millis(10);
 
 /// What a gap was.
 #[derive(Debug, Default)]
@@ -88,9 +92,33 @@ pub(super) fn name(
                     false => recovered(trace, mark, gap, gap, false),
                 };
             }
-            flowed(trace, flow, (before, mark), index)
+            if may_be_repaired(trace, sender, (first, second), gap) {
+                return Gap::named(WaitKind::Unknown, Owner::Unknown);
+            }
+            resumed(trace, (mark, second), index, gap)
+                .unwrap_or_else(|| flowed(trace, flow, (before, mark), index))
         }
     }
+}
+
+/// Returns true if what came last of a message may have been lost before it came here, and its
+/// sender does not number what it sends. Full segments before it and none behind it are one
+/// write's: a program that stops does so behind a whole write, which hardly ever fills its last
+/// segment. A probe comes before the timeout, two round trips after the end (RFC 8985 §7.2);
+/// what is shorter, as on short paths it is, may be a timer of the program's kernel.
+fn may_be_repaired(
+    trace: &Trace<'_>,
+    sender: Side,
+    (first, second): (Data, Data),
+    gap: Duration,
+) -> bool {
+    let trip = trace.whole_trip();
+    let is_told = trace.pipe(sender).is_numbered || trace.is_near(sender);
+    let is_tail = !first.is_small
+        && second.is_small
+        && first.span.end == second.span.start
+        && second.span.end >= trace.span(sender).end;
+    is_tail && !is_told && trip >= LEAST_APART && gap >= LEAST_TIMEOUT + trip * 3 * 7 / 8
 }
 
 /// Whether what is missing came again sooner than the receiver's word of it
@@ -204,8 +232,12 @@ pub(super) fn queued_for(before: &Mark, mark: &Mark) -> Duration {
 /// The marks between `before` and the one at `index`.
 pub(super) fn between<'a>(trace: &'a Trace<'_>, before: &Mark, index: usize) -> &'a [Mark] {
     let marks = trace.marks.get(..index).unwrap_or_default();
-    let start = marks.partition_point(|m| m.at <= before.at && m.number <= before.number);
-    marks.get(start..).unwrap_or_default()
+    // Those of one time may stand in another order than in the capture.
+    let start = marks.partition_point(|m| m.at < before.at);
+    let rest = marks.get(start..).unwrap_or_default();
+    let is_it = |m: &Mark| m.number == before.number;
+    let after = rest.iter().position(is_it).map_or(0, |place| place + 1);
+    rest.get(after..).unwrap_or_default()
 }
 
 pub(super) fn transfer(sender: Side) -> WaitKind {

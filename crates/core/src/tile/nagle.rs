@@ -113,7 +113,8 @@ pub(super) fn hold(
     let trip = trace.round_trip(mark.by);
     let travel = trip.floor()?;
     let held = mark.at.since(before.at);
-    let Some(ack) = acknowledgement(trace, holder, before, index) else {
+    let found = acknowledgement(trace, holder, before, index);
+    let Some(ack) = found.or_else(|| stamped_late(trace, holder, mark, index)) else {
         let packets = [before.number, 0, mark.number];
         let (ack_delay, reaction_ns) = (held, -nanos(travel));
         let release = HoldRelease::Eager;
@@ -179,6 +180,20 @@ fn acknowledgement<'a>(
     marks
         .iter()
         .find(|m| m.by == before.by.peer() && m.ack >= holder.end)
+}
+
+/// The first acknowledgement of the holder, and of nothing behind it, where the point has it
+/// just after what it let go: the two directions may be stamped apart.
+fn stamped_late<'a>(
+    trace: &'a Trace<'_>,
+    holder: Holder,
+    mark: &Mark,
+    index: usize,
+) -> Option<&'a Mark> {
+    let end = mark.data?.span.end;
+    let marks = trace.marks.get(index + 1..).unwrap_or_default().iter();
+    let mut near = marks.take_while(|m| m.at.since(mark.at) <= JITTER);
+    near.find(|m| m.by == mark.by.peer() && m.ack >= holder.end && m.ack < end)
 }
 
 fn nanos(duration: Duration) -> i64 {

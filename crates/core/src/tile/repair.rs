@@ -13,6 +13,10 @@ use crate::mark::{Data, Mark};
 use crate::time::Timestamp;
 use crate::wait::{Owner, WaitKind};
 
+/// Behind a segment that was sent again, this many as long are missing at least where all of
+/// its flight is: one may have been lost by itself later.
+const LEAST_MISSING: u64 = 3;
+
 /// A retransmission at its sender.
 pub(super) fn repeated(trace: &Trace<'_>, before: &Mark, mark: &Mark, data: Data) -> Gap {
     if data.was_too_big {
@@ -136,6 +140,39 @@ pub(super) fn recovered(
         recovery: Some(recovery(trace, mark, since_copy, took, is_revealed)),
         ..Gap::default()
     }
+}
+
+/// The repair that a flight's first segment is, `gap` after what came before: none of the
+/// flight had come. Its sender numbers nothing, or by a counter that tells nothing, but went on
+/// behind it by what one acknowledgement lets go, and further than it had come: what lies
+/// between was sent before.
+pub(super) fn resumed(
+    trace: &Trace<'_>,
+    (mark, data): (&Mark, Data),
+    index: usize,
+    gap: Duration,
+) -> Option<Gap> {
+    let timeout = LEAST_TIMEOUT + trace.whole_trip();
+    if gap < timeout || trace.is_near(mark.by) {
+        return None;
+    }
+    let mut rest = trace.marks.get(index + 1..)?.iter();
+    let next = rest.find(|m| m.by == mark.by && m.data.is_some())?;
+    let beyond = next.data.filter(|d| d.arrival == Arrival::PastHole)?;
+    let size = data.span.end - data.span.start;
+    let missing = beyond.span.start.saturating_sub(data.span.end);
+    let trip = trace.whole_trip();
+    let (least, most) = ((trip * 7 / 8).max(REORDERING), trip * 3 / 2 + REORDERING);
+    let is_released = (least..=most).contains(&next.at.since(mark.at));
+    if !is_released || missing < size * LEAST_MISSING {
+        return None;
+    }
+    let mut gap_of = recovered(trace, mark, gap, gap, false);
+    if let Some(recovery) = &mut gap_of.recovery {
+        // Each timeout is twice the one before (RFC 6298 §5.5).
+        recovery.again |= gap >= timeout * 3;
+    }
+    Some(gap_of)
 }
 
 /// A repair, and how the loss was noticed.

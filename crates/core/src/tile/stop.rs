@@ -158,7 +158,7 @@ fn segments_since(trace: &Trace<'_>, sender: Side, acked: u64, index: usize) -> 
 /// Whether the peer closed its window in between.
 fn is_zero(trace: &Trace<'_>, before: &Mark, mark: &Mark, index: usize) -> bool {
     let marks = trace.marks.get(..index).unwrap_or_default().iter().rev();
-    let between = marks.take_while(|other| other.number > before.number);
+    let between = marks.take_while(|other| other.number != before.number);
     between
         .into_iter()
         .any(|other| other.by == mark.by.peer() && other.is_closed)

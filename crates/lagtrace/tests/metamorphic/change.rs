@@ -16,7 +16,7 @@ pub(crate) struct Change {
     /// The capture changed; `None` where it cannot be, or where the truth depends on what is
     /// changed.
     pub(crate) make: fn(&Loaded<'_>, &mut Draw) -> Option<Changed>,
-    /// True if the capture then holds fewer requests: the cost of each counts.
+    /// True if the capture then holds fewer requests: the cost of each that is affected counts.
     pub(crate) leaves_out: bool,
 }
 
@@ -38,8 +38,8 @@ impl Changed {
     pub(crate) fn said(&self, it: &Loaded<'_>) -> (Said, Said) {
         let of_files = |files: &[PathBuf]| Said::of(&analyse_files(files));
         match self {
-            Self::File(bytes) => (it.said, Said::of(&analyse(bytes.clone()))),
-            Self::Pieces(files, _) => (it.said, of_files(files)),
+            Self::File(bytes) => (it.said.clone(), Said::of(&analyse(bytes.clone()))),
+            Self::Pieces(files, _) => (it.said.clone(), of_files(files)),
             Self::BothEnds(files) => {
                 let [one, other] = files.clone();
                 (of_files(files), of_files(&[other, one]))
@@ -74,15 +74,19 @@ pub(crate) const CHANGES: [Change; 19] = [
         whole(&capture, form)
     }),
     change("other addresses and client ports", |it, draw| {
-        plain(&place::moved(&it.capture, it.label.port, draw))
+        (!exceptions::is_of_ports(it))
+            .then(|| plain(&place::moved(&it.capture, it.label.port, draw)))?
     }),
     change("all ports other", |it, draw| {
-        plain(&place::all_moved(&it.capture, it.label.port, draw))
+        (!exceptions::is_of_ports(it))
+            .then(|| plain(&place::all_moved(&it.capture, it.label.port, draw)))?
     }),
     change("the other version of IP", |it, _| {
         plain(&place::over_other_version(&it.capture)?)
     }),
-    change("segments cut", |it, _| plain(&size::cut(&it.capture)?)),
+    change("segments cut", |it, _| {
+        (!exceptions::takes_no_full_segments(it)).then(|| plain(&size::cut(&it.capture)?))?
+    }),
     change("segments joined", |it, _| {
         plain(&size::joined(&it.capture)?)
     }),

@@ -37,9 +37,11 @@ pub(crate) fn elsewhen(capture: &Capture, draw: &mut Draw) -> (Capture, Form) {
             )
         }
     };
+    let first = first.unwrap_or_default();
     let mut capture = capture.clone();
     for frame in &mut capture.frames {
-        frame.at += begin + nanos - first.unwrap_or_default();
+        // The two far ends of time are further apart than nanoseconds reach.
+        frame.at = frame.at - first + begin + nanos;
     }
     (capture, form)
 }

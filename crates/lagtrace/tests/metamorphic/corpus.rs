@@ -34,15 +34,22 @@ pub(crate) struct Loaded<'a> {
     pub(crate) all: &'a [Subject],
 }
 
-/// The first finding of a report; `None` where it has none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Said(pub(crate) Option<First>);
+/// The findings of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Said {
+    /// `None` where it has none.
+    pub(crate) first: Option<First>,
+    /// All of them, by cause and culprit.
+    pub(crate) all: Vec<(Id, Owner)>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct First {
     pub(crate) cause: Id,
     pub(crate) culprit: Owner,
     pub(crate) cost_ns: u64,
+    /// The requests that it cost time.
+    pub(crate) affected: u64,
     /// The requests that it was looked for in.
     pub(crate) of: u64,
 }
@@ -103,7 +110,7 @@ impl Loaded<'_> {
             if other.label().truth.expected.is_empty() {
                 let capture = Capture::read(&other.path);
                 let file = capture.file(Form::PLAIN, usize::MAX);
-                if Said::of(&analyse(file)).0.is_none() {
+                if Said::of(&analyse(file)).first.is_none() {
                     return Some(capture);
                 }
             }
@@ -147,34 +154,58 @@ pub(crate) fn analyse_files(files: &[PathBuf]) -> Report {
 
 impl Said {
     pub(crate) fn of(report: &Report) -> Self {
-        Self(report.findings.first().map(|finding| First {
-            cause: finding.cause,
-            culprit: finding.culprit,
-            cost_ns: finding.cost_ns,
-            of: finding.affected.of,
-        }))
+        let findings = report.findings.iter();
+        Self {
+            first: report.findings.first().map(|finding| First {
+                cause: finding.cause,
+                culprit: finding.culprit,
+                cost_ns: finding.cost_ns,
+                affected: finding.affected.exchanges,
+                of: finding.affected.of,
+            }),
+            all: findings
+                .map(|finding| (finding.cause, finding.culprit))
+                .collect(),
+        }
     }
 
     /// Returns true if both have the same first finding, with the same culprit.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let named = |said: &Self| said.0.map(|first| (first.cause, first.culprit));
+        let named = |said: &Self| said.first.map(|first| (first.cause, first.culprit));
         named(self) == named(other)
+    }
+}
+
+impl Said {
+    /// Returns true if this is an honest rest of a diagnosis whose first finding has nothing left
+    /// to rest on: the same owner, time whose owner is not known, or what was said besides.
+    pub(crate) fn is_rest_of(&self, whole: &Self) -> bool {
+        let (Some(lost), Some(first)) = (whole.first, self.first) else {
+            return false;
+        };
+        first.culprit == lost.culprit
+            || first.cause == Id::TimeUnknown
+            || whole.all.contains(&(first.cause, first.culprit))
     }
 }
 
 impl std::fmt::Display for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
+        match self.first {
             None => f.write_str("nothing"),
             Some(First {
                 cause,
                 culprit,
                 cost_ns,
+                affected,
                 of,
             }) => {
                 let ms = cost_ns as f64 / 1e6;
                 let whose = format!("{culprit:?}").to_lowercase();
-                write!(f, "{cause} ({whose}, {ms:.1} ms in {of} requests)")
+                write!(
+                    f,
+                    "{cause} ({whose}, {ms:.1} ms in {affected} of {of} requests)"
+                )
             }
         }
     }

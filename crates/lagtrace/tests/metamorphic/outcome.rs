@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::change::{CHANGES, Change, Changed};
-use crate::corpus::{Said, Subject};
+use crate::corpus::{First, Said, Subject};
 use crate::draw::Draw;
 use crate::exceptions;
 
@@ -32,11 +32,11 @@ pub(crate) fn outcomes(subject: &Subject, all: &[Subject], seed: u64) -> Vec<Out
         let outcome = Outcome {
             change: change.name,
             subject: subject.name.clone(),
+            cost: cost(change, &before, &after),
             before,
             after,
-            cost: cost(change, &before, &after),
         };
-        if let (Changed::File(bytes), false) = (&changed, outcome.is_same()) {
+        if let (Changed::File(bytes), false) = (&changed, outcome.is_same() && outcome.is_close()) {
             keep(&outcome, bytes);
         }
         Some(outcome)
@@ -53,18 +53,21 @@ fn keep(outcome: &Outcome, bytes: &[u8]) {
 }
 
 fn cost(change: &Change, before: &Said, after: &Said) -> Option<f64> {
-    let (one, two) = (before.0?, after.0?);
-    let cost = |cost_ns: u64, of: u64| match change.leaves_out {
-        true => cost_ns as f64 / of.max(1) as f64,
-        false => cost_ns as f64,
+    let (one, two) = (before.first?, after.first?);
+    // With some of the requests their cost is gone: what each of the others lost stays.
+    let cost = |first: First| match change.leaves_out {
+        true => first.cost_ns as f64 / first.affected.max(1) as f64,
+        false => first.cost_ns as f64,
     };
-    (before.is_like(after) && one.cost_ns > 0)
-        .then(|| cost(two.cost_ns, two.of) / cost(one.cost_ns, one.of))
+    (before.is_like(after) && one.cost_ns > 0).then(|| cost(two) / cost(one))
 }
 
 impl Outcome {
+    /// Returns true if the first finding and its owner are the same, or what is left of the
+    /// diagnosis where the change takes away all that the first finding rests on.
     fn is_same(&self) -> bool {
         self.before.is_like(&self.after)
+            || exceptions::takes_evidence(self) && self.after.is_rest_of(&self.before)
     }
 
     fn is_close(&self) -> bool {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::capture::{Capture, Frame, Network};
 use crate::draw::Draw;
 use crate::packet::{Packet, Tcp};
+use crate::place;
 
 /// The capture without its first packets, a hundredth to a tenth of all. `None` unless most
 /// connections begin later: the fault of the others is what it was.
@@ -39,14 +40,11 @@ pub(crate) fn beside(capture: &Capture, other: &Capture, draw: &mut Draw) -> Opt
     let begin = first.at + ((last.at - first.at) as f64 * draw.part()) as i64;
     let shift = begin - other.frames.first()?.at;
     let mut both = capture.clone();
-    for frame in &other.frames {
+    for frame in &place::rehosted(other, &elsewhere).frames {
         // Another link has no place for what is no IP packet.
         let Network::Packet(packet) = &frame.network else {
             continue;
         };
-        let mut packet = packet.clone();
-        packet.source = elsewhere(packet.source);
-        packet.destination = elsewhere(packet.destination);
         let mut frame = Frame {
             at: frame.at + shift,
             head: model.head.clone(),

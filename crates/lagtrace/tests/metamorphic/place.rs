@@ -87,6 +87,11 @@ fn addresses(draw: &mut Draw) -> impl Fn(IpAddr) -> IpAddr + use<> {
     }
 }
 
+/// Other addresses of hosts, and the ports that they have.
+pub(crate) fn rehosted(capture: &Capture, address: &impl Fn(IpAddr) -> IpAddr) -> Capture {
+    readdressed(capture, address, &|port| port)
+}
+
 /// Each address and port in it replaced, in headers, in what errors quote, and in answers
 /// of name servers.
 fn readdressed(

@@ -1,0 +1,196 @@
+//! Hosts whose timestamps tick slower than in milliseconds.
+//!
+//! A connection tells its sender's tick only after some segments. A host has one for all its
+//! connections: where these together tell it, each goes by it sooner.
+
+use core::net::IpAddr;
+
+use crate::connection::transit::{self, Coarse};
+use crate::event::PointId;
+use crate::flow::FlowKey;
+use crate::segment::Segment;
+use crate::time::Timestamp;
+
+/// The number of hosts remembered; of two that fall on one place, the later one stays.
+const PLACES: usize = 512;
+/// The connections of a host that are followed at a time, the latest.
+const MAX_FLOWS: usize = 8;
+
+/// The ticks of hosts, as far as their connections at one point show them.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    places: Box<[Option<Host>]>,
+}
+
+#[derive(Debug)]
+struct Host {
+    point: PointId,
+    address: IpAddr,
+    tick: Tick,
+}
+
+#[derive(Debug)]
+enum Tick {
+    Sought(Box<Search>),
+    Coarse(i64),
+    /// A millisecond, or none that is known.
+    Other,
+}
+
+/// What a host's connections show together.
+#[derive(Debug, Default)]
+struct Search {
+    flows: Vec<Followed>,
+    /// The place of the next one.
+    next: usize,
+    coarse: Coarse,
+}
+
+/// A connection of the host: its first stamps, and its ticks since then.
+#[derive(Debug)]
+struct Followed {
+    flow: FlowKey,
+    begin: Timestamp,
+    base: u32,
+    ticks: i64,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            places: core::iter::repeat_with(|| None).take(PLACES).collect(),
+        }
+    }
+}
+
+impl Clocks {
+    /// Takes in a segment, and returns its sender's tick in nanoseconds where that is known
+    /// to be longer than a millisecond.
+    #[inline]
+    pub(super) fn take(&mut self, segment: &Segment) -> Option<i64> {
+        let (tsval, _) = segment.options.timestamps?;
+        let address = segment.flow.source(segment.direction).addr;
+        let place = self.places.get_mut(super::counters::place_of(address))?;
+        if place
+            .as_ref()
+            .is_none_or(|host| host.address != address || host.point != segment.point)
+        {
+            *place = Some(Host {
+                point: segment.point,
+                address,
+                tick: Tick::Sought(Box::default()),
+            });
+        }
+        let host = place.as_mut()?;
+        if let Tick::Sought(search) = &mut host.tick
+            && let Some(found) = search.take(segment, tsval)
+        {
+            host.tick = found;
+        }
+        match host.tick {
+            Tick::Coarse(nanos) => Some(nanos),
+            _ => None,
+        }
+    }
+}
+
+impl Search {
+    /// Takes in a segment of the host; its tick, if that is told now.
+    fn take(&mut self, segment: &Segment, tsval: u32) -> Option<Tick> {
+        let flow = self.flow(segment, tsval);
+        let passed_ns = segment.at.signed_since(flow.begin);
+        let ticks = i64::from(tsval.wrapping_sub(flow.base) as i32);
+        let goes_on = ticks > flow.ticks;
+        flow.ticks = flow.ticks.max(ticks);
+        if passed_ns < 0 || transit::are_milliseconds(passed_ns, ticks) {
+            return Some(Tick::Other);
+        }
+        self.coarse.take(passed_ns, ticks, goes_on);
+        self.coarse.tick(false).map(Tick::Coarse)
+    }
+
+    /// The connection of the segment; one that was not followed begins with it.
+    fn flow(&mut self, segment: &Segment, tsval: u32) -> &mut Followed {
+        let known = self.flows.iter().position(|one| one.flow == segment.flow);
+        let place = known.unwrap_or_else(|| {
+            let one = Followed {
+                flow: segment.flow,
+                begin: segment.at,
+                base: tsval,
+                ticks: 0,
+            };
+            let place = self.next % MAX_FLOWS;
+            self.next = self.next.wrapping_add(1);
+            match self.flows.get_mut(place) {
+                Some(old) => *old = one,
+                None => self.flows.push(one),
+            }
+            place
+        });
+        // Either was just found there, or put.
+        &mut self.flows[place]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Endpoint, Transport};
+    use crate::segment::{IpFacts, TcpFlags, TcpOptions};
+
+    /// The ticks told with segments given as (connection, milliseconds, stamp).
+    fn told(stamps: &[(u16, i64, u32)]) -> Vec<Option<i64>> {
+        let mut clocks = Clocks::default();
+        let end = |last, port| Endpoint::new([10, 0, 0, last].into(), port);
+        let mut take = |&(port, ms, tsval): &(u16, i64, u32)| {
+            let (flow, direction) = FlowKey::new(Transport::Tcp, end(2, 80), end(1, port));
+            clocks.take(&Segment {
+                at: Timestamp::from_nanos(ms * 1_000_000),
+                number: 1,
+                point: PointId(0),
+                flow,
+                direction,
+                seq: 0,
+                ack: 0,
+                flags: TcpFlags::ACK,
+                window: 0,
+                payload_len: 0,
+                options: TcpOptions {
+                    timestamps: Some((tsval, 0)),
+                    ..TcpOptions::default()
+                },
+                ip: IpFacts::default(),
+            })
+        };
+        stamps.iter().map(&mut take).collect()
+    }
+
+    #[test]
+    fn connections_of_a_host_tell_its_tick_together() {
+        // Each answers once, after 200 ms by a clock of 100 Hz.
+        let stamps: Vec<_> = (0..4)
+            .flat_map(|n| {
+                let (at, base) = (i64::from(n) * 7, u32::from(n) * 5_000);
+                [(n, at, base), (n, at + 200, base + 20)]
+            })
+            .collect();
+        let told = told(&stamps);
+        assert_eq!(told[..4], [None; 4]);
+        assert_eq!(told.last(), Some(&Some(10_000_000)));
+    }
+
+    #[test]
+    fn one_connection_in_milliseconds_says_that_the_host_counts_in_them() {
+        let stamps = [
+            (1, 0, 0),
+            (1, 100, 100),
+            (2, 0, 0),
+            (2, 200, 20),
+            (3, 0, 0),
+            (3, 200, 20),
+            (4, 0, 0),
+            (4, 200, 20),
+        ];
+        assert_eq!(told(&stamps), [None; 8]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Clocks that tick slower than once a millisecond.
+
+/// The ticks of other clocks: 300, 250 and 100 Hz of older kernels, 50, 10 and 2 Hz
+/// of some others.
+const COARSE_NS: [i64; 6] = [
+    3_333_333,
+    4_000_000,
+    10_000_000,
+    20_000_000,
+    100_000_000,
+    500_000_000,
+];
+/// Tick of which one alone would explain any queue.
+const LONG_TICK_NS: i64 = 500_000_000;
+/// A tick is told by so many segments that came as many ticks apart as it says, …
+const LEAST_FITS: u32 = 3;
+/// … the last of them so many ticks behind the first.
+const LEAST_TICKS: i64 = 8;
+/// Of a clock that is known to tick slower than in milliseconds, this many tell how slow.
+const LEAST_TICKS_DENIED: i64 = 3;
+
+/// Of a tick that is known from other connections, this many are enough.
+const LEAST_TICKS_KNOWN: i64 = 1;
+
+/// The coarse ticks that all segments of a sender fit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Coarse {
+    /// Those that some segment did not fit, a bit for each.
+    unfit: u8,
+    /// The last segment's ticks since the first, and the time here.
+    last: (i64, i64),
+    /// The number of segments that came some ticks after the one before.
+    fits: u32,
+}
+
+impl Coarse {
+    /// Takes in a segment that came `passed_ns` and `ticks` after the first of its connection;
+    /// `goes_on`: more ticks than any before on it.
+    #[inline]
+    pub(crate) fn take(&mut self, passed_ns: i64, ticks: i64, goes_on: bool) {
+        let all = (1 << COARSE_NS.len()) - 1;
+        if self.unfit == all {
+            return;
+        }
+        for (index, &tick_ns) in COARSE_NS.iter().enumerate() {
+            self.unfit |= u8::from(!fits(tick_ns, passed_ns, ticks)) << index;
+        }
+        self.fits += u32::from(goes_on);
+        if ticks >= self.last.0 {
+            self.last = (ticks, passed_ns);
+        }
+    }
+
+    /// The most ticks that were seen.
+    #[inline]
+    pub(super) fn ticks(&self) -> i64 {
+        self.last.0
+    }
+
+    /// Returns true if this tick, which is known from elsewhere, fits some ticks here too.
+    #[inline]
+    pub(super) fn may_be(&self, tick_ns: i64) -> bool {
+        let index = COARSE_NS.iter().position(|&known| known == tick_ns);
+        let is_fit = index.is_some_and(|index| self.unfit & 1 << index == 0);
+        is_fit && self.last.0 >= LEAST_TICKS_KNOWN
+    }
+
+    /// The tick that the segments fit best, where enough of them do; fewer are enough where
+    /// `is_denied` says that it is no millisecond.
+    #[inline]
+    pub(crate) fn tick(&self, is_denied: bool) -> Option<i64> {
+        let (ticks, passed_ns) = self.last;
+        let is_told = self.fits >= LEAST_FITS && ticks >= LEAST_TICKS;
+        let is_enough = is_told || is_denied && ticks >= LEAST_TICKS_DENIED;
+        if !is_enough {
+            return None;
+        }
+        let fit = COARSE_NS
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.unfit & 1 << index == 0);
+        fit.map(|(_, &tick_ns)| tick_ns)
+            .min_by_key(|&tick_ns| off(tick_ns, passed_ns, ticks))
+    }
+}
+
+/// Returns true if a clock of a coarser tick explains why so many ticks, if they were
+/// milliseconds, are not the time that passed here; only then a queue is in doubt.
+pub(super) fn is_possible(passed_ns: i64, ticks: i64) -> bool {
+    COARSE_NS.iter().any(|&tick_ns| {
+        let is_any = tick_ns >= LONG_TICK_NS && ticks < 2;
+        !is_any && fits(tick_ns, passed_ns, ticks)
+    })
+}
+
+fn fits(tick_ns: i64, passed_ns: i64, ticks: i64) -> bool {
+    let slack = tick_ns * 3 / 2 + passed_ns / 20;
+    off(tick_ns, passed_ns, ticks) <= slack
+}
+
+/// The time by which so many ticks differ from what passed.
+fn off(tick_ns: i64, passed_ns: i64, ticks: i64) -> i64 {
+    passed_ns
+        .saturating_sub(ticks.saturating_mul(tick_ns))
+        .saturating_abs()
+}
