@@ -81,6 +81,9 @@ struct Investigation<'a> {
     tls: Option<TlsClient>,
     /// How long the subject usually takes to answer.
     typical: Option<Duration>,
+    /// How much longer a run of load took than was planned, at most: until the last requests
+    /// had ended.
+    overrun: Duration,
 }
 
 /// A target and what surrounds it.
@@ -130,6 +133,7 @@ impl<'a> Investigation<'a> {
             recorder: None,
             tls,
             typical: None,
+            overrun: Duration::ZERO,
         }))
     }
 

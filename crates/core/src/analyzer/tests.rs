@@ -2,6 +2,7 @@ mod ended;
 mod guessed;
 mod marked;
 mod served;
+mod starved;
 mod unanswered;
 mod watched;
 

@@ -11,7 +11,8 @@ mod stood;
 mod timer;
 
 pub(super) use gate::Gate;
-pub(super) use stall::Stall;
+use stall::Course;
+pub(super) use stall::{LONG_STALL, OCCASIONS, Stall};
 pub(super) use stood::Stood;
 pub(super) use timer::Ticks;
 
@@ -21,7 +22,7 @@ use core::time::Duration;
 use super::tally::{Tally, nanos};
 use super::{Case, evidence};
 use crate::service::Service;
-use crate::timeline::{Moment, in_order};
+use crate::timeline::{Late, Moment, in_order};
 
 /// Exchanges below which no rhythm is looked for.
 const LEAST_MOMENTS: usize = 10;
@@ -35,6 +36,8 @@ pub(crate) struct Rhythm {
     pub(crate) moments: Vec<Moment>,
     /// How many exchanges each stands for.
     pub(super) weight: f64,
+    /// Those that took longest, where not all are among the moments.
+    late: Option<Vec<Moment>>,
     pub(super) nature: Option<Nature>,
     /// The think time that half of the exchanges stay below.
     pub(super) ordinary: Duration,
@@ -67,13 +70,16 @@ impl Rhythm {
         let clear: Vec<Moment> = moments.iter().filter(|m| m.is_clear).copied().collect();
         let thinks = thinks(&clear);
         let ordinary = quantile(&thinks, 0.5);
-        let has_late = thinks.last().is_some_and(|&longest| longest >= NOTABLE);
+        let late = service.timeline.late();
+        let has_late = late.is_some() || thinks.last().is_some_and(|&longest| longest >= NOTABLE);
         let nature = (has_late && clear.len() >= LEAST_MOMENTS)
-            .then(|| nature(&Answers::new(clear, thinks)))
+            .then(|| nature(&Answers::new(clear, thinks), late))
             .flatten();
+        let late = late.map(|(_, late)| late.by_answer());
         Self {
             moments,
             weight,
+            late,
             nature,
             ordinary,
             by_client: OnceCell::new(),
@@ -112,14 +118,16 @@ impl Rhythm {
 
     /// What the exchanges that `saved` names would have saved.
     pub(super) fn tally(&self, saved: impl Fn(&Moment) -> Duration) -> Tally {
-        let mut tally = Tally::default();
-        for moment in self.moments.iter().filter(|moment| moment.is_clear) {
-            let saved = saved(moment);
-            if !saved.is_zero() {
-                tally.add_moment(moment, saved, self.weight);
-            }
+        tally(&self.moments, self.weight, saved)
+    }
+
+    /// The same of what `nature` keeps waiting: stand-stills are among the latest of all.
+    fn tally_of(&self, nature: &Nature) -> Tally {
+        let saved = |moment: &Moment| self.saved(nature, moment);
+        match (&self.late, nature) {
+            (Some(late), Nature::Stops(_)) => tally(late, 1.0, saved),
+            _ => self.tally(saved),
         }
-        tally
     }
 }
 
@@ -150,10 +158,21 @@ impl Rhythm {
             return None;
         }
         let tally = self.claimed.get_or_init(|| {
-            let tally = self.tally(|moment| self.saved(nature, moment));
-            evidence::is_material(case, &tally).then_some(tally)
+            let tally = self.tally_of(nature);
+            is_material(nature, case, &tally).then_some(tally)
         });
         Some((nature, tally.as_ref()?))
+    }
+
+    /// Returns true if the server's own kernel says that it ran in what looked like
+    /// stand-stills.
+    pub(super) fn has_run(&self, case: &Case<'_>) -> bool {
+        match &self.nature {
+            Some(Nature::Stops(stalls)) => {
+                self.stood(stalls, case).is_some_and(Stood::is_contradicted)
+            }
+            _ => false,
+        }
     }
 
     /// Whether it was not the server that stood still, or may have been a path
@@ -189,6 +208,27 @@ impl Rhythm {
     }
 }
 
+/// Returns true if what `nature` costs matters. Stand-stills meet few of the requests of a
+/// client that waits for its answers, and all that others make meanwhile: their share of
+/// the time counts.
+fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
+    let share = tally.cost.likely as f64 / case.ledger.total().max(1) as f64;
+    let is_much = matches!(nature, Nature::Stops(_)) && share >= evidence::MATERIAL_SHARE;
+    is_much || evidence::is_material(case, tally)
+}
+
+/// What the exchanges that `saved` names would have saved, each of which stands for `weight`.
+fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
+    let mut tally = Tally::default();
+    for moment in moments.iter().filter(|moment| moment.is_clear) {
+        let saved = saved(moment);
+        if !saved.is_zero() {
+            tally.add_moment(moment, saved, weight);
+        }
+    }
+    tally
+}
+
 /// What is looked at to tell a server's nature.
 struct Answers {
     /// In the order they began.
@@ -214,7 +254,7 @@ impl Answers {
     }
 }
 
-fn nature(answers: &Answers) -> Option<Nature> {
+fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<Nature> {
     if let Some(ticks) = timer::ticks(answers) {
         return Some(Nature::Polls(ticks));
     }
@@ -224,12 +264,13 @@ fn nature(answers: &Answers) -> Option<Nature> {
             false => Some(Nature::Queues(gate)),
         };
     }
-    let stalls = stall::stalls(answers);
-    match stalls.as_slice() {
-        [] => None,
-        [only] => stall::start(only, answers).map(Nature::Starts),
-        _ => stall::are_common(&stalls, &answers.moments).then_some(Nature::Stops(stalls)),
+    let stalls = stall::stalls(&Course::new(answers, late));
+    if let [only] = stalls.as_slice()
+        && let Some(start) = stall::start(only, answers)
+    {
+        return Some(Nature::Starts(start));
     }
+    stall::common(stalls, &answers.moments).map(Nature::Stops)
 }
 
 /// The value below which this share of `sorted` lies.

@@ -2,7 +2,7 @@
 //! from, then once more under observation, which is where explanations come
 //! from.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lagtrace_core::event::{Phase, TargetId};
 use lagtrace_sources::load::{self, Arrangement, Ending, Lane, LaneSummary, Pace, Plan, Summary};
@@ -23,6 +23,10 @@ const LONGEST_OBSERVED: Duration = Duration::from_secs(5);
 const OBSERVED_SHARE: f64 = 0.4;
 /// Each part warms up for this share of the load, within bounds.
 const WARM_UP_SHARE: f64 = 0.04;
+
+/// The last requests of a part may end so much later than was planned; what goes beyond comes
+/// off the observed part, but for half of it.
+const LATE_END: Duration = Duration::from_secs(1);
 
 /// How the load's duration is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,12 @@ impl Windows {
             observed,
         }
     }
+
+    /// The observed part where the last requests of the other ended so late.
+    fn observed_after(&self, overrun: Duration) -> Duration {
+        let beyond = overrun.saturating_sub(LATE_END);
+        self.observed - beyond.min(self.observed / 2)
+    }
 }
 
 impl Investigation<'_> {
@@ -73,7 +83,7 @@ impl Investigation<'_> {
         if unobserved.ending != Ending::Completed {
             return Ok(());
         }
-        plan.duration = windows.observed;
+        plan.duration = windows.observed_after(self.overrun);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -127,10 +137,13 @@ impl Investigation<'_> {
             ));
         };
         let mut events = Vec::new();
+        let begun = Instant::now();
         let summary = load::run(plan, &progress, self.interrupt.flag(), |event| {
             events.push(event)
         });
         bar.finish_and_clear();
+        let planned = plan.warm_up + plan.duration;
+        self.overrun = self.overrun.max(begun.elapsed().saturating_sub(planned));
         self.feed.observe_all(events);
         Ok(summary?)
     }
@@ -220,5 +233,14 @@ mod tests {
             assert!(windows.observed <= LONGEST_OBSERVED);
             assert!(windows.unobserved > windows.observed);
         }
+    }
+
+    #[test]
+    fn what_ends_late_is_taken_off_the_observed_part() {
+        let windows = Windows::within(Duration::from_secs(10), 1);
+        let after = |ms| windows.observed_after(Duration::from_millis(ms));
+        assert_eq!(after(900), windows.observed);
+        assert_eq!(after(1_500), windows.observed - Duration::from_millis(500));
+        assert_eq!(after(20_000), windows.observed / 2);
     }
 }

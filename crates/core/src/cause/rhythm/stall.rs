@@ -6,18 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Answers;
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
-use crate::timeline::Moment;
+use crate::timeline::{LEAST_LATE, Late, Moment};
 
 /// Shorter ones are a scheduler's or a disk's.
-const LEAST_STALL: Duration = Duration::from_millis(20);
+const LEAST_STALL: Duration = LEAST_LATE;
 /// How many times the ordinary think time a stall is at least.
 const OUTSTANDING: u32 = 4;
 /// Answers after a stall follow each other within this time.
 const BURST: Duration = Duration::from_millis(3);
 /// Connections that must have waited together: two may be chance.
 const LEAST_CONNECTIONS: usize = 3;
-/// Stand-stills that must be seen: any host has a bad moment.
-const OCCASIONS: usize = 3;
+/// Stand-stills that must be seen: any host has a bad moment …
+pub(in crate::cause) const OCCASIONS: usize = 3;
+/// … but none of this length.
+pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
 /// Share of the late answers that must be part of a stall.
 const EXPLAINED: f64 = 0.7;
 /// Share of all exchanges that may be late: more is how the server is.
@@ -79,37 +81,84 @@ impl Stall {
     }
 }
 
+/// What stand-stills are looked for in: the answers that may have been late, and whether
+/// others came meanwhile.
+pub(super) struct Course<'a> {
+    /// The late ones at least, in the order they were answered.
+    by_answer: Vec<Moment>,
+    /// How many exchanges there were.
+    count: f64,
+    /// The think time that half of them stay below.
+    ordinary: Duration,
+    /// When answers began, where not all are at hand.
+    answered: Option<&'a Late>,
+}
+
+impl<'a> Course<'a> {
+    /// The course of all `answers`, or of those of a busier server, of which `late` knows
+    /// the late ones.
+    pub(super) fn new(answers: &Answers, late: Option<(u64, &'a Late)>) -> Self {
+        let by_answer = match late {
+            Some((_, late)) => late.by_answer(),
+            None => answers.by_answer.clone(),
+        };
+        Self {
+            by_answer: by_answer.into_iter().filter(|m| m.is_clear).collect(),
+            count: late.map_or(answers.by_answer.len() as f64, |(count, _)| count as f64),
+            ordinary: answers.ordinary(),
+            answered: late.map(|(_, late)| late),
+        }
+    }
+
+    /// Returns true if an answer began between two instants, or may have.
+    fn has_answered(&self, from: Timestamp, until: Timestamp) -> bool {
+        let is_met = |moment: &Moment| moment.answered > from && moment.answered < until;
+        match self.answered {
+            Some(late) => late.has_answered(from, until),
+            None => self.by_answer.iter().any(is_met),
+        }
+    }
+}
+
 /// The stand-stills, earliest first; none where they do not explain most of
 /// what was late.
-pub(super) fn stalls(answers: &Answers) -> Vec<Stall> {
-    let least = LEAST_STALL.max(answers.ordinary() * OUTSTANDING);
-    let answers = &answers.by_answer;
-    let late: Vec<Moment> = answers
+pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
+    let least = LEAST_STALL.max(course.ordinary * OUTSTANDING);
+    let late: Vec<Moment> = course
+        .by_answer
         .iter()
         .filter(|moment| moment.think() >= least)
         .copied()
         .collect();
-    if late.is_empty() || late.len() as f64 > answers.len() as f64 * RARE {
+    if late.is_empty() || late.len() as f64 > course.count * RARE {
         return Vec::new();
     }
     let bursts = late.chunk_by(|a, b| b.answered.since(a.answered) <= BURST);
-    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, answers)).collect();
+    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, course)).collect();
     let explained: usize = stalls.iter().map(|stall| stall.requests).sum();
-    match explained as f64 >= late.len() as f64 * EXPLAINED {
-        true => stalls,
-        false => Vec::new(),
+    if explained as f64 >= late.len() as f64 * EXPLAINED {
+        stalls
+    } else {
+        Vec::new()
     }
 }
 
-/// Whether these are the server's and not the requests': there are several,
-/// and most of them ended at once for requests that had come at different
+/// The stand-stills that are the server's and not the requests': there are several, or they
+/// are long, and most of them ended at once for requests that had come at different
 /// times, or all met requests for what is answered quickly at other times.
-pub(super) fn are_common(stalls: &[Stall], clear: &[Moment]) -> bool {
+pub(super) fn common(stalls: Vec<Stall>, clear: &[Moment]) -> Option<Vec<Stall>> {
+    let long = |stall: &Stall| stall.duration() >= LONG_STALL;
+    let stalls = if stalls.len() >= OCCASIONS {
+        stalls
+    } else {
+        stalls.into_iter().filter(long).collect()
+    };
     let common = stalls
         .iter()
         .filter(|stall| stall.is_common_release())
         .count();
-    stalls.len() >= OCCASIONS && (common * 2 >= stalls.len() || are_usually_quick(stalls, clear))
+    let is_common = common * 2 >= stalls.len() || are_usually_quick(&stalls, clear);
+    (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
 /// Whether the server's kernel had what waited: a path that holds requests up
@@ -139,14 +188,12 @@ fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-fn stall(burst: &[Moment], answers: &[Moment]) -> Option<Stall> {
+fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     let release = burst.first()?.answered;
     let begin = burst.iter().map(|moment| moment.asked).min()?;
     let last_asked = burst.iter().map(|moment| moment.asked).max()?;
     let clients: BTreeSet<Endpoint> = burst.iter().map(|moment| moment.client).collect();
-    let ran = answers
-        .iter()
-        .any(|moment| moment.answered > begin + MEANWHILE && moment.answered + BURST < release);
+    let ran = course.has_answered(begin + MEANWHILE, release - BURST);
     let is_long = |moment: &&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
     let long = burst.iter().filter(is_long);
     (clients.len() >= LEAST_CONNECTIONS && !ran).then(|| Stall {
