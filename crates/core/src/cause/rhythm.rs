@@ -72,9 +72,12 @@ impl Rhythm {
         let ordinary = quantile(&thinks, 0.5);
         let late = service.timeline.late();
         let has_late = late.is_some() || thinks.last().is_some_and(|&longest| longest >= NOTABLE);
-        let nature = (has_late && clear.len() >= LEAST_MOMENTS)
+        let found = (has_late && clear.len() >= LEAST_MOMENTS)
             .then(|| nature(&Answers::new(clear, thinks), late))
             .flatten();
+        let (nature, ordinary) = found.map_or((None, ordinary), |(nature, usual)| {
+            (Some(nature), usual.unwrap_or(ordinary))
+        });
         let late = late.map(|(_, late)| late.by_answer());
         Self {
             moments,
@@ -254,23 +257,29 @@ impl Answers {
     }
 }
 
-fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<Nature> {
+/// The way of making requests wait that answers show, and the think time of those that did
+/// not, where that is not the median of all.
+fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<(Nature, Option<Duration>)> {
     if let Some(ticks) = timer::ticks(answers) {
-        return Some(Nature::Polls(ticks));
+        return Some((Nature::Polls(ticks), None));
     }
     if let Some((gate, is_admitting)) = gate::gate(answers, gate::STRAY) {
-        return match is_admitting {
-            true => gate.is_configured().then_some(Nature::Admits(gate)),
-            false => Some(Nature::Queues(gate)),
+        let nature = if is_admitting {
+            gate.is_configured().then_some(Nature::Admits(gate))
+        } else {
+            Some(Nature::Queues(gate))
         };
+        return nature.map(|nature| (nature, None));
     }
-    let stalls = stall::stalls(&Course::new(answers, late));
+    let course = Course::new(answers, late);
+    let stalls = stall::stalls(&course);
     if let [only] = stalls.as_slice()
         && let Some(start) = stall::start(only, answers)
     {
-        return Some(Nature::Starts(start));
+        return Some((Nature::Starts(start), Some(course.ordinary)));
     }
-    stall::common(stalls, &answers.moments).map(Nature::Stops)
+    let stalls = stall::common(stalls, &answers.moments)?;
+    Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 
 /// The value below which this share of `sorted` lies.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Answers;
+use super::{Answers, quantile};
 use crate::flow::Endpoint;
 use crate::time::Timestamp;
 use crate::timeline::{LEAST_LATE, Late, Moment};
@@ -23,7 +23,9 @@ pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
 /// Share of the late answers that must be part of a stall.
 const EXPLAINED: f64 = 0.7;
 /// Share of all exchanges that may be late: more is how the server is.
-const RARE: f64 = 0.5;
+const RARE: f64 = 0.75;
+/// The part of what has a target that must be answered quickly beside what waited for it.
+const USUAL: f64 = 1.0 - RARE;
 /// A request that came this long before the release and had its answer
 /// meanwhile shows that the server ran.
 const MEANWHILE: Duration = Duration::from_millis(5);
@@ -88,8 +90,8 @@ pub(super) struct Course<'a> {
     by_answer: Vec<Moment>,
     /// How many exchanges there were.
     count: f64,
-    /// The think time that half of them stay below.
-    ordinary: Duration,
+    /// The think time that half of them stay below, or fewer where that half is far longer.
+    pub(super) ordinary: Duration,
     /// When answers began, where not all are at hand.
     answered: Option<&'a Late>,
 }
@@ -98,6 +100,8 @@ impl<'a> Course<'a> {
     /// The course of all `answers`, or of those of a busier server, of which `late` knows
     /// the late ones.
     pub(super) fn new(answers: &Answers, late: Option<(u64, &'a Late)>) -> Self {
+        let least = quantile(&answers.thinks, USUAL);
+        let is_split = least * OUTSTANDING < answers.ordinary();
         let by_answer = match late {
             Some((_, late)) => late.by_answer(),
             None => answers.by_answer.clone(),
@@ -105,7 +109,7 @@ impl<'a> Course<'a> {
         Self {
             by_answer: by_answer.into_iter().filter(|m| m.is_clear).collect(),
             count: late.map_or(answers.by_answer.len() as f64, |(count, _)| count as f64),
-            ordinary: answers.ordinary(),
+            ordinary: if is_split { least } else { answers.ordinary() },
             answered: late.map(|(_, late)| late),
         }
     }
@@ -183,7 +187,8 @@ fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
         *counts.entry(moment.target).or_default() += 1;
     }
     let is_usual = |(target, held): (&u64, &usize)| {
-        *target != 0 && quick.get(target).is_some_and(|quick| quick >= held)
+        let quick = quick.get(target).copied().unwrap_or_default();
+        *target != 0 && quick as f64 >= (quick + held) as f64 * USUAL
     };
     !held.is_empty() && held.iter().all(is_usual)
 }
