@@ -16,15 +16,30 @@ const KNOWN: [(&[&str], &str); 1] = [(
 /// The change for requests that wait until others are served: the server's own, where its
 /// program is known to have one thread, else `general`, which must hold for any server.
 pub(super) fn fix_for(case: &Case<'_>, general: &str) -> Fix {
-    fix("server", own(case).unwrap_or(general))
+    let turns = case.facts.turns.services.get(&case.endpoint);
+    let mut programs = turns.into_iter().flat_map(|turns| &turns.programs);
+    let own = programs.find_map(|(name, _)| change(name));
+    fix("server", own.unwrap_or(general))
 }
 
-fn own(case: &Case<'_>) -> Option<&'static str> {
-    let turns = case.facts.turns.services.get(&case.endpoint)?;
-    let is_running = |names: &[&str]| {
-        let mut programs = turns.programs.iter();
-        programs.any(|(name, _)| names.contains(&name.as_str()))
-    };
-    let known = KNOWN.iter().find(|(names, _)| is_running(names));
+/// What a server can change whose program goes by this name, if it is known.
+fn change(program: &str) -> Option<&'static str> {
+    let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
     known.map(|&(_, change)| change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_one_thread_is_told_to_do_less_and_others_are_not() {
+        let redis = change("redis-server").expect("known");
+        assert!(
+            redis.contains("SLOWLOG") && !redis.contains("worker"),
+            "{redis}"
+        );
+        assert_eq!(change("redis"), None);
+        assert_eq!(change("nginx"), None);
+    }
 }

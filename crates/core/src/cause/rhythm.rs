@@ -213,11 +213,18 @@ impl Rhythm {
 
 /// Returns true if what `nature` costs matters. Stand-stills meet few of the requests of a
 /// client that waits for its answers, and all that others make meanwhile: their share of
-/// the time counts.
+/// the requests' time counts, if they are as large a part of the time that passed.
 fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
-    let share = tally.cost.likely as f64 / case.ledger.total().max(1) as f64;
-    let is_much = matches!(nature, Nature::Stops(_)) && share >= evidence::MATERIAL_SHARE;
-    is_much || evidence::is_material(case, tally)
+    if evidence::is_material(case, tally) {
+        return true;
+    }
+    let (Nature::Stops(stalls), Some((begin, end))) = (nature, case.ledger.span) else {
+        return false;
+    };
+    let stood: Duration = stalls.iter().map(Stall::duration).sum();
+    let is_much = |part: f64, of: f64| part >= of * evidence::MATERIAL_SHARE;
+    is_much(tally.cost.likely as f64, case.ledger.total() as f64)
+        && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
 }
 
 /// What the exchanges that `saved` names would have saved, each of which stands for `weight`.
@@ -278,7 +285,7 @@ fn nature(answers: &Answers, late: Option<(u64, &Late)>) -> Option<(Nature, Opti
     {
         return Some((Nature::Starts(start), Some(course.ordinary)));
     }
-    let stalls = stall::common(stalls, &answers.moments)?;
+    let stalls = stall::common(stalls, &course, &answers.moments)?;
     Some((Nature::Stops(stalls), Some(course.ordinary)))
 }
 

@@ -17,7 +17,7 @@ const LEAST_CONNECTIONS: u32 = 3;
 /// How many times what half of the requests take a silence is at least.
 const OUTSTANDING: u32 = 4;
 /// The share of the time that silences have at most: more is how the server is.
-const RARE: f64 = 0.5;
+const RARE: f64 = 0.75;
 /// The part of a silence that a thread of ours may have slept too long: with more of it,
 /// this host may have stood still.
 const OWN_PART: u32 = 4;
@@ -58,8 +58,9 @@ impl Silences {
         let mut lengths: Vec<Duration> = told.iter().map(|s| s.end.since(s.begin)).collect();
         lengths.sort_unstable();
         let all: Duration = lengths.iter().sum();
-        let is_rare = all.as_secs_f64() <= loads.baseline_seconds(target) * RARE;
-        (is_near && is_rare && !told.is_empty()).then(|| Self {
+        let part = all.as_secs_f64() / loads.baseline_seconds(target).max(1e-9);
+        let is_material = (evidence::MATERIAL_SHARE..=RARE).contains(&part);
+        (is_near && is_material && !told.is_empty()).then(|| Self {
             count: told.len(),
             connections: told.iter().map(|s| s.connections).max().unwrap_or_default(),
             lengths,

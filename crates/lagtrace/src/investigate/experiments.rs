@@ -15,7 +15,7 @@ use crate::words;
 const BUDGET: Duration = Duration::from_millis(2_500);
 /// The time that the whole investigation may take besides the load: experiments that would
 /// take longer, with what comes after them, are not begun.
-const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_500);
+const BESIDE_THE_LOAD: Duration = Duration::from_millis(4_000);
 /// An intervention may make requests so much slower that their end is so many times as late
 /// as that of other runs.
 const SLOWED: u32 = 2;

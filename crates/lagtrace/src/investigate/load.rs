@@ -24,9 +24,10 @@ const OBSERVED_SHARE: f64 = 0.4;
 /// Each part warms up for this share of the load, within bounds.
 const WARM_UP_SHARE: f64 = 0.04;
 
-/// The last requests of a part may end so much later than was planned; what goes beyond comes
-/// off the observed part, but for half of it.
-const LATE_END: Duration = Duration::from_secs(1);
+/// The time beyond the load that what comes before the observed part's own end may take, the
+/// late end of the last requests of each part among it; what is more comes off the observed
+/// part, but for half of it.
+const BEYOND: Duration = Duration::from_secs(3);
 
 /// How the load's duration is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +56,10 @@ impl Windows {
         }
     }
 
-    /// The observed part where the last requests of the other ended so late.
-    fn observed_after(&self, overrun: Duration) -> Duration {
-        let beyond = overrun.saturating_sub(LATE_END);
-        self.observed - beyond.min(self.observed / 2)
+    /// The observed part where so much time passes beyond the load.
+    fn observed_after(&self, beyond: Duration) -> Duration {
+        let more = beyond.saturating_sub(BEYOND);
+        self.observed - more.min(self.observed / 2)
     }
 }
 
@@ -83,7 +84,9 @@ impl Investigation<'_> {
         if unobserved.ending != Ending::Completed {
             return Ok(());
         }
-        plan.duration = windows.observed_after(self.overrun);
+        let planned = windows.warm_up + windows.unobserved;
+        let beyond = self.begun.elapsed().saturating_sub(planned);
+        plan.duration = windows.observed_after(beyond + self.overrun);
         self.observed_load(&mut plan, &unobserved)
     }
 
@@ -236,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_late_is_taken_off_the_observed_part() {
+    fn what_takes_long_beyond_the_load_is_taken_off_the_observed_part() {
         let windows = Windows::within(Duration::from_secs(10), 1);
         let after = |ms| windows.observed_after(Duration::from_millis(ms));
-        assert_eq!(after(900), windows.observed);
-        assert_eq!(after(1_500), windows.observed - Duration::from_millis(500));
+        assert_eq!(after(2_900), windows.observed);
+        assert_eq!(after(3_500), windows.observed - Duration::from_millis(500));
         assert_eq!(after(20_000), windows.observed / 2);
     }
 }

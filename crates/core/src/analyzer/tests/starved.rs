@@ -13,18 +13,18 @@ const CLOSED: i64 = 2_000;
 const APART: i64 = 10;
 const SYN: TcpFlags = TcpFlags::SYN;
 
-fn at(millis: i64) -> Timestamp {
+pub(super) fn at(millis: i64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000_000_000_000 + millis * 1_000_000)
 }
 
-fn ends(port: u16) -> [Endpoint; 2] {
+pub(super) fn ends(port: u16) -> [Endpoint; 2] {
     [(1, 40_000 + port), (2, 80)].map(|(host, port)| Endpoint::new([10, 0, 0, host].into(), port))
 }
 
 /// One step of a connection: its millisecond, by whom, its flags and payload.
-type Step = (i64, bool, TcpFlags, &'static [u8]);
+pub(super) type Step = (i64, bool, TcpFlags, &'static [u8]);
 
-fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
+pub(super) fn opened(then: impl IntoIterator<Item = Step>) -> Vec<Step> {
     let none = b"".as_slice();
     let handshake = [
         (0, true, SYN, none),
@@ -45,13 +45,13 @@ fn left() -> Vec<Step> {
 }
 
 /// One that is answered all the time from this millisecond on.
-fn answered(from: i64) -> Vec<Step> {
+pub(super) fn answered(from: i64) -> Vec<Step> {
     let turns = (from.max(1)..MEASURED.1).step_by(APART as usize);
     let turn = |ms| [(ms, true, ACK, REQUEST), (ms + 1, false, ACK, RESPONSE)];
     opened(turns.flat_map(turn))
 }
 
-fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u8])> {
+pub(super) fn segments(port: u16, steps: Vec<Step>) -> Vec<(Segment, &'static [u8])> {
     let mut next = [0_u32; 2];
     let mut made = Vec::new();
     for (ms, by_client, flags, payload) in steps {

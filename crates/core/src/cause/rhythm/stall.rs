@@ -150,7 +150,11 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
 /// The stand-stills that are the server's and not the requests': there are several, or they
 /// are long, and most of them ended at once for requests that had come at different
 /// times, or all met requests for what is answered quickly at other times.
-pub(super) fn common(stalls: Vec<Stall>, clear: &[Moment]) -> Option<Vec<Stall>> {
+pub(super) fn common(
+    stalls: Vec<Stall>,
+    course: &Course<'_>,
+    clear: &[Moment],
+) -> Option<Vec<Stall>> {
     let long = |stall: &Stall| stall.duration() >= LONG_STALL;
     let stalls = if stalls.len() >= OCCASIONS {
         stalls
@@ -161,7 +165,7 @@ pub(super) fn common(stalls: Vec<Stall>, clear: &[Moment]) -> Option<Vec<Stall>>
         .iter()
         .filter(|stall| stall.is_common_release())
         .count();
-    let is_common = common * 2 >= stalls.len() || are_usually_quick(&stalls, clear);
+    let is_common = common * 2 >= stalls.len() || are_usually_quick(&stalls, course, clear);
     (!stalls.is_empty() && is_common).then_some(stalls)
 }
 
@@ -174,23 +178,24 @@ pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
 }
 
 /// Whether what was asked for in the stand-stills is mostly answered quickly.
-fn are_usually_quick(stalls: &[Stall], clear: &[Moment]) -> bool {
-    let is_held = |moment: &Moment| stalls.iter().any(|stall| stall.holds(moment));
-    let mut quick: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut held: BTreeMap<u64, usize> = BTreeMap::new();
-    for moment in clear {
-        let counts = if is_held(moment) {
-            &mut held
-        } else {
-            &mut quick
-        };
-        *counts.entry(moment.target).or_default() += 1;
-    }
+fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
+    let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
+    let held = by_target(course.by_answer.iter().filter(is_held));
+    let quick = by_target(clear.iter().filter(|moment| !is_held(moment)));
     let is_usual = |(target, held): (&u64, &usize)| {
         let quick = quick.get(target).copied().unwrap_or_default();
         *target != 0 && quick as f64 >= (quick + held) as f64 * USUAL
     };
     !held.is_empty() && held.iter().all(is_usual)
+}
+
+/// How many of these asked for what.
+fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
+    let mut counts = BTreeMap::new();
+    for moment in moments {
+        *counts.entry(moment.target).or_default() += 1;
+    }
+    counts
 }
 
 fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
