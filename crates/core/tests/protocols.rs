@@ -250,8 +250,8 @@ fn an_upgrade_from_http_1_1_makes_the_request_stream_1() {
     assert_eq!(found.iter().filter_map(tiling_fault).next(), None);
 }
 
-/// The exchanges of calls over HTTP/2 to a server that speaks first, each with a PING before
-/// it, in a capture that keeps so many bytes of each payload. The first request and its
+/// The exchanges of calls over HTTP/2 to a server that speaks first, each with a PING
+/// before its response, in a capture that keeps so many bytes of each payload. The first request and its
 /// response name more than is kept; later responses are as long as `later`.
 fn calls(kept: usize, later: usize) -> Vec<Exchange> {
     let mut opens = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -279,13 +279,13 @@ fn calls(kept: usize, later: usize) -> Vec<Exchange> {
         (false, response(1, &[&[0x88][..], &field].concat(), 10)),
     ];
     for stream in [3, 5, 7, 9, 11, 13, 15, 17, 19, 21] {
-        parts.push((false, ping.clone()));
-        parts.push((true, ping.clone()));
         let asks = [
             frame(1, 4, stream, &[0x82, 0x86, 0x84]),
             frame(0, 1, stream, b"ask"),
         ];
         parts.push((true, asks.concat()));
+        parts.push((false, ping.clone()));
+        parts.push((true, ping.clone()));
         parts.push((false, response(stream, &[0x88], later)));
     }
     let parts: Vec<(bool, &[u8])> = parts.iter().map(|(by, part)| (*by, &part[..])).collect();

@@ -7,7 +7,7 @@ use super::evidence::{self, fix, human, percent, ruled_out};
 use super::rhythm::{Nature, OCCASIONS, Stall, Stood, quantile};
 use super::silence::Silences;
 use super::tally::Tally;
-use super::{Case, Conclusion, Id};
+use super::{Case, Conclusion, Id, one_thread};
 use crate::report::{Evidence, EvidenceKind, Finding, Verdict};
 use crate::wait::Owner;
 
@@ -31,7 +31,7 @@ impl super::Rule for Rule {
             Some(_) => Conclusion::Nothing,
             None if case.rhythm.has_run(case) => Conclusion::Nothing,
             None => Silences::of(case)
-                .and_then(|silences| Some(completed(silences.finding(case)?)))
+                .and_then(|silences| Some(completed(silences.finding(case)?, case)))
                 .into(),
         }
     }
@@ -104,22 +104,24 @@ fn finding(case: &Case<'_>, stalls: &[Stall], tally: &Tally) -> Finding {
             ),
         ));
     }
-    completed(finding)
+    completed(finding, case)
 }
 
 /// The finding with what overturns it and what to change.
-fn completed(mut finding: Finding) -> Finding {
+fn completed(mut finding: Finding, case: &Case<'_>) -> Finding {
     finding.overturned_by = "the server's log of these instants showing that it ran: then what \
                              stood still lies before it (a balancer, the machine, the path)"
         .to_owned();
     finding.fix = vec![
         fix(
             "server",
-            "find what stops all of it: the collector's log (-Xlog:gc*,safepoint), `perf sched`, `dmesg`",
+            "find what stops all of it: its own log (of a collector, such as -Xlog:gc*,safepoint, \
+             or of slow commands), `perf sched`, `dmesg`",
         ),
-        fix(
-            "server",
-            "a concurrent collector, a smaller heap, no blocking work in the event loop",
+        one_thread::fix_for(
+            case,
+            "where a collector stops it: a concurrent one, a heap that fits; where one thread \
+             serves all: nothing that blocks or takes long in it",
         ),
         fix(
             "server's machine",
