@@ -669,7 +669,7 @@ pub struct GeneratorSample {
     pub turn_p99: Duration,
     /// Whether it, and not the service, may have set the figures.
     pub is_limit: bool,
-    /// How late a thread of it that only looks on woke, at most; `None` where that was not
+    /// The greatest lateness of a thread of it that only looks on; `None` where that was not
     /// measured.
     #[serde(default)]
     pub standstill: Option<Duration>,
@@ -681,11 +681,11 @@ pub struct GeneratorSample {
 pub struct Silence {
     /// The target.
     pub target: TargetId,
-    /// When the last of the requests was sent.
+    /// The instant at which the last of the requests was sent.
     pub begin: Timestamp,
-    /// When the first of the responses began to come.
+    /// The instant at which the first of the responses began to come.
     pub end: Timestamp,
-    /// How many connections there were.
+    /// The number of connections.
     pub connections: u32,
 }
 

@@ -81,8 +81,7 @@ struct Investigation<'a> {
     tls: Option<TlsClient>,
     /// How long the subject usually takes to answer.
     typical: Option<Duration>,
-    /// How much longer a run of load took than was planned, at most: until the last requests
-    /// had ended.
+    /// The most that a run of load took beyond its plan: until the last requests had ended.
     overrun: Duration,
 }
 

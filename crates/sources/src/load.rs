@@ -271,7 +271,7 @@ struct Watch<'a, S> {
     progress: &'a dyn Fn(Progress),
     collector: Collector<'a, S>,
     told: Timestamp,
-    /// How late this thread woke when it had waited for records, at most.
+    /// The greatest lateness of this thread when it had waited for records.
     standstill: Duration,
     hopeless: Option<RequestFailure>,
 }

@@ -5,7 +5,7 @@ use super::Case;
 use super::evidence::fix;
 use crate::report::Fix;
 
-/// What such a server can change, by what its program is called.
+/// The change that such a server knows, by the names of its program.
 const KNOWN: [(&[&str], &str); 1] = [(
     &["redis-server", "valkey-server"],
     "one thread serves all commands, one after the other: find the slow ones (`SLOWLOG GET`, \
@@ -22,7 +22,7 @@ pub(super) fn fix_for(case: &Case<'_>, general: &str) -> Fix {
     fix("server", own.unwrap_or(general))
 }
 
-/// What a server can change whose program goes by this name, if it is known.
+/// The change that a server knows whose program goes by this name, if it is known.
 fn change(program: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(names, _)| names.contains(&program));
     known.map(|&(_, change)| change)

@@ -227,7 +227,7 @@ fn is_material(nature: &Nature, case: &Case<'_>, tally: &Tally) -> bool {
         && is_much(stood.as_secs_f64(), end.since(begin).as_secs_f64())
 }
 
-/// What the exchanges that `saved` names would have saved, each of which stands for `weight`.
+/// The savings of the exchanges that `saved` names, each of which stands for `weight`.
 fn tally(moments: &[Moment], weight: f64, saved: impl Fn(&Moment) -> Duration) -> Tally {
     let mut tally = Tally::default();
     for moment in moments.iter().filter(|moment| moment.is_clear) {

@@ -14,7 +14,7 @@ use crate::wait::Owner;
 
 /// The least number of connections: that two wait together may be chance.
 const LEAST_CONNECTIONS: u32 = 3;
-/// How many times what half of the requests take a silence is at least.
+/// The least ratio of a silence to the time that half of the requests take.
 const OUTSTANDING: u32 = 4;
 /// The share of the time that silences have at most: more is how the server is.
 const RARE: f64 = 0.75;
@@ -27,7 +27,7 @@ const OWN_PART: u32 = 4;
 pub(super) struct Silences {
     pub(super) count: usize,
     connections: u32,
-    /// How long they were, shortest first.
+    /// Their lengths, shortest first.
     lengths: Vec<Duration>,
     /// The requests that waited in them, and for how long together.
     requests: u64,
@@ -72,7 +72,7 @@ impl Silences {
         })
     }
 
-    /// What our own requests show, as evidence.
+    /// The evidence that our own requests are.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
             "while nothing was captured, all {} connections waited together {} for {}, none \

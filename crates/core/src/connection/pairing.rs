@@ -95,7 +95,7 @@ pub(crate) struct Pairing {
     /// Under TLS, and of bytes that are not read: segments of this turn that went on
     /// after a rest.
     apart: u32,
-    /// How often frames of HTTP/2 were lost since an exchange was read.
+    /// The number of times that frames of HTTP/2 were lost since an exchange was read.
     frames_lost: u8,
     /// Its flow control, where it is HTTP/2.
     multiplex: Option<Box<http2::Multiplex>>,

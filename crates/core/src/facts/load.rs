@@ -38,7 +38,7 @@ pub(crate) struct Loads {
     pub(crate) samples: Vec<RequestSample>,
     /// Times in which none of our requests was answered, in the unobserved baseline.
     pub(crate) silences: Vec<Silence>,
-    /// How late a thread that only looked on woke, at most; `None` where that was not measured.
+    /// The greatest lateness of a thread that only looked on; `None` where it was not measured.
     pub(crate) standstill: Option<Duration>,
     /// How the baseline's connections were made, by target; handshakes add up.
     pub(crate) transports: BTreeMap<TargetId, LoadTransport>,

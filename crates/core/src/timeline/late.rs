@@ -18,7 +18,7 @@ const MAX_STRETCHES: usize = 16_384;
 /// The least length of such a stretch.
 const LEAST_STRETCH_NS: i64 = 1_000_000;
 
-/// What an exchange is kept by: the longest think time comes first.
+/// The order in which exchanges are kept: the longest think time comes first.
 type Key = (Reverse<Duration>, Moment);
 
 /// The latest answers of one server.
@@ -83,7 +83,7 @@ impl Late {
 #[derive(Clone, Debug, Default)]
 struct Answered {
     stretches: BTreeSet<i64>,
-    /// How often their length was doubled.
+    /// The number of times that their length was doubled.
     doubled: u32,
     /// The one that was met last.
     latest: Option<i64>,

@@ -103,7 +103,7 @@ impl Investigation<'_> {
     }
 }
 
-/// How long an experiment takes with all that comes after it.
+/// The time that an experiment takes with all that comes after it.
 fn takes(round: Duration, overrun: Duration, analysis: Duration) -> Duration {
     round + overrun * SLOWED + analysis * ANALYSES
 }

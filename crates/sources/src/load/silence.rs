@@ -16,7 +16,7 @@ const MOST: usize = 16_384;
 /// Silences told of a lane, the first ones.
 const MOST_TOLD: usize = 256;
 
-/// What becomes silences: the long waits of each lane for a response's first byte.
+/// The silences to be: the long waits of each lane for a response's first byte.
 #[derive(Debug)]
 pub(super) struct Silences {
     waits: Vec<Vec<(Timestamp, Timestamp)>>,

@@ -156,7 +156,7 @@ pub struct GeneratorLoad {
     pub turn_p99: Duration,
     /// The same, longest.
     pub turn_max: Duration,
-    /// How late the thread that looks on woke, at most: whoever stood still meanwhile, it was
+    /// The greatest lateness of the thread that looks on: whoever stood still meanwhile, it was
     /// this host.
     pub standstill: Duration,
     /// How long the worker that ran longest did.

@@ -16,15 +16,15 @@ use crate::report::Verdict;
 const UNOBSERVED: (i64, i64) = (-4_000, -1_000);
 const OBSERVED: (i64, i64) = (0, 1_900);
 
-/// What our load showed before packets were captured.
+/// The load before packets were captured, as our own requests show it.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// How long none of the requests was answered, and on how many connections.
+    /// The time in which none of the requests was answered, and the number of connections.
     silent: Duration,
     connections: u32,
-    /// How long a thread of ours was late.
+    /// The lateness of a thread of ours.
     own: Duration,
-    /// What most requests take.
+    /// The time that most requests take.
     usual: Duration,
     is_near: bool,
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::cause::Id;
 use crate::event::{Event, EventBody, Phase, PhaseStart, TargetId};
 
-/// When the figures begin and end, and connections are closed, in milliseconds.
+/// The milliseconds at which the figures begin and end, and connections are closed.
 const MEASURED: (i64, i64) = (100, 1_900);
 const CLOSED: i64 = 2_000;
 /// From one request on the connection that is served to the next.

@@ -10,7 +10,7 @@ const BEFORE: i64 = 600;
 const AFTER: i64 = 20;
 /// From one to the next, in milliseconds.
 const APART: i64 = 2;
-/// When the server stands still, when its kernel acknowledges what came, and its end.
+/// The stand-still's begin, the acknowledgement of what came, and its end.
 const STOOD: (i64, i64, i64) = (1_300, 1_342, 1_700);
 
 fn asked(at: i64, answered: i64) -> [Step; 2] {

@@ -83,16 +83,16 @@ impl Stall {
     }
 }
 
-/// What stand-stills are looked for in: the answers that may have been late, and whether
-/// others came meanwhile.
+/// The course of a server's answers, in which stand-stills are looked for: those that may
+/// have been late, and whether others came meanwhile.
 pub(super) struct Course<'a> {
     /// The late ones at least, in the order they were answered.
     by_answer: Vec<Moment>,
-    /// How many exchanges there were.
+    /// The number of exchanges.
     count: f64,
     /// The think time that half of them stay below, or fewer where that half is far longer.
     pub(super) ordinary: Duration,
-    /// When answers began, where not all are at hand.
+    /// The instants at which answers began, where not all are at hand.
     answered: Option<&'a Late>,
 }
 
@@ -177,7 +177,7 @@ pub(super) fn were_acknowledged(stalls: &[Stall]) -> Option<bool> {
     (long > 0).then_some(acknowledged * 2 >= long)
 }
 
-/// Whether what was asked for in the stand-stills is mostly answered quickly.
+/// Returns true if what was asked for in the stand-stills is mostly answered quickly.
 fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) -> bool {
     let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
     let held = by_target(course.by_answer.iter().filter(is_held));
@@ -189,7 +189,7 @@ fn are_usually_quick(stalls: &[Stall], course: &Course<'_>, clear: &[Moment]) ->
     !held.is_empty() && held.iter().all(is_usual)
 }
 
-/// How many of these asked for what.
+/// The number of these that asked for each target.
 fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for moment in moments {

@@ -13,8 +13,8 @@ use crate::time::Timestamp;
 /// Steps with the offsets where they were taken.
 pub(super) type Steps = Vec<(u64, Step)>;
 
-/// How often frames may be lost to what the capture cut off without an exchange read
-/// between: the first request and its response name many fields and are often cut, in both
+/// The number of times that frames may be lost to what the capture cut off without an
+/// exchange read between: the first request and its response name many fields and are often cut, in both
 /// directions.
 const MAX_FRAMES_LOST: u8 = 4;
 
