@@ -18,6 +18,9 @@ const LEAST_CONNECTIONS: u32 = 3;
 const OUTSTANDING: u32 = 4;
 /// The share of the time that silences have at most: more is how the server is.
 const RARE: f64 = 0.75;
+/// The longest round trip to a server that nothing lies before which may stand still: a
+/// loopback or a pair of virtual devices.
+const NEAR: Duration = Duration::from_millis(1);
 /// The part of a silence that a thread of ours may have slept too long: with more of it,
 /// this host may have stood still.
 const OWN_PART: u32 = 4;
@@ -35,14 +38,13 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// Those of the subject, a server on this host: between two hosts the path may stand
+    /// Those of the subject, a server on this host that nothing lies before: a path may stand
     /// still. `None` where there are none that matter, or this host itself stood still.
     pub(super) fn of(case: &Case<'_>) -> Option<Self> {
         let target = case.target?;
         let loads = &case.facts.loads;
         let usual = loads.baseline(target)?.service.quantile(0.5)?;
         let own = loads.standstill?;
-        let is_near = !case.facts.listeners.is_empty();
         let counts = |silence: &&Silence| {
             let length = silence.end.since(silence.begin);
             silence.target == target
@@ -60,7 +62,7 @@ impl Silences {
         let all: Duration = lengths.iter().sum();
         let part = all.as_secs_f64() / loads.baseline_seconds(target).max(1e-9);
         let is_material = (evidence::MATERIAL_SHARE..=RARE).contains(&part);
-        (is_near && is_material && !told.is_empty()).then(|| Self {
+        (is_near(case) && is_material && !told.is_empty()).then(|| Self {
             count: told.len(),
             connections: told.iter().map(|s| s.connections).max().unwrap_or_default(),
             lengths,
@@ -121,4 +123,11 @@ impl Silences {
         );
         Some(finding)
     }
+}
+
+/// Returns true if the server is on this host and no path lies before it, not even an
+/// emulated one: that would have a length, or lose something.
+fn is_near(case: &Case<'_>) -> bool {
+    let is_short = case.ledger.round_trip.is_some_and(|trip| trip <= NEAR);
+    is_short && !case.facts.listeners.is_empty() && case.ledger.recoveries.sum() == 0
 }

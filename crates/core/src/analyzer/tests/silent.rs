@@ -27,6 +27,8 @@ struct Shown {
     /// The time that most requests take.
     usual: Duration,
     is_near: bool,
+    /// The round trip to the server in the handshake, in milliseconds.
+    trip: i64,
 }
 
 const STOOD: Shown = Shown {
@@ -35,6 +37,7 @@ const STOOD: Shown = Shown {
     own: Duration::from_millis(3),
     usual: Duration::from_micros(500),
     is_near: true,
+    trip: 0,
 };
 
 fn start((from, to): (i64, i64), is_observed: bool) -> Event {
@@ -107,7 +110,11 @@ fn found(shown: Shown) -> Option<Verdict> {
     events(shown)
         .into_iter()
         .for_each(|event| analyzer.observe(event));
-    for (number, (mut segment, payload)) in (1..).zip(segments(0, answered(1))) {
+    let mut steps = answered(shown.trip + 1);
+    for step in steps.iter_mut().take(3).skip(1) {
+        step.0 = shown.trip;
+    }
+    for (number, (mut segment, payload)) in (1..).zip(segments(0, steps)) {
         segment.number = number;
         analyzer.segment(&segment, payload);
     }
@@ -129,6 +136,8 @@ fn what_else_may_have_stood_still_is_not_the_server() {
     assert_eq!(found(Shown { own, ..STOOD }), None, "our own host");
     let is_near = false;
     assert_eq!(found(Shown { is_near, ..STOOD }), None, "the path");
+    let trip = 5;
+    assert_eq!(found(Shown { trip, ..STOOD }), None, "an emulated path");
     let connections = 2;
     assert_eq!(
         found(Shown {
