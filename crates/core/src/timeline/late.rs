@@ -72,9 +72,9 @@ impl Late {
         in_order(&moments, |moment| (moment.answered, moment))
     }
 
-    /// Returns true if an answer began between two instants, or may have.
-    pub(crate) fn has_answered(&self, from: Timestamp, until: Timestamp) -> bool {
-        self.answers.is_met(from, until)
+    /// The last instant before this one at which an answer began, or may have.
+    pub(crate) fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
+        self.answers.last(before)
     }
 }
 
@@ -126,13 +126,11 @@ impl Answered {
         at.as_nanos().div_euclid(LEAST_STRETCH_NS) >> self.doubled
     }
 
-    fn is_met(&self, from: Timestamp, until: Timestamp) -> bool {
-        from < until
-            && self
-                .stretches
-                .range(self.stretch(from)..=self.stretch(until))
-                .next()
-                .is_some()
+    /// The end of the last stretch that begins before this instant, or the instant itself.
+    fn last(&self, before: Timestamp) -> Option<Timestamp> {
+        let mut begun = self.stretches.range(..=self.stretch(before));
+        let end = (begun.next_back()? + 1) << self.doubled;
+        Some(Timestamp::from_nanos(end.saturating_mul(LEAST_STRETCH_NS)).min(before))
     }
 }
 
@@ -162,8 +160,9 @@ mod tests {
         let many = answered(7, times().rev());
         assert_eq!(one.stretches, many.stretches);
         assert!(one.doubled > 0 && one.stretches.len() <= MAX_STRETCHES);
-        assert!(!one.is_met(at(60_020), at(60_480)));
-        assert!(one.is_met(at(60_020), at(60_520)));
-        assert!(one.is_met(at(59_000), at(60_480)));
+        let last = one.last(at(60_480)).expect("an answer before");
+        assert!((at(60_000)..at(60_020)).contains(&last), "{last:?}");
+        assert_eq!(one.last(at(60_600)), Some(at(60_600)));
+        assert_eq!(one.last(at(-1)), None);
     }
 }

@@ -20,8 +20,13 @@ const LEAST_CONNECTIONS: usize = 3;
 pub(in crate::cause) const OCCASIONS: usize = 3;
 /// … but none of this length.
 pub(in crate::cause) const LONG_STALL: Duration = Duration::from_millis(200);
-/// Share of the late answers that must be part of a stall.
+/// Share of the late answers, or of their time, that must be part of a stall.
 const EXPLAINED: f64 = 0.7;
+/// Share of what is released together that must have come since the last answer: one or the
+/// other was late before, for a reason of its own.
+const TOGETHER: f64 = 0.9;
+/// The part of a long stall's length within which those follow that wanted a processor.
+const FOLLOWING: u32 = 4;
 /// Share of all exchanges that may be late: more is how the server is.
 const RARE: f64 = 0.75;
 /// The part of what has a target that must be answered quickly beside what waited for it.
@@ -55,6 +60,8 @@ pub(in crate::cause) struct Stall {
     pub(in crate::cause) last: Timestamp,
     /// From the first request that waited to the last.
     pub(super) asked_over: Duration,
+    /// From the first answer to the last that followed it closely.
+    pub(super) released_over: Duration,
     pub(in crate::cause) connections: usize,
     pub(in crate::cause) requests: usize,
     /// Of those, how many waited longer than an acknowledgement may …
@@ -77,9 +84,40 @@ impl Stall {
             && moment.answered <= self.last
     }
 
+    /// Counts the requests that waited in it.
+    fn count(&mut self, held: &[&Moment]) {
+        let is_long = |moment: &&&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
+        let long = held.iter().filter(is_long);
+        let clients: BTreeSet<Endpoint> = held.iter().map(|moment| moment.client).collect();
+        self.connections = clients.len();
+        self.requests = held.len();
+        self.long = long.clone().count();
+        self.acknowledged = long.filter(|moment| moment.is_acked_first).count();
+    }
+
+    /// Adds those of a long one that were answered a little later: all want a processor at
+    /// once, and who has one goes on with the next request.
+    fn take_followers(&mut self, late: &[Moment]) {
+        let duration = self.duration();
+        if duration < LONG_STALL {
+            return;
+        }
+        let latest = self.release + duration / FOLLOWING;
+        let has_waited_through = |moment: &&Moment| {
+            moment.asked >= self.begin
+                && moment.asked <= self.begin + duration / FOLLOWING
+                && (self.release..=latest).contains(&moment.answered)
+        };
+        let through = late.iter().filter(has_waited_through);
+        let last = through.map(|moment| moment.answered).max();
+        self.last = self.last.max(last.unwrap_or(self.last));
+        let held: Vec<&Moment> = late.iter().filter(|moment| self.holds(moment)).collect();
+        self.count(&held);
+    }
+
     /// Requests that came over some time and were answered at once.
     fn is_common_release(&self) -> bool {
-        self.asked_over > self.last.since(self.release) * 2
+        self.asked_over > self.released_over * 2
     }
 }
 
@@ -114,13 +152,13 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Returns true if an answer began between two instants, or may have.
-    fn has_answered(&self, from: Timestamp, until: Timestamp) -> bool {
-        let is_met = |moment: &Moment| moment.answered > from && moment.answered < until;
-        match self.answered {
-            Some(late) => late.has_answered(from, until),
-            None => self.by_answer.iter().any(is_met),
+    /// The last instant before this one at which an answer began, or may have.
+    fn last_answer(&self, before: Timestamp) -> Option<Timestamp> {
+        if let Some(late) = self.answered {
+            return late.last_answer(before);
         }
+        let answered = self.by_answer.iter().map(|moment| moment.answered);
+        answered.take_while(|&at| at < before).last()
     }
 }
 
@@ -138,9 +176,18 @@ pub(super) fn stalls(course: &Course<'_>) -> Vec<Stall> {
         return Vec::new();
     }
     let bursts = late.chunk_by(|a, b| b.answered.since(a.answered) <= BURST);
-    let stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, course)).collect();
+    let mut stalls: Vec<Stall> = bursts.filter_map(|burst| stall(burst, course)).collect();
     let explained: usize = stalls.iter().map(|stall| stall.requests).sum();
-    if explained as f64 >= late.len() as f64 * EXPLAINED {
+    let is_most = |part: f64, all: f64| part >= all * EXPLAINED;
+    for stall in &mut stalls {
+        stall.take_followers(&late);
+    }
+    let time = |moments: &mut dyn Iterator<Item = &Moment>| {
+        moments.map(Moment::think).sum::<Duration>().as_secs_f64()
+    };
+    let is_held = |moment: &&Moment| stalls.iter().any(|stall| stall.holds(moment));
+    let held = time(&mut late.iter().filter(is_held));
+    if is_most(explained as f64, late.len() as f64) || is_most(held, time(&mut late.iter())) {
         stalls
     } else {
         Vec::new()
@@ -200,22 +247,28 @@ fn by_target<'a>(moments: impl Iterator<Item = &'a Moment>) -> BTreeMap<u64, usi
 
 fn stall(burst: &[Moment], course: &Course<'_>) -> Option<Stall> {
     let release = burst.first()?.answered;
-    let begin = burst.iter().map(|moment| moment.asked).min()?;
-    let last_asked = burst.iter().map(|moment| moment.asked).max()?;
-    let clients: BTreeSet<Endpoint> = burst.iter().map(|moment| moment.client).collect();
-    let ran = course.has_answered(begin + MEANWHILE, release - BURST);
-    let is_long = |moment: &&Moment| moment.think() > DELAYED_ACK.max(moment.to_server);
-    let long = burst.iter().filter(is_long);
-    (clients.len() >= LEAST_CONNECTIONS && !ran).then(|| Stall {
+    let quiet = course.last_answer(release - BURST);
+    let has_come_since = |moment: &&Moment| quiet.is_none_or(|at| moment.asked + MEANWHILE >= at);
+    let held: Vec<&Moment> = burst.iter().filter(has_come_since).collect();
+    if (held.len() as f64) < burst.len() as f64 * TOGETHER {
+        return None;
+    }
+    let begin = held.iter().map(|moment| moment.asked).min()?;
+    let last_asked = held.iter().map(|moment| moment.asked).max()?;
+    let last = burst.last().map_or(release, |moment| moment.answered);
+    let mut stall = Stall {
         begin,
         release,
-        last: burst.last().map_or(release, |moment| moment.answered),
+        last,
         asked_over: last_asked.since(begin),
-        connections: clients.len(),
-        requests: burst.len(),
-        long: long.clone().count(),
-        acknowledged: long.filter(|moment| moment.is_acked_first).count(),
-    })
+        released_over: last.since(release),
+        connections: 0,
+        requests: 0,
+        long: 0,
+        acknowledged: 0,
+    };
+    stall.count(&held);
+    (stall.connections >= LEAST_CONNECTIONS).then_some(stall)
 }
 
 /// What a single stand-still was as the server's start, if it was that: the first

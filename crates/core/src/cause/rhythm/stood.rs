@@ -154,6 +154,7 @@ mod tests {
             release: at(STALL),
             last: at(STALL),
             asked_over: Duration::ZERO,
+            released_over: Duration::ZERO,
             connections: 3,
             requests: 3,
             long: 3,
